@@ -41,7 +41,6 @@ from skelbench.train.loop import Trainer
 CLIPS = {"NTU-60": (40_091, 1 + 11 / 60), "NTU-120": (63_026, 1 + 26 / 120), "10 x NTU-120": (630_260, 1 + 26 / 120)}
 """Training clips of the cross-subject split, and bodies of a clip: classes of two people have two."""
 GPUS = (1, 8, 64)
-ONE_BODY = ("first", "random-valid")
 DENSE = ("slim", "mamp", "skeletonmae", "sjepa", "gfp", "amr", "macdiff")
 """Methods that are shown on 8 tokens as well."""
 VIEWS = frozenset(

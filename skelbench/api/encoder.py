@@ -22,6 +22,7 @@ from skelbench.data.store.memory import store_of
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import extract, pool_bodies, read_out
+from skelbench.evaluate.protocol import advances
 from skelbench.nn.encoder import Encoder, evaluating
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
@@ -111,12 +112,7 @@ class FrozenEncoder:
             if progress:
                 from skelbench.console import progress as bar
 
-                step, before = stack.enter_context(bar(len(ids), f"{self.name} features", "clips")), 0
-
-                def report(done: int, total: int) -> None:
-                    nonlocal before
-                    step(done - before)
-                    before = done
+                report = advances(stack.enter_context(bar(len(ids), f"{self.name} features", "clips")))
 
             return extract(
                 self.module,

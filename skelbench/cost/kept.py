@@ -19,7 +19,7 @@ from skelbench.identity import digest, hash_of_code
 from skelbench.places import cache_root
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.skeleton.topology import NTU25
 from skelbench.spec import GridSpec
 from skelbench.version import installed
 
@@ -29,12 +29,10 @@ KEPT = 4
 log = logging.getLogger(__name__)
 
 
-def kept_rows(
-    host: Host, pairs: Iterable[MethodOnGrid], topology: Topology = NTU25, folder: Path | None = None
-) -> Iterator[CostRow]:
+def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
     """:func:`skelbench.cost.rows.flops_rows`, counting only what ``folder`` (:func:`cache_root`) does not hold.
 
-    A count is of one method, grid and skeleton, by one state of the code of this package and of the plugins, one
+    A count is of one method and grid, by one state of the code of this package and of the plugins, one
     PyTorch and one fvcore; a file or an entry that cannot be read is counted again. Nothing is kept where the folder
     cannot be written.
     """
@@ -45,12 +43,12 @@ def kept_rows(
     counted = False
     try:
         for method, grid in pairs:
-            key = _key(host, method, grid, topology)
+            key = _key(host, method, grid)
             row = _row(found.get(key))
             if row is None:
                 from skelbench.cost.rows import flops_rows
 
-                row = next(flops_rows(host, [(method, grid)], topology, encoders), None)
+                row = next(flops_rows(host, [(method, grid)], encoders), None)
                 counted = True
             if row is not None and key:
                 rows[key] = {"row": (plain := asdict(row)), "digest": digest(plain)}
@@ -61,7 +59,7 @@ def kept_rows(
             _write(file, found | rows)
 
 
-def _key(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology) -> str:
+def _key(host: Host, method: MethodSpec, grid: GridSpec) -> str:
     """Hash of everything that decides the counts of a method on a grid beside what counts; "" where the method speaks
     of what there is not, which counting it says better."""
     try:
@@ -71,7 +69,7 @@ def _key(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology) -> 
         if not _ships(host, method):  # it may name encoders and targets of others: which, its class would say
             others = (one for kind in ("encoders", "targets") for one in host.all(kind) if not _ships(host, one))
             parts += [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in others]
-        return digest([*parts, own, grid.model_dump(mode="json"), repr(topology)], 32)
+        return digest([*parts, own, grid.model_dump(mode="json"), repr(NTU25)], 32)
     except (SkelbenchError, TypeError, ValueError, OSError):
         return ""
 

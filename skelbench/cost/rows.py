@@ -16,20 +16,21 @@ from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
 from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.skeleton.topology import NTU25
 from skelbench.spec import GridSpec, RunSpec, section, validated
 from skelbench.train.build import build_encoder, grid_of
 
 log = logging.getLogger(__name__)
 
 
-def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topology = NTU25) -> RunSpec:
-    """The method in its native setting and at its published size, but on token grid ``grid``; without data."""
+def paper_spec(host: Host, method: MethodSpec, grid: GridSpec) -> RunSpec:
+    """The method in its native setting and at its published size, but on token grid ``grid`` of NTU's skeleton; without
+    data."""
     own = own_setting(method)
     encoder = host.get("encoders", own.get("encoder", "vit"))
     encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
     method_config = validated(host.config(method), section(own, "method"), "method")
-    views = host.load(method).views(method_config, Grid(grid.frames, grid.patch, topology.num_joints))
+    views = host.load(method).views(method_config, Grid(grid.frames, grid.patch, NTU25.num_joints))
     return RunSpec(
         method=method.name,
         method_config=method_config.model_dump(mode="json"),
@@ -43,7 +44,6 @@ def paper_spec(host: Host, method: MethodSpec, grid: GridSpec, topology: Topolog
 def flops_rows(
     host: Host,
     pairs: Iterable[MethodOnGrid],
-    topology: Topology = NTU25,
     counts: dict[Any, MacCount] | None = None,
 ) -> Iterator[CostRow]:
     """One row per method and grid; whole steps are those of clips with two present bodies. ``counts``: of encoders
@@ -51,23 +51,23 @@ def flops_rows(
     counts = {} if counts is None else counts
     for method, grid in pairs:
         try:
-            yield _row(host, method, grid, topology, counts)
+            yield _row(host, method, grid, counts)
         except Exception as error:  # one method that cannot be counted must not take the table from the others
             log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, one_line(error))
             log.debug("traceback", exc_info=error)
 
 
-def _row(host: Host, method: MethodSpec, patches: GridSpec, topology: Topology, counts: dict[Any, MacCount]) -> CostRow:
-    spec = paper_spec(host, method, patches, topology)
-    grid = grid_of(spec, topology)
+def _row(host: Host, method: MethodSpec, patches: GridSpec, counts: dict[Any, MacCount]) -> CostRow:
+    spec = paper_spec(host, method, patches)
+    grid = grid_of(spec, NTU25)
 
     def encoder(visible: int | None = None) -> MacCount:
         key = spec.encoder, canonical_json(spec.encoder_config), grid, visible
         if key not in counts:
-            counts[key] = count_encoder(build_encoder(spec, host, topology), grid, topology, visible)
+            counts[key] = count_encoder(build_encoder(spec, host, NTU25), grid, NTU25, visible)
         return counts[key]
 
-    step = step_cost(spec, host, topology)
+    step = step_cost(spec, host, NTU25)
 
     def forward(*roles: str) -> int | None:
         """MACs of ``roles`` per body in the forward pass of a step, all its views."""

@@ -18,6 +18,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import Builder, extract
+from skelbench.evaluate.protocol import advances
 from skelbench.report.controls import Controls
 from skelbench.results.run_dir import RunDir
 from skelbench.run.clips import clips_of
@@ -182,7 +183,7 @@ class Frozen:
             batch_size=BATCH,
             device=self.clips.device,
             precision=self.run_spec.train.precision,
-            progress=steps(lambda advance, _: report(advance)) if report else None,
+            progress=advances(report) if report else None,
             keyed=UNDRAWN,
             readout=self.spec.readout,
             grid=self.clips.grid,
@@ -211,18 +212,6 @@ class Frozen:
     def _check(self, finite: bool) -> None:
         if not finite:
             raise SkelbenchError(f"{self.run.name}: some features are not finite; check whether its training diverged")
-
-
-def steps(report: Callable[[int, int], Any]) -> Callable[[int, int], None]:
-    """What is told (done so far, total) and passes on (how much more is done, total)."""
-    done = 0
-
-    def step(now: int, total: int) -> None:
-        nonlocal done
-        report(now - done, total)
-        done = now
-
-    return step
 
 
 def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:

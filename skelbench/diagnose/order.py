@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.diagnose.frozen import Frozen, reversed_in_time, steps
+from skelbench.diagnose.frozen import Frozen, reversed_in_time
 from skelbench.evaluate.linear import Linear
-from skelbench.evaluate.protocol import Features
+from skelbench.evaluate.protocol import Features, advances
 from skelbench.evaluate.statistics import mcnemar, wilson
 from skelbench.identity import derive_seed
 
@@ -68,7 +68,7 @@ def of_run(subject: Frozen, sides: tuple[np.ndarray, np.ndarray], progress: Call
             for ids in sides
         )
     with progress(label="order probe", unit="steps") as report:
-        step = steps(lambda advance, total: report(advance, total=total))
+        step = advances(report, with_total=True)
         seed = derive_seed(subject.run_spec.seed, "probe", "order")
         result = probe(of_train, of_test, seed, subject.clips.device, step)
     return {"train_clips": len(train), "test_clips": len(test), **result}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,12 +18,15 @@ from skelbench.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.finetune_fit import Fit, Part, clips_of
 from skelbench.evaluate.finetune_settings import FineTuneSettings, layers_of
-from skelbench.evaluate.kept_state import keep, kept
 from skelbench.evaluate.label_subsets import LabelSubset, label_subset
 from skelbench.evaluate.probe import NOT_SELECTED, stratified
 from skelbench.evaluate.protocol import Progress, ProtocolResult
 from skelbench.identity import derive_seed
+from skelbench.plugin.status import one_line
+from skelbench.results.state_file import read_state, write_state
 from skelbench.signals import stop_requested
+
+log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
 """A state to go on from is written at least this often."""
@@ -64,6 +68,18 @@ def fine_tune(
     return _result(task, settings, lists, parts, sitting)
 
 
+def _left(task: Downstream) -> dict[str, Any]:
+    """What :meth:`_Sitting.keep` wrote of this evaluation; empty where there is nothing, or nothing that can be
+    trusted, which is said: an evaluation that begins anew gives the same result."""
+    if not task.state.exists():
+        return {}
+    try:
+        return read_state(task.state, task.spec.id, "evaluation")
+    except Exception as error:
+        log.warning("%s cannot be continued from (%s); this evaluation begins anew", task.state, one_line(error))
+        return {}
+
+
 class _Sitting:
     """What is done of all parts, by this process and those before it."""
 
@@ -71,7 +87,7 @@ class _Sitting:
         self, task: Downstream, settings: FineTuneSettings, parts: list[Part], progress: Progress | None
     ) -> None:
         self.task, self.progress, self.stopped = task, progress, Event()
-        state = kept(task.state, task.spec.id) or {}
+        state = _left(task)
         self.done: list[dict[str, Any]] = list(state.get("done", ()))
         """What came out of the parts that are done."""
         self.threads: int = state.get("threads", 0)
@@ -100,8 +116,8 @@ class _Sitting:
 
     def keep(self, fit: Fit | None = None) -> None:
         """Save what is done, and how far ``fit`` is."""
-        state = {"done": self.done, "fit": fit and fit.state(), "threads": self.threads}
-        keep(self.task.state, self.task.spec.id, state)
+        state = {"done": self.done, "fit": fit and fit.state(), "threads": self.threads, "id": self.task.spec.id}
+        write_state(self.task.state, state)
         self._saved = time.monotonic()
 
     def _rest(self, fit: Fit, clips: int) -> None:

@@ -34,6 +34,30 @@ def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
     return lambda done, total: progress(part * total + done, parts * total)
 
 
+def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
+    """``(done, total)`` of successive pieces of work as advances of one progress report.
+
+    ``with_total``: there is one piece only, and its total, which may grow, is the report's.
+
+    >>> progress = advances(lambda advance: print("+", advance))
+    >>> progress(2, 3), progress(3, 3), progress(1, 3)
+    + 2
+    + 1
+    + 1
+    (None, None, None)
+    """
+    last = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        advance = done - last if done >= last else done
+        # The next piece counts from 0 again, and its first word may be larger than the last of this one.
+        last = 0 if done == total and not with_total else done
+        report(advance, **({"total": total} if with_total else {}))
+
+    return progress
+
+
 Again = Callable[..., np.ndarray]
 """``again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False)``: another pass of the frozen encoder, in eval
 mode, over the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by

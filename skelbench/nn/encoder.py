@@ -170,8 +170,6 @@ class Encoder(nn.Module):
     :class:`Pass`)."""
     bodies: int = 1
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
-    prefix_tokens: int = 0
-    """Tokens that it adds in front of the grid's: a class token, registers."""
     granularities: int = 0
     """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
     together: bool = False

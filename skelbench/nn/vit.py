@@ -149,7 +149,7 @@ class ViT(Encoder):
         dim = config.dim
         self.width = dim
         self.features = dim * (1 + (config.pooled == "cls+mean"))
-        self.has_class_token, self.prefix_tokens = config.cls, config.prefix
+        self.has_class_token = config.cls
         self.summarises = config.cls
         self.tokenizer = Tokenizer(
             grid,

@@ -122,6 +122,7 @@ def _features(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, i
 
     from skelbench.data.store.source import ClipSource
     from skelbench.evaluate.features import extract, view_builder
+    from skelbench.evaluate.protocol import advances
     from skelbench.train.build import grid_of
     from skelbench.views.builder import evaluation_spec
 
@@ -132,17 +133,11 @@ def _features(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, i
     view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
     builder = view_builder(store, spec, stream, grid, view, device)
     hiding = hiding_of(session, run, spec, stream, store)
-    last = 0
     with session.progress(total=len(ids), label=f"{run.title} neighbours", unit="clips") as report:
-
-        def advance(done: int, _total: int) -> None:
-            nonlocal last
-            report(done - last)
-            last = done
-
         return extract(
             encoder, source, ids, builder, spec.bodies_pool, device=device, precision=run.spec.train.precision,
-            progress=advance, readout=spec.readout, grid=grid, hiding=hiding, min_confidence=spec.min_confidence,
+            progress=advances(report), readout=spec.readout, grid=grid, hiding=hiding,
+            min_confidence=spec.min_confidence,
         )  # fmt: skip
 
 

@@ -46,9 +46,9 @@ def source_hash(script: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
 
 
-def part(name: str, package: str = "skelbench.page") -> str:
-    """The text of a file beside this one, or in another package."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+def part(name: str) -> str:
+    """The text of a file beside this one."""
+    return files("skelbench.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def rounded(value: Any, digits: int = 6) -> float | None:

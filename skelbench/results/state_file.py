@@ -16,14 +16,14 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
     write_atomic(path, lambda file: torch.save(state, file))
 
 
-def read_state(path: Path, owner: str, kind: str, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What :func:`write_state` wrote of ``owner``, a ``kind`` ("run"). A damaged file raises almost anything, another's
-    a ValueError."""
+def read_state(path: Path, owner: str, kind: str) -> dict[str, Any]:
+    """What :func:`write_state` wrote of ``owner``, a ``kind`` ("run"), on the CPU. A damaged file raises almost
+    anything, another's a ValueError."""
     check_regular(path)
     with zipfile.ZipFile(path) as file:  # the loader compares no checksums
         if file.testzip() is not None:
             raise ValueError("a checksum differs")
-    state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     if state["id"] != owner:
         raise ValueError(f"it is another {kind}'s")
     return state

@@ -19,7 +19,7 @@ def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = 
 
     spec = run.spec
     bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
-    with memory_told(f"measuring the cost of {run.name}", session.device, "free memory of it, or give --device cpu"):
+    with memory_told(f"measuring the cost of {run.name}", session.device):
         cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
     write_json(run.cost_path, cost)
     return cost

@@ -19,7 +19,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.downstream import Downstream, EncoderProtocol
 from skelbench.evaluate.features import split_features
 from skelbench.evaluate.fusion import evaluate_sets
-from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
+from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, advances, result_problem
 from skelbench.files import write_atomic, write_json
 from skelbench.heap import give_back_memory
 from skelbench.identity import derive_seed
@@ -106,7 +106,7 @@ def evaluate(
         if (record := distributed.first(there) or distributed.first(begun)) is not None:
             return record
         what = f"probing {run.name} by {spec.protocol}"
-        with memory_told(what, session.device, "free memory of it, or give --device cpu"):
+        with memory_told(what, session.device):
             return _evaluate(session, run, spec, path, like, force, lease)
 
 
@@ -201,7 +201,7 @@ def _seed(spec: EvalSpec) -> int:
 def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[Callable[[int, int], None]]:
     """The progress of a protocol, as it is told."""
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
-        yield _advances(report, with_total=True)
+        yield advances(report, with_total=True)
     give_back_memory()
 
 
@@ -285,25 +285,8 @@ def _features(
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
             grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
             features = split_features(
-                encoder, store, spec, stream, grid, torch.device(device), precision, _advances(report), hiding
+                encoder, store, spec, stream, grid, torch.device(device), precision, advances(report), hiding
             )
             session.features[key] = features
         give_back_memory()
     return session.features[key]
-
-
-def _advances(report: Callable[..., None], with_total: bool = False) -> Callable[[int, int], None]:
-    """``(done, total)`` of successive pieces of work as advances of one progress report.
-
-    ``with_total``: there is one piece only, and its total, which may grow, is the report's.
-    """
-    last = 0
-
-    def progress(done: int, total: int) -> None:
-        nonlocal last
-        advance = done - last if done >= last else done
-        # The next piece counts from 0 again, and its first word may be larger than the last of this one.
-        last = 0 if done == total and not with_total else done
-        report(advance, **({"total": total} if with_total else {}))
-
-    return progress

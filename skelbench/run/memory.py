@@ -237,11 +237,11 @@ def full(error: BaseException, doing: str, device: str, advice: str) -> Skelbenc
 
 
 @contextmanager
-def memory_told(doing: str, device: str, advice: str) -> Iterator[None]:
+def memory_told(doing: str, device: str) -> Iterator[None]:
     """An error within that says that memory ran out becomes a :class:`SkelbenchError` that says what to do."""
     try:
         yield
     except Exception as error:
-        if told_so := full(error, doing, device, advice):
+        if told_so := full(error, doing, device, "free memory of it, or give --device cpu"):
             raise told_so from error
         raise

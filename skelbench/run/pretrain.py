@@ -227,7 +227,7 @@ def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, 
     check_state(parent)
     fitting: dict[str, Tensor] = {}
     if parent.checkpoint.exists():
-        weights, own = load_state(parent.checkpoint, "cpu", parent_id)["method"], method.state_dict()
+        weights, own = load_state(parent.checkpoint, parent_id)["method"], method.state_dict()
         fitting = {name: x for name, x in weights.items() if name in own and own[name].shape == x.shape}
         method.load_state_dict(fitting, strict=False)
     staged = parent.spec.method in (name, *after)

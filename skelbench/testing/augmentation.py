@@ -13,7 +13,7 @@ from torch import Tensor
 from skelbench.errors import SkelbenchError
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.testing.check import Check, Failed, rests_on
-from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of
+from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of, twice
 from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder
@@ -77,12 +77,8 @@ def always(subject: ComponentSubject) -> None:
 
 def keyed(subject: ComponentSubject) -> None:
     augment = subject.make()
-    passes = []
-    for seed in (0, 1):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            passes.append(changed(augment))
-    if apart := differs(passes[0], passes[1], 0):
+    passes = twice(lambda: changed(augment))
+    if apart := differs(*passes, 0):
         look = "random numbers: draws.per_clip, draws.per_body or draws.keyed, never torch.rand"
         raise Failed("the same draws from the same key", f"coordinates differ by {apart:.1%}", look)
 

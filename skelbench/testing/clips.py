@@ -5,9 +5,9 @@ B clips, M body slots, T frames, J joints, C = 3 coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from skelbench.skeleton.topology import COCO17, NTU25, Topology
 from skelbench.views.clips import ClipBatch
 from skelbench.views.view import View
 
+T = TypeVar("T")
 SKELETONS = (NTU25, COCO17)
 """25 joints of Kinect v2, and 17 whose root is a nose."""
 LENGTHS = (1, 2, 5, 40, 40, 150, 33, 16)
@@ -54,6 +55,16 @@ def clip_batch(topology: Topology, lengths: Sequence[int] = LENGTHS, flat: bool 
         bodies=people,
         max_bodies=2,
     )
+
+
+def twice(make: Callable[[], T]) -> tuple[T, T]:
+    """What ``make`` gives under two states of PyTorch's own generator, of which nothing may hang on it."""
+    passes = []
+    for seed in (0, 1):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            passes.append(make())
+    return passes[0], passes[1]
 
 
 def part_of(batch: ClipBatch, which: Sequence[int]) -> ClipBatch:

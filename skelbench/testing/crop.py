@@ -12,7 +12,7 @@ from torch import Tensor
 
 from skelbench.skeleton.topology import NTU25
 from skelbench.testing.check import Check, Failed, Skipped, rests_on
-from skelbench.testing.clips import clip_batch, differs
+from skelbench.testing.clips import clip_batch, differs, twice
 from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.crops import PADDED, Center, Crop, Cut, Free, Interval, Resize
@@ -67,12 +67,8 @@ def _inside(crop: Crop, interval: Interval, resize: str) -> None:
 
 
 def keyed(subject: ComponentSubject) -> None:
-    passes = []
-    for seed in (0, 1):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            passes.append(cut(subject.make(), torch.arange(len(CLIPS))))
-    if differs(_numbers(passes[0]), _numbers(passes[1]), 0):
+    one, two = twice(lambda: cut(subject.make(), torch.arange(len(CLIPS))))
+    if differs(_numbers(one), _numbers(two), 0):
         look = "random numbers: cut.uniform, never torch.rand"
         raise Failed("the same interval from the same key", "another one", look)
 

@@ -11,7 +11,7 @@ import torch
 
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.testing.check import Check, Failed, rests_on
-from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of
+from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of, twice
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.clips import ClipBatch
 from skelbench.views.degradations import Degrade, degraded
@@ -41,12 +41,8 @@ def changes(subject: ComponentSubject) -> None:
 
 
 def keyed(subject: ComponentSubject) -> None:
-    passes = []
-    for seed in (0, 1):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            passes.append(done(subject, clip_batch(NTU25)).frames_FJ)
-    if apart := differs(passes[0], passes[1], 0):
+    passes = twice(lambda: done(subject, clip_batch(NTU25)).frames_FJ)
+    if apart := differs(*passes, 0):
         look = "random numbers: poses.lost, poses.normal or poses.keyed, never torch.rand"
         raise Failed("the same clips from the same seed", f"coordinates differ by {apart:.1%}", look)
 

@@ -11,7 +11,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.testing.check import Check, Failed, rests_on
-from skelbench.testing.clips import SKELETONS
+from skelbench.testing.clips import SKELETONS, twice
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import Mask, MaskRows, TokenMask
@@ -83,11 +83,7 @@ def chance(subject: ComponentSubject) -> None:
 
 
 def keyed(subject: ComponentSubject) -> None:
-    passes = []
-    for seed in (0, 1):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            passes.append(drawn(subject.make()).mask_RN)
+    passes = twice(lambda: drawn(subject.make()).mask_RN)
     if not torch.equal(*passes):
         look = "random numbers: keyed.uniform(request.keys_R, n, view=request.view_R, op=...), never torch.rand"
         raise Failed("the same mask from the same key", "another one", look)

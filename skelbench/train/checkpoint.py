@@ -25,10 +25,10 @@ ANEW = "remove it, or use --force, to start the run anew"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 
 
-def load_state(path: Path, device: torch.device | str, run_id: str) -> dict[str, Any]:
-    """Read the training state of the run ``run_id``; one with nan in it is refused."""
+def load_state(path: Path, run_id: str) -> dict[str, Any]:
+    """Read the training state of the run ``run_id``, on the CPU; one with nan in it is refused."""
     try:
-        state = read_state(path, run_id, "run", device)
+        state = read_state(path, run_id, "run")
         problem = saved_problem({"method": state["method"], "optimizer": state.get("optimizer", {})})
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; {ANEW}") from error

@@ -292,7 +292,7 @@ class Trainer:
             cut_back(self.run.metrics, 0)
             return 0, 0.0
         # The optimiser takes each part to where it keeps it in an unbroken run: step counts may be on the host.
-        state = load_state(self.run.checkpoint, "cpu", self.spec.id)
+        state = load_state(self.run.checkpoint, self.spec.id)
         try:
             self.method.load_state_dict(state["method"])
             size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])

@@ -99,7 +99,7 @@ def test_our_own_weights_survive_the_round_trip(method, small, resolved, session
     from skelbench.train.checkpoint import load_state
 
     run = pretrain(session, resolved(method, native=True, epochs=1))
-    weights = load_state(run.checkpoint, "cpu", run.spec.id)["method"]
+    weights = load_state(run.checkpoint, run.spec.id)["method"]
     said = {"mamp": "model_mamp", "skeletonmae": "model_mae"}[method]
     path = checkpoint(small / "file.pth", public_layout(weights), options(said))
     assert main(command(method, path)) == 0
@@ -107,7 +107,7 @@ def test_our_own_weights_survive_the_round_trip(method, small, resolved, session
     assert info["spec"]["encoder_config"] == run.spec.encoder_config
     ours, theirs = load_file(run.encoder()), load_file(folder / "encoder.safetensors")
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-    again = load_state(folder / "last.pt", "cpu", info["id"])["method"]
+    again = load_state(folder / "last.pt", info["id"])["method"]
     assert again.keys() == weights.keys() and all(torch.equal(weights[name], again[name]) for name in weights)
 
 

@@ -10,7 +10,6 @@ from skelbench.cost.count import CostRow, MacCount
 from skelbench.cost.kept import kept_rows
 from skelbench.identity import hash_of_code
 from skelbench.plugin.host import Host
-from skelbench.skeleton.topology import NTU25
 from skelbench.spec import GridSpec
 
 GRID = GridSpec(frames=64, patch=8)
@@ -39,7 +38,7 @@ def counted(monkeypatch):
     """Names of the methods that were counted, in order; what is counted is made up."""
     names = []
 
-    def rows(host, pairs, topology, counts):
+    def rows(host, pairs, counts):
         for method, grid in pairs:
             names.append(method.name)
             macs = MacCount(len(names), {"mlp": 1}, None, 1, 1, 200, uncounted_ops={"softmax": 8})
@@ -80,7 +79,7 @@ def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypat
     def key(text):
         (tmp_path / "partner.py").write_text(text)
         host = Host([tmp_path / "mine.py", tmp_path / "partner.py"])
-        return [kept._key(host, host.get("methods", name), GRID, NTU25) for name in ("mine", "mamp")]
+        return [kept._key(host, host.get("methods", name), GRID) for name in ("mine", "mamp")]
 
     (mine, mamp), (edited, same) = key(PARTNER), key(PARTNER + "# edited\n")
     assert mine != edited and mamp == same

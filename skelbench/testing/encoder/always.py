@@ -18,7 +18,7 @@ from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
 from skelbench.plugin.mistakes import Mistake
 from skelbench.skeleton.topology import NTU25
 from skelbench.testing.check import Failed, Skipped, rests_on
-from skelbench.testing.clips import SKELETONS, differs
+from skelbench.testing.clips import SKELETONS, differs, twice
 from skelbench.testing.encoder.subject import GRID, GRIDS, ROUNDING, VALID, EncoderSubject, check_same, outputs_of, run
 from skelbench.testing.fake_cuda import DEVICE, backward, fake_cuda, on_device, view_on_device
 from skelbench.testing.settings import check_settings
@@ -120,13 +120,9 @@ def skeletons(subject: EncoderSubject) -> None:
 
 # ------------------------------------------------------------------------------------------------ what is relied on
 def deterministic(subject: EncoderSubject) -> None:
-    encoder, passes = subject.encoder, []
-    for seed in (0, 1):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            passes.append(run(encoder, subject.view))
+    passes = twice(lambda: run(subject.encoder, subject.view))
     look = "dropout and noise, which must be off in eval mode"
-    check_same(passes[0], passes[1], "the same features twice in eval mode", look, tolerance=0)
+    check_same(*passes, "the same features twice in eval mode", look, tolerance=0)
 
 
 def input_kept(subject: EncoderSubject) -> None:
