@@ -20,10 +20,12 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Spec(BaseModel):
-    """Base of all declarative settings: unknown fields and numbers that are not finite are refused, instances are
-    frozen and hashable. A string below a field documents it."""
+    """Base of all declarative settings: unknown fields, numbers that are not finite and defaults that are not valid
+    are refused, instances are frozen and hashable. A string below a field documents it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
+    )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -21,7 +21,7 @@ from skelbench.run.encoders import named_encoder
 from skelbench.run.evaluate import check_finished, eval_spec
 from skelbench.run.session import Session
 from skelbench.skeleton.topology import Topology, get_topology
-from skelbench.spec import EvalSpec, RunSpec, Stream
+from skelbench.spec import EvalSpec, Stream
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def load_from_run(
     fields: dict[str, Any] = {"readout": readout} if readout else {}
     fields |= {"streams": (stream,)} if stream else {}
     spec = eval_spec(session.host, directory, protocol, checkpoint, **fields)
-    topology, slots = _skeleton(session, directory.spec, spec, with_data)
+    topology, slots = _skeleton(session, directory, spec, with_data)
     module = load_weights_of(session, directory, checkpoint, topology, spec.streams[0], spec.readout)
     return Loaded(directory, checkpoint, module, Preprocessing.of(spec, spec.streams[0], slots))
 
@@ -111,10 +111,10 @@ def _directory(session: Session, run: RunOnDisk | Path | str, checkpoint: str) -
     return found, epoch if checkpoint == "last" else checkpoint
 
 
-def _skeleton(session: Session, run: RunSpec, spec: EvalSpec, with_data: bool) -> tuple[Topology, int | None]:
+def _skeleton(session: Session, run: RunDir, spec: EvalSpec, with_data: bool) -> tuple[Topology, int | None]:
     """Topology, and body slots where the data set has to be opened to know it."""
-    named = [name.split(" ", 1)[1] for name in run.components if name.startswith("topologies ")]
+    named = [name.split(" ", 1)[1] for name in run.spec.components if name.startswith("topologies ")]
     if named and not with_data and not slots_matter(spec.bodies, spec.bodies_pool):
         return get_topology(named[0]), None
-    store = clips_of(session, spec)
+    store = clips_of(session, spec, run)
     return store.topology, ClipSource(store, second_body=spec.data.second_body).max_bodies

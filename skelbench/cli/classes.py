@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from skelbench.cli.summary import named_root
 from skelbench.console import out
 from skelbench.diagnose.per_class import evaluation
 from skelbench.plugin.host import get_host
@@ -13,7 +14,6 @@ from skelbench.report import confusion
 from skelbench.report.outcomes import predictions
 from skelbench.report.terminal import Terminal
 from skelbench.results.run_dir import RunDir
-from skelbench.results.store import default_root
 from skelbench.spec import EvalSpec
 
 
@@ -41,7 +41,7 @@ def print_classes(
     out.print(Terminal(confusion.classes(counts_KK, names, title, top, draws)))
     out.print()
     out.print(Terminal(confusion.pairs(counts_KK, names)))
-    where = "" if run.path.parent == default_root() else f" --results {run.path.parent}"
+    where = named_root(run.path.parent)
     how = "" if protocol == "linear" else f" --protocol {protocol}"
     name = run.spec.id + ("" if checkpoint == "last" else f"@{checkpoint}")
     out.print(f"The whole matrix as a picture: skelbench plot confusion --run {name}{how}{where}", soft_wrap=True)

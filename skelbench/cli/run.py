@@ -226,7 +226,7 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
     found = conclude.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
-        print_summary(found.pairs, found.cost, resolved)
+        print_summary(found.pairs, found.cost, resolved, session.data_root)
     session.features.clear()  # those of the next seed are others
     return found
 

@@ -128,9 +128,9 @@ def add(files: Files, suite: Asked = None, results: Results = None, data_root: D
         for (packed, _), unpacked in zip(looked, places, strict=True):
             added |= _add(packed, unpacked, place)
     if added:
-        from skelbench.results.store import default_root
+        from skelbench.cli.summary import named_root
 
-        where = "" if place.results.root == default_root() else f" --results {place.results.root}"
+        where = named_root(place.results.root)
         commands = ["skelbench compare", *([f"skelbench suite table {suite}"] if suite else [])]
         out.print("Next:" + "".join(f"\n  {command}{where}" for command in commands), soft_wrap=True)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skelbench.console import make_table, out, print_facts, styled
+from skelbench.data.store.roots import data_root
 from skelbench.evaluate.statistics import PairedTest, SeedsTest
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
@@ -17,7 +20,7 @@ from skelbench.results.run_dir import RunDir
 from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import DataSpec, EvalSpec, listed
+from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed
 from skelbench.train.collapse import sentence
 
 if TYPE_CHECKING:
@@ -47,8 +50,20 @@ def print_header(resolved: Resolved, device: str) -> None:
     print_facts(facts)
 
 
-def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
-    """Accuracy beside the controls with paired tests, cost, speed, place of the run, next commands."""
+def named_root(results: Path) -> str:
+    """`` --results FOLDER``, to be typed after others; "" where that is the results directory anyway."""
+    return "" if results == default_root() else f" --results {shlex.quote(str(results))}"
+
+
+def _named_data(folder: Path) -> str:
+    return "" if folder == data_root() else f" --data-root {shlex.quote(str(folder))}"
+
+
+def print_summary(
+    pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved, data: Path
+) -> None:
+    """Accuracy beside the controls with paired tests, cost, speed, place of the run, next commands; ``data``: where the
+    data sets are."""
     run, records = pairs[0]
     if records:
         _print_accuracy(pairs)
@@ -67,9 +82,10 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}")
     out.print("Next:")
-    where = "" if run.path.parent == default_root() else f" --results {run.path.parent}"
+    where = named_root(run.path.parent)
     for command, what in _next(resolved, any(name.startswith("linear") for name in records)):
-        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")))
+        made = f"{run.plugin_files}{_named_data(data)}" if command.startswith("skelbench run ") else ""
+        out.print(styled(f"  {command}{made}{where}", (f"  # {what}", "dim")))
     if resolved.preset not in ("paper", "ablation", "imported"):
         preset = resolved.preset
         out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
@@ -83,7 +99,8 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
         grid = f"--clip-length {spec.grid.frames}"
         grid += f" --patch {spec.grid.patch}" if resolved.method.weights else ""
-        alike = "the same conditions" if resolved.setting == "shared" or resolved.variant else "shared setting"
+        shared = resolved.setting == "shared"
+        alike = "the same conditions" if shared or resolved.variant else "shared setting"
         methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
         others = (method.name for method in methods if method.trains and not method.stage)
         other = next((name for name in others if name != spec.method), "METHOD")
@@ -95,6 +112,8 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
             other, what = spec.method, f"{spec.method} itself, {alike}"
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
+        usual = RunSpec.model_fields["encoder"].default
+        parts += [f"--encoder {spec.encoder}"] if shared and spec.encoder != usual else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--set min_frames={spec.data.min_frames}"] if spec.data.min_frames else []

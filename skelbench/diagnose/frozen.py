@@ -123,7 +123,7 @@ class Frozen:
         self.session, self.run, self.checkpoint = session, run, checkpoint
         self.run_spec = run.spec
         self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)
-        store = clips_of(session, self.spec)
+        store = clips_of(session, self.spec, run)
         self.clips = Clips(
             store,
             grid_of(self.run_spec, store.topology),

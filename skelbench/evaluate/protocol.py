@@ -189,6 +189,14 @@ def result_problem(result: Any, clips: int) -> str:
         shape = list(np.shape(result.predictions.get(name, ())))
         if shape != [clips] and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
             return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
+    rows, texts = result.curve, result.notes
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
+        return f"returned {rows!r:.60} as curve; a curve is a list of rows, each a dict of figures by name"
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return f"returned {texts!r:.60} as notes; notes are a list of sentences"
+    for name, array in (("scores", result.scores), ("logits", result.logits)):
+        if array is not None and (np.ndim(array) != 2 or len(array) != clips):
+            return f"returned {name} of shape {list(np.shape(array))}, not [{clips}, classes]: a row per test clip"
     try:
         json.dumps([result.curve, result.notes, result.details], default=lambda value: value.item())  # numbers of numpy
     except (TypeError, ValueError, AttributeError) as error:

@@ -204,6 +204,9 @@ TAKEN = frozenset({"step", "epoch", "clips_seen", "clips_per_s", "seconds", "lr"
 """What the log says of every step by itself."""
 
 
+WITHOUT_GRADIENT = "returned a loss that depends on no trainable parameter; look for a detach or no_grad on its way"
+
+
 def _problem(reported: Any) -> str:
     """What is wrong with what ``training_step`` returned; "" = nothing."""
     expected = 'a dict with a scalar tensor "loss" is expected'
@@ -216,7 +219,9 @@ def _problem(reported: Any) -> str:
     if not loss.is_floating_point():
         return f"returned a loss of whole numbers ({loss.dtype}), which has no gradient; {expected}"
     for name, value in reported.items():
-        if not isinstance(name, str) or name in TAKEN:
+        if not isinstance(name, str):
+            return f"returned {name!r} as a name of what it reports; names are text"
+        if name in TAKEN:
             return f"returned {name!r}, which the log says by itself; give it another name"
         if not isinstance(value, Real) and not (isinstance(value, Tensor) and value.numel() == 1):
             return f"returned {_kind(value)} as {name!r}; only numbers are logged: take its mean, or leave it out"
@@ -314,10 +319,7 @@ class Method(nn.Module):
         if problem := _problem(reported):
             raise wrong(self.training_step, problem)
         if torch.is_grad_enabled() and not reported["loss"].requires_grad:
-            raise wrong(
-                self.training_step,
-                "returned a loss that depends on no trainable parameter; look for a detach or no_grad on its way",
-            )
+            raise wrong(self.training_step, WITHOUT_GRADIENT)
         return {name: torch.as_tensor(value) for name, value in reported.items()}
 
     def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:

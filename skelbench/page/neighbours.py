@@ -71,7 +71,7 @@ def _candidates(inputs: TableInputs) -> list[ReadRun]:
 
 def _example(inputs: TableInputs, session: Session, run: ReadRun) -> dict[str, Any]:
     spec = eval_spec(session.host, run, "knn")
-    store = clips_of(session, spec)
+    store = clips_of(session, spec, run)
     split = store.split(spec.data.split, spec.data.min_frames)
     draw = np.random.default_rng(derive_seed(0, "report", "queries"))
     query_Q = np.sort(draw.choice(split.test, min(QUERIES, len(split.test)), replace=False))

@@ -10,14 +10,21 @@ import numpy as np
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.results.damage import if_whole
+from skelbench.results.run_dir import RunDir
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
 from skelbench.spec import DataSpec, EvalSpec, RunSpec
 
 
-def clips_of(session: Session, spec: EvalSpec) -> ClipStore:
-    """The data set of ``spec``; refused when it has changed since the run was made."""
-    store = open_dataset(spec.data.name, session.host, session.data_root)
+def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
+    """The data set of ``spec``, an evaluation of ``run``; refused when it has changed since the run was made."""
+    try:
+        store = open_dataset(spec.data.name, session.host, session.data_root)
+    except SkelbenchError as error:
+        if run.plugin_files and spec.data.name == run.spec.data.name not in session.host.names("datasets"):
+            how = f"run {run.name} was made with{run.plugin_files}: if that makes the data set, give it here too"
+            raise SkelbenchError(f"{error}; {how}") from error
+        raise
     if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
         raise SkelbenchError(
             f"data set {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "

@@ -32,6 +32,7 @@ from skelbench.results.run_dir import PROBES, RunDir
 from skelbench.run.clips import check_alike, clips_of, not_new, not_new_to_parents, source_of
 from skelbench.run.encoders import as_readout, hiding_of, load_encoder, named_encoder
 from skelbench.run.memory import memory_told
+from skelbench.run.presets import own_of
 from skelbench.run.session import Session
 from skelbench.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.train.build import build_encoder, build_method, grid_of
@@ -51,7 +52,7 @@ def eval_spec(
     """
     descriptor = host.get("protocols", protocol)
     spec, like = run.spec, like or run
-    own = {**descriptor.presets.get(like.preset, {}), **fields.pop("config", {})}
+    own = {**own_of(descriptor, like.preset), **fields.pop("config", {})}
     config = validated(protocol_class(host, protocol), own, f"protocol {protocol}")
     values = {
         "pretrain_id": spec.id,
@@ -123,7 +124,7 @@ def _evaluate(
     earlier one was stopped."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
-    store = clips_of(session, spec)
+    store = clips_of(session, spec, run)
     split = store.split(spec.data.split, spec.data.min_frames)
     source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
     if source is not store:
@@ -243,7 +244,7 @@ def _measure_encoder(
 
 def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
     """Features by stream, each extracted once per encoder and way of looking in this session."""
-    store = clips_of(session, spec)
+    store = clips_of(session, spec, run)
     sources = [(run, spec.checkpoint)] * len(spec.streams)
     if spec.partners:
         sources[1:] = [_partner(session, run, name) for name in spec.partners]

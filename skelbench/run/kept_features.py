@@ -34,7 +34,7 @@ def kept_features(session: Session, run: RunDir, checkpoint: str = "last") -> tu
     """
     check_finished(run, checkpoint)
     spec = eval_spec(session.host, run, "knn", checkpoint)
-    store, stream = clips_of(session, spec), spec.streams[0]
+    store, stream = clips_of(session, spec, run), spec.streams[0]
     split = store.split(spec.data.split, spec.data.min_frames)
     with run.encoder(checkpoint, stream).open("rb") as file:
         weights = hashlib.file_digest(file, "sha256").hexdigest()

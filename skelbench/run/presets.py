@@ -33,6 +33,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.descriptors import EncoderSpec, ProtocolSpec
+
 SHIPPED = frozenset({"skelbench", "skelbench_plugins"})
 """Packages whose settings the names below mean."""
 _REDUCED: Mapping[str, Any] = {
@@ -82,6 +85,16 @@ BLURB: Mapping[str, str] = {
     "small": "reduced encoder and schedule for 2 CPU cores; not the paper's setting",
     "quick": "a quarter of small's schedule, for a first look; not the paper's setting",
 }
+
+
+def own_of(about: EncoderSpec | ProtocolSpec, preset: str) -> Mapping[str, Any]:
+    """What an encoder or protocol has for ``preset``; SkelbenchError where it names presets that there are not, which
+    would have no effect."""
+    for name in about.presets:
+        if name not in PRESETS:
+            raise SkelbenchError(f"presets of {about.name}: {did_you_mean(name, list(PRESETS), 'preset')}")
+    return about.presets.get(preset, {})
+
 
 SETTING: Mapping[str, str] = {
     "shared": "shared: the encoder, token grid and bodies of every method",

@@ -29,7 +29,7 @@ from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.run.budget import Budget, Length
 from skelbench.run.buildable import check_buildable
 from skelbench.run.length import Timer, length_of, of_steps
-from skelbench.run.presets import EXCEPTIONS, PRESETS, SHIPPED
+from skelbench.run.presets import EXCEPTIONS, PRESETS, SHIPPED, own_of
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import (
     NO_PATCH,
@@ -206,7 +206,7 @@ class _Settle:
                 yield setting, self.host.name(descriptor)
                 if isinstance(descriptor, EncoderSpec):
                     settings = f"{setting}_settings"
-                    values = {**descriptor.presets.get(self.preset, {}), **getattr(method, settings)}
+                    values = {**own_of(descriptor, self.preset), **getattr(method, settings)}
                     yield settings, config(validated(self.host.config(descriptor), values, f"method.{settings}"))
 
     def _train(self, train: TrainSpec, values: Layer, typed: Layer, notes: list[str]) -> TrainSpec:
@@ -290,7 +290,7 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
         apart.add("train.lr")
     mine = {key: value for key, value in known.items() if key not in apart}
-    return mine | {f"encoder.{key}": value for key, value in parts.encoder.presets.get(name, {}).items()}
+    return mine | {f"encoder.{key}": value for key, value in own_of(parts.encoder, name).items()}
 
 
 def _traits(parts: Parts) -> Iterator[str]:

@@ -24,13 +24,12 @@ from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import Mistake
-from skelbench.run.presets import PRESETS
 from skelbench.spec import EvalSpec, validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.downstream import Postures
 from skelbench.testing.fake_cuda import DEVICE, fake_cuda
-from skelbench.testing.settings import check_settings
+from skelbench.testing.settings import check_presets, check_settings
 
 CLASSES, WIDTH, TRAIN, TEST = 4, 192, 400, 200
 CONFIDENCE = 0.9999
@@ -167,14 +166,7 @@ def form(subject: ProtocolSubject) -> None:
         if name not in EvalSpec.model_fields:
             near = ", ".join(EvalSpec.model_fields)
             raise Failed(f"defaults that are fields of an evaluation: {near}", name, "defaults of its ProtocolSpec")
-    for preset, values in getattr(subject.descriptor, "presets", {}).items():
-        look = "presets of its ProtocolSpec"
-        if preset not in PRESETS:
-            raise Failed(f"presets of the harness: {', '.join(PRESETS)}", preset, look)
-        try:
-            validated(cls, dict(values), f"preset {preset}")
-        except SkelbenchError as error:
-            raise Failed("settings of the protocol in every preset", str(error), look) from error
+    check_presets(cls, getattr(subject.descriptor, "presets", {}), "presets of its ProtocolSpec")
 
 
 def settings(subject: ProtocolSubject) -> None:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
+from skelbench.run.presets import PRESETS
 from skelbench.spec import validated
 from skelbench.testing.check import Failed
 
 NO_SETTING = "no_such_setting"
+
+
+def check_presets(cls: type[Spec], presets: Mapping[str, Mapping[str, Any]], look: str) -> None:
+    """``presets`` are of the harness and hold settings ``cls``, whose bare defaults are valid too."""
+    for preset, values in {"": {}, **presets}.items():
+        if preset not in ("", *PRESETS):
+            raise Failed(f"presets of the harness: {', '.join(PRESETS)}", preset, look)
+        try:
+            validated(cls, dict(values), f"preset {preset}" if preset else "settings")
+        except SkelbenchError as error:
+            where = look if preset else f"defaults of {cls.__name__}"
+            raise Failed("valid settings in every preset, and without one", str(error), where) from error
 
 
 def check_settings(cls: type, values: dict[str, Any], where: str) -> None:

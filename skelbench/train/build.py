@@ -173,8 +173,10 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     _check_initialised(method)
     with plugin_code(method.inference_encoder, "()"):
         encoder = getattr(method, "encoder", None) and method.inference_encoder()
-    if not isinstance(encoder, torch.nn.Module):
+    if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
+    if not isinstance(encoder, torch.nn.Module):
+        raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         probed = build_encoder(spec, host, topology)
     if odd := _unlike(encoder, probed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -22,12 +23,12 @@ from skelbench.errors import Diverged, Interrupted, Left, PeerLost, SkelbenchErr
 from skelbench.files import naming
 from skelbench.heap import USUAL_BYTES, give_back_memory, keep_freed_memory
 from skelbench.identity import derive_seed
-from skelbench.methods.contract import Method, Step
+from skelbench.methods.contract import WITHOUT_GRADIENT, Method, Step
 from skelbench.nn.batch_norm import synchronised
 from skelbench.nn.encoder import Encoder
 from skelbench.nn.prototype_loss import fuse
 from skelbench.optim.groups import groups_of
-from skelbench.plugin.mistakes import plugin_code, where
+from skelbench.plugin.mistakes import plugin_code, where, wrong
 from skelbench.results.metrics import logged_lines
 from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import write_state
@@ -113,6 +114,8 @@ class Trainer:
         self._first_pieces = True
         batch = spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)])
+        self._lost: set[str] = set()
+        """Figures of the method of which it was said that they are not finite."""
         self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         if self.device.type == "cpu":
             keep_freed_memory(KEPT_BYTES)
@@ -225,6 +228,8 @@ class Trainer:
         for turn in self.method.turns:
             info = self.step_info(step, turn, 1 if isinstance(views, dict) else len(views))
             reported = distributed.mean_figures(self.gradients(views, info))
+            if all(parameter.grad is None for parameter in self.method.parameters()):
+                raise wrong(self.method.training_step, WITHOUT_GRADIENT)
             norms = self.optim.norms(turn)
             self.verdict.see(step, reported["loss"], norms.values())
             if not self.late:  # nothing to wait for: what is not finite reaches no weight
@@ -373,10 +378,14 @@ class Trainer:
                         ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
                         shown |= {key: figures[key] for key in ranks[:1]}
                         changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
-                        if notes := [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]:
+                        notes = [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]
+                        if notes and signs:
+                            signs(**self._found())
+                        if lost := {name for name in values if rounded[name] is None} - self._lost:
+                            self._lost |= lost
+                            notes.append(f"not finite, so not logged, from step {done:,} on: {', '.join(sorted(lost))}")
+                        if notes:
                             shown["note"] = "; ".join(notes)
-                            if signs:
-                                signs(**self._found())
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
@@ -482,6 +491,8 @@ class Trainer:
         return f"{kept}lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
 
 
-def _rounded(value: float) -> float:
-    """Seven significant digits: float32 without noise."""
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+def _rounded(value: float) -> float | None:
+    """Seven significant digits: float32 without noise; None of what is not finite, for which JSON has no word."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -127,12 +127,18 @@ MISTAKES = [
         "as 'loss'; a dict with a scalar tensor \"loss\" is expected",
     ),
     ('"loss": loss,', '"loss": loss.detach(),', "depends on no trainable parameter; look for a detach or no_grad"),
+    (
+        '"loss": loss,',
+        '"loss": torch.ones((), requires_grad=True),',
+        "depends on no trainable parameter; look for a detach or no_grad",
+    ),
     ('"loss": loss,', '"loss": loss.long(),', "returned a loss of whole numbers (torch.int64)"),
     ('"loss": loss,', '"loss": float(loss),', "returned a float as 'loss'"),
     ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "no weight had moved yet: look in mine.py:54, training_step"),
     ("feature_BD.norm()", "feature_BD", "as 'norm'; only numbers are logged"),
     ("feature_BD.norm()", "open", "returned a builtin_function_or_method as 'norm'; only numbers are logged"),
     ('"norm"', '"step"', "returned 'step', which the log says by itself; give it another name"),
+    ('"norm"', "7", "returned 7 as a name of what it reports; names are text"),
     # what a step does
     ('views["pair"]', 'views["pairs"]', "mine.py:55, training_step: KeyError 'pairs'; the views are: pair"),
     ("context.summary_width, 4", "7, 4", "mine.py:57, training_step: RuntimeError: "),
@@ -174,6 +180,11 @@ MISTAKES = [
         "mine.py:46, __init__: AttributeError: cannot assign module before Module.__init__() call; call super()",
     ),
     ("self.encoder = context", "self.backbone = context", "Mine: makes no self.encoder; write self.encoder = context"),
+    (
+        FIRST,
+        "    def inference_encoder(self):\n        pass\n\n" + FIRST,
+        "inference_encoder: returned None; return the encoder that is probed",
+    ),
     ("(Method)", "", "method 'mine': mine.py:44, Mine is no subclass of Method; make it one"),
     (INIT, INIT + "        self.roles = {'haed': 'head'}\n", "Mine: roles names 'haed', which is no module of Mine"),
     (groups("return 3")[0], groups("return 3")[1], "optim_groups: gives 3 as a group; give a dict"),
@@ -438,6 +449,9 @@ def test_a_protocol_that_returns_something_else():
         (ProtocolResult(metrics | {"map": [1]}, predictions), r"returned \[1\] as metric 'map'"),
         (ProtocolResult(metrics, {}), r"predictions\['ids'\] of shape \[0\], not \[2\]"),
         (ProtocolResult(metrics, predictions, [{"x": np.eye(2)}]), "cannot be written as JSON"),
+        (ProtocolResult(metrics, predictions, [1, 2]), r"returned \[1, 2\] as curve; a curve is a list of rows"),
+        (ProtocolResult(metrics, predictions, notes="hello"), "returned 'hello' as notes; notes are a list"),
+        (ProtocolResult(metrics, predictions, scores=np.eye(3)), r"returned scores of shape \[3, 3\], not \[2, clas"),
     ):
         with pytest.raises(SkelbenchError, match=said):
             evaluate_sets(Wrong(result=result), {"joint": features}, "none", 0, "cpu")

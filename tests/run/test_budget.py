@@ -10,11 +10,11 @@ from skelbench.cli.summary import _next
 from skelbench.cost import BODIES
 from skelbench.cost.report import step_cost
 from skelbench.errors import SkelbenchError
+from skelbench.evaluate.protocol import advances
 from skelbench.results.store import ResultStore
 from skelbench.run import length as lengths
 from skelbench.run import pace
 from skelbench.run.budget import Budget
-from skelbench.run.evaluate import _advances
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 from skelbench.studies.files import read_study, write_study
@@ -228,7 +228,7 @@ def test_a_study_holds_budgets_as_an_axis(root, host, tmp_path):
 
 def test_progress_of_several_pieces_ends_at_their_sum():
     counted = []
-    report = _advances(lambda advance: counted.append(advance))
+    report = advances(lambda advance: counted.append(advance))
     for done, total in ((12, 12), (512, 600), (600, 600), (5, 5)):
         report(done, total)
     assert counted == [12, 512, 88, 5]

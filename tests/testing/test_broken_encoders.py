@@ -6,13 +6,15 @@ from itertools import count
 
 import pytest
 import torch
+from pydantic import Field
 from torch import nn
 
 from skelbench.component import Spec
 from skelbench.errors import SkelbenchError
 from skelbench.nn.encoder import Encoded
-from skelbench.nn.vit import ViT
+from skelbench.nn.vit import ViT, ViTConfig
 from skelbench.plugin import EncoderSpec
+from skelbench.run.presets import own_of
 from skelbench.testing.encoder import CHECKS
 from skelbench.testing.encoder.subject import GRID
 
@@ -254,6 +256,34 @@ def test_layers_that_leave_a_weight_out_are_found(checked):
     target, config = f"{__name__}:Headless", "skelbench.nn.vit:ViTConfig"
     result = checked("encoders", EncoderSpec(name="broken", target=target, config=config, presets=QUICK), "form")
     assert result.state == "failed" and re.search("gives norm.* 0 times; give every parameter", result.sentence)
+
+
+@pytest.mark.parametrize(
+    ("presets", "said"),
+    [
+        ({"smal": {"dim": 16}}, "presets of the harness: paper, .*; seen: smal; look at presets of its EncoderSpec"),
+        ({"small": {"dim": "wide"}}, "seen: preset small.dim='wide' is not valid"),
+    ],
+)
+def test_presets_that_have_no_effect_or_are_not_valid_are_found(checked, presets, said):
+    """A run is not made with them either."""
+    target, config = "skelbench.nn.vit:ViT", "skelbench.nn.vit:ViTConfig"
+    about = EncoderSpec(name="broken", target=target, config=config, presets=QUICK | presets)
+    result = checked("encoders", about, "settings")
+    assert result.state == "failed" and re.search(said, result.sentence), result.sentence
+    if "smal" in presets:
+        with pytest.raises(SkelbenchError, match="presets of broken: unknown preset 'smal'; did you mean 'small'"):
+            own_of(about, "quick")
+
+
+class Unset(ViTConfig):
+    dim: int = Field("wide")
+
+
+def test_a_default_that_is_not_valid_is_found(checked):
+    about = EncoderSpec(name="broken", target="skelbench.nn.vit:ViT", config=f"{__name__}:Unset", presets=QUICK)
+    result = checked("encoders", about, "settings")
+    assert result.state == "failed" and "settings.dim='wide' is not valid" in result.sentence, result.sentence
 
 
 def test_there_is_a_broken_encoder_for_every_check():

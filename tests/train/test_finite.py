@@ -1,6 +1,8 @@
 """Numbers that are not finite: noticed in the step in which they come up, named, and never saved."""
 
 import json
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
+from skelbench.results.metrics import read_metrics
 from skelbench.run.encoders import load_encoder
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain, warm_start
@@ -33,6 +36,20 @@ def spoil(monkeypatch, index, what):
         return out | {"loss": BAD[what](out["loss"], self)} if step.index == index else out
 
     monkeypatch.setattr(Method, "forward", spoilt)
+
+
+def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, session, monkeypatch):
+    """The loss is, so the run goes on; other readers of JSON have no word for nan."""
+    forward, said = Method.forward, []
+    monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | {"extra": torch.tensor(float("nan"))})
+
+    @contextmanager
+    def progress(**_):
+        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
+
+    run = pretrain(replace(session, progress=progress), resolved("mamp"))
+    assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra"]
+    assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
 
 
 @pytest.mark.parametrize("clip_grad", [None, 1.0])

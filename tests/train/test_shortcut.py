@@ -132,7 +132,7 @@ def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, session
 
     from skelbench.cli.summary import print_summary
 
-    print_summary([(run, {})], None, made)
+    print_summary([(run, {})], None, made, session.data_root)
     assert f"shortcut: {sentence(found)}" in " ".join(capsys.readouterr().out.split())
 
     whole, lines = run.info["shortcut"], [json.loads(text) for text in run.metrics.read_text().splitlines()]

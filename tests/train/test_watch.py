@@ -259,7 +259,7 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, session, capsys):
 
     from skelbench.cli.summary import print_summary
 
-    print_summary([(run, {})], None, made)
+    print_summary([(run, {})], None, made, session.data_root)
     assert said[0] in capsys.readouterr().out
 
 

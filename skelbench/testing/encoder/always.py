@@ -21,12 +21,14 @@ from skelbench.testing.check import Failed, Skipped, rests_on
 from skelbench.testing.clips import SKELETONS, differs, twice
 from skelbench.testing.encoder.subject import GRID, GRIDS, ROUNDING, VALID, EncoderSubject, check_same, outputs_of, run
 from skelbench.testing.fake_cuda import DEVICE, backward, fake_cuda, on_device, view_on_device
-from skelbench.testing.settings import check_settings
+from skelbench.testing.settings import check_presets, check_settings
 from skelbench.views.view import View
 
 
 def settings(subject: EncoderSubject) -> None:
-    check_settings(subject.host.config(subject.descriptor), subject.config.model_dump(), "encoder")
+    cls = subject.host.config(subject.descriptor)
+    check_presets(cls, getattr(subject.descriptor, "presets", {}), "presets of its EncoderSpec")
+    check_settings(cls, subject.config.model_dump(), "encoder")
 
 
 def form(subject: EncoderSubject) -> None:
