@@ -168,7 +168,7 @@ def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
-    from skelbench.train.collapse import sentence
+    from skelbench.train.collapse import UNMOVED, sentence
 
     info = run.info
     if info.get("steps"):
@@ -179,3 +179,5 @@ def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
     for sign in ("collapse", "shortcut"):
         for found in info.get(sign) or ():
             yield sign, sentence(found)
+    if info.get("unmoved"):
+        yield "unmoved", UNMOVED

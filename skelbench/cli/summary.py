@@ -21,7 +21,7 @@ from skelbench.results.store import default_root
 from skelbench.run.presets import BLURB, SETTING
 from skelbench.skeleton.grid import BUDGETS
 from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed
-from skelbench.train.collapse import sentence
+from skelbench.train.collapse import UNMOVED, sentence
 
 if TYPE_CHECKING:
     from skelbench.report.outcomes import Outcomes
@@ -73,6 +73,8 @@ def print_summary(
     for sign in ("collapse", "shortcut"):
         for found in run.info.get(sign) or ():
             out.print(f"{sign}: {sentence(found)}", style="bold yellow")
+    if run.info.get("unmoved"):
+        out.print(f"unmoved: {UNMOVED}", style="bold yellow")
     facts, info = cost_facts(cost) if cost else [], run.info
     if info.get("steps"):
         clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)

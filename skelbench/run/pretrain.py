@@ -32,6 +32,7 @@ from skelbench.run.stages import check_parent, check_state
 from skelbench.spec import RunSpec
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import load_state, load_weights, save_encoders
+from skelbench.train.collapse import UNMOVED
 from skelbench.train.compiled import compile_parts
 from skelbench.train.loop import Trainer
 
@@ -112,6 +113,8 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                 after = resolved.method.stage.after if resolved.method.stage else ()
                 warm_start(session.results, method, spec.method, spec.init_from, after)
             trainer = Trainer(spec, method, resolved.store, run, session.device)
+            anew = not run.checkpoint.exists()
+            first = [weight.detach().clone() for weight in method.inference_encoder().parameters()] if anew else []
             clips = trainer.total * spec.train.batch_size
             label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
             with session.progress(total=clips, label=label, unit="clips") as report:
@@ -139,7 +142,10 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
                     log=lambda step, line: tell("log", step=step, metrics=line),
                     signs=record,
                 )
-            facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
+                facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
+                if first and all(map(torch.equal, first, method.inference_encoder().parameters())):
+                    report(0, note=UNMOVED)
+                    facts["unmoved"] = True
         outcome = "done"
         record("reason", outcome=outcome, finished=time.time(), **facts)
     except Stopped as error:

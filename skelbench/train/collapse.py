@@ -30,6 +30,9 @@ LOOKS = 3
 CLIPS = 8
 """With fewer clips per step nothing is concluded: the rank of so few rows is low anyway."""
 
+UNMOVED = "the encoder that is probed has the weights that it began with: no gradient and no average reached it"
+"""Of a run that was trained to its end in one sitting, under ``unmoved`` in run.json."""
+
 Found = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value on the look
 that settled it, step and epoch of the first look below; ``until`` if there was a look above later."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from skelbench.cli.summary import print_summary
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method
@@ -18,6 +19,7 @@ from skelbench.run.pretrain import pretrain, warm_start
 from skelbench.train import loop
 from skelbench.train.build import build_method
 from skelbench.train.checkpoint import save_weights
+from skelbench.train.collapse import UNMOVED
 from skelbench.train.finite import Verdict
 
 BAD = {
@@ -50,6 +52,26 @@ def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, sessi
     run = pretrain(replace(session, progress=progress), resolved("mamp"))
     assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra"]
     assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
+
+
+def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, session, monkeypatch, capsys):
+    said = []
+
+    @contextmanager
+    def progress(**_):
+        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
+
+    session, made = replace(session, progress=progress), resolved("mamp")
+    assert "unmoved" not in pretrain(session, made).info and not said
+
+    def forward(self, views, step):
+        return {"loss": next(weight for name, weight in self.named_parameters() if "encoder" not in name).sum()}
+
+    monkeypatch.setattr(Method, "forward", forward)
+    run = pretrain(session, resolved("mamp", **{"train.lr": 1e-4}))
+    assert run.info["unmoved"] and said == [UNMOVED]
+    print_summary([(run, {})], None, made, session.data_root)
+    assert f"unmoved: {UNMOVED}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("clip_grad", [None, 1.0])
