@@ -58,6 +58,7 @@ class Sign(ABC):
     def see(self, line: Mapping[str, Any]) -> list[Found]:
         """Take in the next line of metrics.jsonl; returns what begins or ends with it, mostly nothing."""
         changed = []
+        line = {name: value for name, value in line.items() if value is not None}  # what was not finite
         for what, measure, value, bad, looks in self.judged(line) if self.clips >= CLIPS else ():
             low = self._low.setdefault((what, measure), [])
             if bad:

@@ -43,14 +43,15 @@ def spoil(monkeypatch, index, what):
 def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, session, monkeypatch):
     """The loss is, so the run goes on; other readers of JSON have no word for nan."""
     forward, said = Method.forward, []
-    monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | {"extra": torch.tensor(float("nan"))})
+    nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
+    monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | nan)
 
     @contextmanager
     def progress(**_):
         yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
 
-    run = pretrain(replace(session, progress=progress), resolved("mamp"))
-    assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra"]
+    run = pretrain(replace(session, progress=progress), resolved("mamp", batch_size=12))
+    assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra, rank_extra"]
     assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
 
 
