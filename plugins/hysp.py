@@ -6,8 +6,6 @@ in the Poincaré ball. Facts: paolomandica/HYSP, src/net/hysp.py, src/net/utils/
 src/train_learners.py, src/feeder/ntu_feeder.py. B clips of all processes, D width of a feature, E of an embedding.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -25,6 +23,7 @@ from skelbench.optim.groups import one_group
 from skelbench.plugin import MethodSpec, NativeProbe, hookimpl
 from skelbench.spec import Stream
 from skelbench.views import ReflectCrop, Shear, ViewSpec
+from skelbench.views.crops import Resampling
 
 
 class HYSPConfig(StrongConfig):
@@ -37,7 +36,7 @@ class HYSPConfig(StrongConfig):
     ramp: float = Field(50 / 400, gt=0, le=1, description="share in which the distance takes its place")
     capped: bool = Field(False, description="no gradient from pairs farther apart than 16.8: geoopt's, so the code's")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
+    resize: Resampling = "ends"
     time_flip: bool = Field(True, description="play half of the strong views backwards")
 
 

@@ -20,6 +20,7 @@ from skelbench.nn.heads import projector
 from skelbench.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
+from skelbench.views.crops import Resampling
 from skelbench.views.motion import displacement
 
 FRAMES, JOINTS = 0, 1
@@ -33,7 +34,7 @@ class PSTLConfig(Config):
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
     off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
     shear: float = Field(1.0, ge=0, description="amplitude of the shear")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
+    resize: Resampling = "ends"
     mask_frames: float = Field(0.2, ge=0, lt=0.5, description="share of frames left out as fastest, and at random")
     mask_joints: float = Field(0.32, ge=0, lt=1, description="share of joints left out: 8 of Kinect's 25")
     draws: Literal["clip", "batch"] = Field(

@@ -84,18 +84,17 @@ def print_summary(
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run lies in {run.path}")
     out.print("Next:")
-    where = named_root(run.path.parent)
-    for command, what in _next(resolved, any(name.startswith("linear") for name in records)):
-        made = f"{run.plugin_files}{_named_data(data)}" if command.startswith("skelbench run ") else ""
-        out.print(styled(f"  {command}{made}{where}", (f"  # {what}", "dim")))
+    where, compares = named_root(run.path.parent), any(name.startswith("linear") for name in records)
+    for command, what in _next(resolved, compares, run.plugin_files + _named_data(data)):
+        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")))
     if resolved.preset not in ("paper", "ablation", "imported"):
         preset = resolved.preset
         out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
 
 
-def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
+def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple[str, str]]:
     """Commands and what they show; options are named only where they differ from the defaults. ``compares``: a linear
-    probe has measured it, by which runs are compared."""
+    probe has measured it, by which runs are compared; ``made_with``: further options of what trains."""
     spec, commands = resolved.spec, []
     if resolved.preset in BLURB:
         shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
@@ -122,7 +121,7 @@ def _next(resolved: Resolved, compares: bool) -> list[tuple[str, str]]:
         parts += [f"--preset {resolved.preset}"]
         parts += [f"--budget {budget}"] if budget else []
         parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
-        commands.append((" ".join(parts), what))
+        commands.append((" ".join(parts) + made_with, what))
     compare = "skelbench compare" + (" --all" if resolved.modified else "") if compares else "skelbench runs list"
     commands.append((compare, "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))

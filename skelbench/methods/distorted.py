@@ -9,6 +9,7 @@ from pydantic import Field
 from skelbench.methods.contract import Config
 from skelbench.skeleton.grid import Grid
 from skelbench.views import Distort, Free, ViewSpec
+from skelbench.views.crops import Resampling
 
 
 class DistortedConfig(Config):
@@ -18,7 +19,7 @@ class DistortedConfig(Config):
     'distort'
     """
 
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
+    resize: Resampling = "ends"
 
     def view(self, grid: Grid, **fields: Any) -> ViewSpec:
         """A tenth of the clip to all of it, at least 64 frames if it has them, distorted; ``fields`` of the view."""

@@ -7,7 +7,7 @@ D width of a clip's features, E of an embedding, n keys written so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,7 @@ from skelbench.optim.groups import one_group
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import Stream
 from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
+from skelbench.views.crops import Resampling
 
 
 class ShearedConfig(Config):
@@ -40,7 +41,7 @@ class ShearedConfig(Config):
     momentum: float = Field(0.999, ge=0, le=1, description="of the key encoder, constant")
     temperature: float = Field(0.07, gt=0, description="of the softmax over keys")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
-    resize: Literal["ends", "half-pixel"] = Field("ends", description="resampling of a crop to T frames")
+    resize: Resampling = "ends"
 
     def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
         """A stretch as long as the clip, sheared; then ``augment``."""

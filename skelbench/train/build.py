@@ -171,10 +171,10 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
     _check_initialised(method)
-    with plugin_code(method.inference_encoder, "()"):
-        encoder = getattr(method, "encoder", None) and method.inference_encoder()
     if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
+    with plugin_code(method.inference_encoder, "()"):
+        encoder = method.inference_encoder()
     if not isinstance(encoder, torch.nn.Module):
         raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
     with torch.random.fork_rng(devices=[]), torch.device("meta"):

@@ -7,7 +7,7 @@ B here is views times clips. A crop of your own is a subclass of :class:`Crop` w
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +24,8 @@ CROP = 0
 
 Resize = Literal["ends", "half-pixel", "pad", "strided", "bins", "uniform-frames"]
 """How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
+Resampling = Annotated[Literal["ends", "half-pixel"], Field(description="resampling of a crop to T frames")]
+"""Those of them that a method lets its users choose from."""
 PADDED = ("pad", "strided")
 """Those after which frames at the end may be padding."""
 
