@@ -5,6 +5,8 @@ import os
 # Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -64,3 +66,15 @@ def trainer(resolved, host, tmp_path):
 def session(tmp_path, data_root, host):
     """A session over results of its own, on the CPU, without progress."""
     return silent_session(data_root, host, tmp_path / "results")
+
+
+@pytest.fixture
+def noting(session):
+    """``(session, said)``: such a session, and the list of what its progress was told as notes."""
+    said = []
+
+    @contextmanager
+    def progress(**_):
+        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
+
+    return replace(session, progress=progress), said

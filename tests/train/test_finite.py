@@ -1,8 +1,6 @@
 """Numbers that are not finite: noticed in the step in which they come up, named, and never saved."""
 
 import json
-from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,29 +38,18 @@ def spoil(monkeypatch, index, what):
     monkeypatch.setattr(Method, "forward", spoilt)
 
 
-def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, session, monkeypatch):
+def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, noting, monkeypatch):
     """The loss is, so the run goes on; other readers of JSON have no word for nan."""
-    forward, said = Method.forward, []
+    forward, (session, said) = Method.forward, noting
     nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
     monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | nan)
-
-    @contextmanager
-    def progress(**_):
-        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
-
-    run = pretrain(replace(session, progress=progress), resolved("mamp", batch_size=12))
+    run = pretrain(session, resolved("mamp", batch_size=12))
     assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra, rank_extra"]
     assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
 
 
-def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, session, monkeypatch, capsys):
-    said = []
-
-    @contextmanager
-    def progress(**_):
-        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
-
-    session, made = replace(session, progress=progress), resolved("mamp")
+def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, noting, monkeypatch, capsys):
+    (session, said), made = noting, resolved("mamp")
     assert "unmoved" not in pretrain(session, made).info and not said
 
     def forward(self, views, step):

@@ -1,10 +1,8 @@
 """When a shortcut is concluded, that only what the objective asks for is judged, and that a run says and records it."""
 
-import dataclasses
 import json
 import os
 import signal
-from contextlib import contextmanager
 
 import pytest
 
@@ -116,14 +114,8 @@ STILL = {"mfp_weight": 0.0, "local_counts": [0, 0, 0], "train.lr": 1e-12, "sched
 """The contrastive branch learns nothing, so neither what a turn is."""
 
 
-def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, session, monkeypatch, capsys):
-    said = []
-
-    @contextmanager
-    def progress(**_):
-        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
-
-    session = dataclasses.replace(session, progress=progress)
+def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, noting, monkeypatch, capsys):
+    session, said = noting
     made = resolved("slim", epochs=4, batch_size=12, **STILL)
     run = pretrain(session, made)
     (found,) = (one for one in run.info["shortcut"] if one["what"] == "cls")

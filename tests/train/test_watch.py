@@ -1,12 +1,10 @@
 """Looks: when, at what, that they change nothing; what counts as a collapse, and that it is recorded and said."""
 
-import dataclasses
 import io
 import json
 import math
 import os
 import signal
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -241,14 +239,8 @@ def test_a_few_clips_settle_nothing():
 
 
 # ---------------------------------------------------------------------------------------------- in a run
-def test_a_collapsing_run_says_and_records_it_once(resolved, session, capsys):
-    said = []
-
-    @contextmanager
-    def progress(**_):
-        yield lambda advance=1, note=None, **fields: said.extend([note] if note else [])
-
-    session = dataclasses.replace(session, progress=progress)
+def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
+    session, said = noting
     made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
     run = pretrain(session, made)
     (found,) = run.info["collapse"]
