@@ -7,10 +7,20 @@ the ``kind``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping, Set
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from skelbench.errors import SkelbenchError
@@ -20,8 +30,8 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Spec(BaseModel):
-    """Base of all declarative settings: unknown fields, numbers that are not finite and defaults that are not valid
-    are refused, instances are frozen and hashable. A string below a field documents it."""
+    """Base of all declarative settings: unknown fields, numbers that are not finite, true and false for a number and
+    defaults that are not valid are refused, instances are frozen and hashable. A string below a field documents it."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
@@ -37,12 +47,30 @@ class Spec(BaseModel):
                     f"write tuple[...]"
                 )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool):  # pydantic takes it for 1 or 0
+            types = set(_leaves(cls.model_fields[str(info.field_name)].annotation))
+            if types & {int, float} and not types & {bool, Any}:
+                raise ValueError(f"a number is expected, not {str(value).lower()}")
+        return value
+
 
 def _without_order(annotation: Any) -> bool:
     origin = get_origin(annotation) or annotation
     if isinstance(origin, type) and issubclass(origin, Set):
         return True
     return any(map(_without_order, get_args(annotation)))
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """The types that a value may have: of a union those of its parts."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        for part in get_args(annotation):
+            yield from _leaves(part)
+    else:
+        yield annotation
 
 
 class Grown(Spec):

@@ -280,6 +280,7 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        said = first["msg"].removeprefix("Value error, ")
         path = ".".join(str(part) for part in first["loc"])
         name = f"{where}.{path}" if path else where
         if first["type"] == "extra_forbidden":
@@ -287,10 +288,9 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         elif first["type"] == "missing":
             message = f"{name} has no value, and {model.__name__} gives it no default"
         elif not path:  # a contradiction between fields: the whole input would be printed
-            message = f"settings of {where} are not valid: {first['msg'].removeprefix('Value error, ')}"
+            message = f"settings of {where} are not valid: {said}"
         else:
-            reason = first["msg"][0].lower() + first["msg"][1:]
-            message = f"{name}={first.get('input')!r} is not valid: {reason}"
+            message = f"{name}={first.get('input')!r} is not valid: {said[0].lower()}{said[1:]}"
             options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
             near = nearest(str(first.get("input")), options)
             message += f"; did you mean {near!r}?" if near else _example(model, first, name)

@@ -221,6 +221,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "slim", "--dataset", "small", "--set", "method.prototype=1"], "did you mean 'method.prototypes'?"),
         (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "did you mean 'sinkhorn'?"),
         (["run", "slim", "--dataset", "small", "--set", "train.lr=-1"], "train.lr=-1 is not valid"),
+        (["run", "slim", "--dataset", "small", "--set", "encoder.depth=true"], "depth=True is not valid: a number is"),
         (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
         (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "should be a finite number"),
         (["run", "slim", "--dataset", "small", "--set", "tilt_deg=nan"], "should be a finite number"),
