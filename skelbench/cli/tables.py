@@ -31,8 +31,8 @@ def say_left_out(inputs: TableInputs) -> None:
 
     if n := inputs.left_out:
         one, more = (
-            "1 run with settings changed from its preset is",
-            f"{n} runs with settings changed from their preset are",
+            "1 run with settings changed from its preset or protocol is",
+            f"{n} runs with settings changed from their preset or protocol are",
         )
         err.print(f"note: {one if n == 1 else more} left out; see --all")
 

@@ -15,6 +15,9 @@ from skelbench.results.run_dir import ReadRun
 _RUN_FACTS = ("setting", "modified", "reason", "created", "finished", "steps", "clips_seen", "train_seconds",
               "collapse", "shortcut", "imported", "tags", "note", "suites", "budget")  # fmt: skip
 
+COMPUTED = {"seeds", "rank", "p_value", "trials", "failed", "tasks"}
+"""Columns that the table counted or computed, whatever figure has the same value."""
+
 
 class Provenance:
     """What is known of the runs, by name, and of the figures that their files hold."""
@@ -33,6 +36,8 @@ class Provenance:
         """Which recorded figure of the runs ``places`` a cell of column ``key`` is, over several the mean: found by its
         value, so that what is said is true; "" where the table computed something else from them."""
         value = cell.value
+        if key in COMPUTED or key.endswith("_p"):
+            return ""
         if not places or cell.published or isinstance(value, bool) or not isinstance(value, int | float):
             return ""
         each = [self._figures[place] for place in places]

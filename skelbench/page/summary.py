@@ -41,13 +41,13 @@ def sentences(
     also_shown: Mapping[str, int] | None = None,
 ) -> list[Sentence]:
     """The summary; ``linear`` is the table of that name with significance, ``damaged`` counts folders that could not be
-    read, ``left_out`` runs that the tables leave out as their settings were changed, and ``also_shown`` those of them
+    read, ``left_out`` runs that the tables leave out as settings were changed, and ``also_shown`` those of them
     that a table shows nevertheless."""
     said = [*_what_there_is(runs), *(_leaders(linear) if linear else ()), *_wrong(runs), *_presets(runs)]
     if left_out:
-        runs_are = "1 run was" if left_out == 1 else f"{left_out} runs were"
+        runs_are = "1 run was made or evaluated" if left_out == 1 else f"{left_out} runs were made or evaluated"
         but = "".join(f", but for {count} in table {plain(name)}" for name, count in (also_shown or {}).items())
-        text = f"{runs_are} made with settings changed from the preset and left out of the tables{but}; --all adds."
+        text = f"{runs_are} with changed settings and left out of the tables{but}; --all adds."
         said.append(Sentence(text))
     if damaged:
         folders = "1 folder has" if damaged == 1 else f"{damaged} folders have"
@@ -107,7 +107,7 @@ def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequenc
         }[shown]
     seeds = first["seeds"].value
     text += f" ({_count(seeds, 'seed')})" if isinstance(seeds, int) else ""
-    text, kind = _against_untrained(first, text, kind)
+    text, kind = _against_untrained(first, controls, text, kind)
     ahead = [row for row in controls if _number(row["accuracy"]) >= accuracy]
     if ahead:
         text += f". The control {_name(ahead[0])} is ahead of all methods with {_number(ahead[0]['accuracy']):.1f} %"
@@ -119,10 +119,16 @@ def _leader(where: str, methods: Sequence[Mapping[str, Cell]], controls: Sequenc
     return Sentence(f"{text}.", kind, runs)
 
 
-def _against_untrained(row: Mapping[str, Cell], text: str, kind: str) -> tuple[str, str]:
+def _against_untrained(
+    row: Mapping[str, Cell], controls: Sequence[Mapping[str, Cell]], text: str, kind: str
+) -> tuple[str, str]:
     over, p = row["difference"].value, row["p_value"].value
     if not isinstance(over, int | float):
-        return f"{text}; there is no untrained encoder to compare it with", "doubt"
+        some = isinstance(row["seeds"].value, int) and row["seeds"].value > 1
+        lacking = "no untrained encoder to compare it with"
+        if some and any(control["method"].value == "untrained" for control in controls):
+            lacking = "not an untrained encoder of every seed to compare it with"
+        return f"{text}; there is {lacking}", "doubt"
     text += f"; {over:+.1f} points over the untrained encoder".replace("-", "−")
     if not isinstance(p, int | float):
         return text, kind
@@ -132,8 +138,11 @@ def _against_untrained(row: Mapping[str, Cell], text: str, kind: str) -> tuple[s
 
 
 def _apart(first: Mapping[str, Cell], second: Mapping[str, Cell]) -> bool | None:
-    """Whether two rows share no letter of the significance table; None where either has none."""
+    """Whether two rows share no letter of the significance table; None where either has none, or they were not tested
+    against each other."""
     letters = [str(row["letters"].value or "") if "letters" in row else "" for row in (first, second)]
+    if "untested" in first and second["run"].value in str(first["untested"].value or "").split("; "):
+        return None
     return not set(letters[0]) & set(letters[1]) if all(letters) else None
 
 

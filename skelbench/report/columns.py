@@ -139,7 +139,11 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         *((INTERVALS, *subjects_note(frame)) if own else ()),
         *told,
         *(published.notes(inputs.host, about.name) if papers else ()),
-        *([f"Left out: {inputs.left_out} runs with settings changed from their preset; see --all."] if cut else []),
+        *(
+            [f"Left out: {inputs.left_out} runs with settings changed from their preset or protocol; see --all."]
+            if cut
+            else []
+        ),
     )
     studied = about.name in inputs.host.names("studies")
     texts = _FOOTNOTES | footnotes(frame) | size_footnotes(own) | published.footnotes(shown)
@@ -173,7 +177,7 @@ def _told_apart(
             found = significance.apart(values, groups, inputs.store, column.predicted or "predicted")
             for (row, _), name in zip(there, found.letters, strict=True):
                 row[column.key + LETTERS] = name
-            if said := " ".join(filter(None, (found.detectable if not column.metric else "", found.untested))):
+            if said := " ".join(filter(None, (found.detectable if not column.metric else "", found.missing))):
                 yield f"{where}, {column.header}: {said}"
 
 

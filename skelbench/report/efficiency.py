@@ -99,7 +99,7 @@ def _row(group: DataFrame, store: ResultStore) -> dict[str, Any]:
         "accuracy": accuracy(group),
         "clips_seen": figures["clips_seen"],
         "step": BODIES * figures["step_gflops"] if trained else None,
-        "training": 1e-12 * figures["train_flops"] if trained else 0.0,
+        "training": 0.0 if figures["clips_seen"] == 0 else 1e-12 * figures["train_flops"],
         "speed": figures["clips_seen"] / seconds if seconds else None,
         "gflops": BODIES * figures["gflops"],
         **(_measured(costs) if whole else {"timed": "", "memory_how": "", "bodies": None}),

@@ -138,8 +138,9 @@ class TableInputs:
 
     @property
     def left_out(self) -> int:
-        """Runs that ``--all`` would add."""
-        return len(set(self.every["run"]) - set(self.frame["run"]) - set(self.also_shown))
+        """Runs of which ``--all`` would add evaluations."""
+        gone = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
+        return len(set(gone) - set(self.also_shown))
 
     @property
     def data_place(self) -> Path:

@@ -151,7 +151,14 @@ def table(inputs: TableInputs) -> Table:
     built = build(
         inputs.frame, announced, inputs.metrics, inputs.best_on_test, inputs.store, inputs.significance, inputs.against
     )
-    return replace(built, notes=(*built.notes, *_never_evaluated(inputs)))
+    return replace(built, notes=(*built.notes, *_without_probe(inputs), *_never_evaluated(inputs)))
+
+
+def _without_probe(inputs: TableInputs) -> Iterator[str]:
+    """That evaluated runs are no rows as no linear probe has looked at them, not even with changed settings."""
+    probed = inputs.every["protocol"].astype(str).str.startswith("linear")
+    if names := sorted({*inputs.frame["run"].astype(str)} - {*inputs.every.loc[probed, "run"].astype(str)}):
+        yield f"Without a linear probe and left out: {', '.join(names)} (`skelbench eval RUN --protocol linear`)."
 
 
 def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
@@ -393,6 +400,3 @@ def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
         "setting, preset, encoder, stream, checkpoint and probe); it says nothing about other pre-training seeds. "
         "raw: the clip's coordinates, no network."
     )
-    probed = frame["protocol"].astype(str).str.startswith("linear")
-    if left_out := sorted(set(frame["run"].astype(str)) - set(frame.loc[probed, "run"].astype(str))):
-        yield f"Without a linear probe and left out: {', '.join(left_out)} (`skelbench eval RUN --protocol linear`)."

@@ -111,14 +111,13 @@ def footnotes(frame: DataFrame) -> dict[str, str]:
 
 def percent(shares: Iterable[float]) -> Cell:
     """Mean over all seeds in percent and its t interval, empty unless every seed has the figure."""
-    values = [*shares]
-    if any(value is None or math.isnan(value) for value in values):
-        return Cell()
-    return spread([100 * value for value in values])
+    return spread([math.nan if value is None else 100 * value for value in shares])
 
 
 def spread(values: Sequence[float]) -> Cell:
-    """The mean of a figure over seeds and, of several, its t interval."""
+    """The mean of a figure over seeds and, of several, its t interval; empty unless every seed has it."""
+    if not all(map(math.isfinite, values)):
+        return Cell()
     several = len(values) > 1
     half = t_half_width(stdev(values), len(values)) if several else None
     return Cell(mean(values), half, plus_minus_over=f"{len(values)} seeds" if several else "")

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from skelbench.results.store import ResultStore
 
 ALPHA = 0.05
-COLUMNS = (Column("rank", "Rank", "d", asked=True), Column("letters", "Not told apart", asked=True))
+COLUMNS = (
+    Column("rank", "Rank", "d", asked=True),
+    Column("letters", "Not told apart", asked=True),
+    Column("untested", "Not tested against (runs)", shown=False),
+)
 """Of the rows that were tested among each other."""
 HOW = (
     "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not told apart: paired tests "
@@ -39,8 +43,11 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
         return
     found = apart([row["accuracy"].value for row in rows], groups, store)
     for row, rank, name in zip(rows, found.ranks, found.letters, strict=True):
-        row |= {"rank": rank, "letters": name}
-    yield f"{where}: {found.detectable}" + (f" {found.untested}" if found.untested else "")
+        row |= {"rank": rank, "letters": name, "untested": ""}
+    for pair in found.untested:
+        for one, other in (pair, pair[::-1]):
+            rows[one]["untested"] += ("; " if rows[one]["untested"] else "") + str(rows[other]["run"])
+    yield f"{where}: {found.detectable}" + (f" {found.missing}" if found.untested else "")
 
 
 class Apart(NamedTuple):
@@ -50,8 +57,16 @@ class Apart(NamedTuple):
     letters: list[str]
     detectable: str
     """What the tests could show at all."""
-    untested: str
-    """What could not be tested; "" for nothing."""
+    untested: list[tuple[int, int]]
+    """Pairs of rows that could not be tested, which share a letter."""
+
+    @property
+    def missing(self) -> str:
+        """What could not be tested, in words; "" for nothing."""
+        pairs = len(self.untested)
+        have = "has" if pairs == 1 else "have"
+        why = f"{have} no seed or not the same test clips in common, and share{'s' * (pairs == 1)} a letter untested."
+        return f"{_many(pairs)} {why}" if pairs else ""
 
 
 def apart(
@@ -70,12 +85,9 @@ def apart(
         different[i, j] = different[j, i] = p <= ALPHA
     shown = ranks([float(format(values[place], ".1f")) for place in order])
     by_row = sorted(zip(order, shown, letters(different), strict=True))
-    untested = len(pairs) - len(tested)
-    missing = f"{untested} pairs have no seed or not the same test clips in common, and share a letter untested."
+    untested = [(order[i], order[j]) for i, j in pairs if (i, j) not in tested]
     detectable = _detectable(list(tested.values()))
-    return Apart(
-        [rank for _, rank, _ in by_row], [name for _, _, name in by_row], detectable, missing if untested else ""
-    )
+    return Apart([rank for _, rank, _ in by_row], [name for _, _, name in by_row], detectable, untested)
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:

@@ -71,7 +71,7 @@ PAPER = {
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
     "size": "published at the full size (presets `paper` and `ablation`), which not every row beside has",
-    "untrained": "not shown to be better than the untrained encoder: paired p > 0.05 for at least one seed",
+    "untrained": "not shown to be better than the untrained encoder: paired p > 0.05, or untested, for a seed at least",
 }
 
 
@@ -337,7 +337,7 @@ def _filled(
 ) -> dict[str, Any]:
     first = group.iloc[0]
     over = percent(group["accuracy"] - group["control_accuracy"])
-    if over.value is not None and (group["difference"].le(0) | group["p_value"].gt(0.05)).any():
+    if over.value is not None and not (group["difference"].gt(0) & group["p_value"].le(0.05)).all():
         over = replace(over, footnotes=("untrained",))
     return _common(study, row, group) | {
         "preset": first["preset"] + ("" if first["exact"] else "+"),

@@ -64,12 +64,12 @@ def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())
         plain = _with_other_grids(method, [row for row in own if not row.variant], block)
         rows += [row for row in own if row.variant] + plain if own or len(plain) > 1 else []
-    joints = block["tokens"].iloc[0].split("x")[1]
+    joints = block["tokens"].iloc[0].partition("x")[2]  # none where no cost was counted
     dense = {row.method: place for place, row in enumerate(rows) if row.grid == BUDGETS[DENSE] and not row.variant}
     return [
         replace(
             row,
-            labels={"method": row.title, "tokens": f"{row.tokens}x{joints}"},
+            labels={"method": row.title, "tokens": f"{row.tokens}x{joints}" if joints else str(row.tokens)},
             against=None if row.variant or row.grid == BUDGETS[DENSE] else dense.get(row.method),
         )
         for row in rows

@@ -59,8 +59,10 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The table of every record of the results directory."""
-    return build(list(read_all(inputs.store)))
+    """The table of the wanted records of the results directory: p is adjusted over these."""
+    takes = inputs.filters.takes
+    records = read_all(inputs.store)
+    return build([one for one in records if takes(method=one.method, dataset=one.dataset, preset=one.preset)])
 
 
 def build(records: Sequence[TuningRecord]) -> Table:

@@ -20,6 +20,7 @@ from skelbench.plugin.host import Host
 from skelbench.report.filters import Filters
 from skelbench.report.inputs import TableInputs
 from skelbench.report.linear import table as linear
+from skelbench.report.table import Cell
 from skelbench.results.store import ResultStore
 
 TABLES = ("linear", "semi", "target-control")
@@ -77,7 +78,7 @@ def test_the_summary_says_who_leads_and_what_went_wrong(page):
     assert "ibot (seed 0) collapsed: features at masked positions, effective rank 1.12" in text
     assert "amr (seed 0) failed" in text and "Not the paper's training" in text
     assert "1 folder has files that are damaged" in text
-    assert "1 run was made with settings changed from the preset and left out of the tables" in text
+    assert "1 run was made or evaluated with changed settings and left out of the tables" in text
 
 
 def test_every_number_of_a_table_leads_to_its_runs_and_says_which_figure_it_is(page, held):
@@ -136,6 +137,46 @@ def test_tables_that_only_papers_fill_are_folded_away(page):
     assert 'id="table-target-control"' not in page  # without rows
 
 
+def test_only_a_pair_that_was_tested_is_said_to_be_alike(tmp_path):
+    made = Fabricated(tmp_path)
+    for method, share, seeds in (("slim", 0.9, (0, 1)), ("mamp", 0.2, (2, 3)), ("gfp", 0.1, (0, 3))):
+        for seed in seeds:
+            made.run(method, share, seed=seed)
+    made.run("untrained", 0.1)
+    inputs = inputs_of(tmp_path, significance=True)
+    (lead,) = [one.text for one in sentences(inputs.runs, linear(inputs), 0, 0) if " leads " in one.text]
+    assert "before mamp (8x25+1) with 20.0 %; the two were not tested against each other" in lead
+    assert "not an untrained encoder of every seed to compare it with" in lead
+
+
+def test_a_count_is_not_taken_for_a_figure_of_the_same_value(tmp_path):
+    made = Fabricated(tmp_path)
+    name = made.run("slim", 1.0)
+    for path in (made.root / name).glob("eval-*.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"metrics": record["metrics"] | {"train_accuracy": 1.0}}))
+    known = Provenance(inputs_of(tmp_path).runs)
+    assert known.origin([0], "seeds", Cell(1)) == known.origin([0], "against_p", Cell(1.0)) == ""
+    assert known.origin([0], "train_accuracy", Cell(1.0)) == "linear train_accuracy"
+
+
+def test_an_evaluation_with_changed_settings_is_left_out_and_that_is_said(tmp_path):
+    made = Fabricated(tmp_path)
+    name = made.run("slim", 0.9)
+    path = next(path for path in (made.root / name).glob("eval-*.json") if '"linear"' in path.read_text())
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"standard": False}))
+    inputs = inputs_of(tmp_path)
+    table = linear(inputs)
+    assert inputs.left_out == 1 and not table.rows and "Without a linear probe" not in " ".join(table.notes)
+
+
+def test_runs_without_a_linear_probe_are_named(tmp_path):
+    made = Fabricated(tmp_path)
+    made.run("mamp", 0.5)
+    made.run("slim", 0.9, protocol="knn", knn=None)
+    assert "Without a linear probe and left out: slim-moves" in linear(inputs_of(tmp_path)).notes[-1]
+
+
 def test_runs_that_one_table_shows_are_left_out_of_the_others_and_that_is_said(tmp_path):
     made = Fabricated(tmp_path)
     made.run("slim", 0.6, protocol="retrieval")
@@ -143,7 +184,7 @@ def test_runs_that_one_table_shows_are_left_out_of_the_others_and_that_is_said(t
         made.run("slim", 0.5, modified=changed)
     inputs = inputs_of(tmp_path)
     text = text_of(build(inputs, names=["scaling", "retrieval"]))
-    said = "2 runs were made with settings changed from the preset and left out of the tables, but for 1 in table"
+    said = "2 runs were made or evaluated with changed settings and left out of the tables, but for 1 in table"
     assert f"{said} scaling; --all adds." in text and inputs.left_out == 2
     after = tables.build(inputs, ["scaling", "semi"]).tables["semi"]
     assert any("Left out: 2 runs with settings changed" in note for note in after.notes)

@@ -78,6 +78,15 @@ def test_a_run_that_was_not_costed_says_so(made):
     assert row["speed"].value == pytest.approx(40_000 / 120)
 
 
+def test_what_nobody_knows_to_have_been_trained_is_not_free(made):
+    name = made.run("mamp", 0.5)
+    path = made.root / name / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": 0, "clips_seen": None, "train_seconds": None}))
+    made.run("slim", 0.5)
+    counted, imported = built(made).rows
+    assert counted["method"].value == "slim" and imported["training"].value is None
+
+
 def test_versions_of_a_data_set_do_not_compete(made):
     for method, share, version in (("slim", 0.9, "a"), ("mamp", 0.5, "b")):
         made.run(method, share, fingerprint=version * 64)

@@ -182,11 +182,6 @@ def test_seeds_without_knn_leave_it_empty():
     assert row["knn"].value is None
 
 
-def test_runs_without_linear_probe_are_named():
-    table = build(frame(record("a", "slim"), record("z", "mae", protocol="knn")))
-    assert len(table.rows) == 1 and "left out: z" in table.notes[-1]
-
-
 @pytest.mark.parametrize("empty", [frame(), frame(record("z", "mae", protocol="knn"))])
 def test_nothing_to_compare_says_what_to_run(empty):
     table = build(empty)

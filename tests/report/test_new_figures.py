@@ -84,6 +84,13 @@ def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_publish
     assert "ntu60, cross-subject + cross-view mean" in said(figure) and "not measured here" in said(figure)
 
 
+def test_a_mean_over_splits_which_share_clips_has_no_interval(made):
+    for split in ("cross-subject", "cross-view"):
+        run(made, dataset="ntu60", split=split)
+    assert "test clips (95" in said(trade_off.draw(inputs(made)))
+    assert "test clips" not in said(trade_off.draw(inputs(made, settings=trade_off.TradeOff(splits="mean"))))
+
+
 def test_without_two_splits_there_is_no_mean(made):
     run(made)
     with pytest.raises(NothingToDraw, match="leave out --set splits=mean"):

@@ -598,3 +598,28 @@ def test_the_command_shows_it(made, name, capsys, monkeypatch):
     printed = capsys.readouterr()
     assert name == "token-budget" or f"skelbench study {name}" in " ".join(printed.out.split())
     assert "1 run with settings changed" in printed.err
+
+
+def test_runs_of_which_no_cost_was_counted_have_their_rows(made):
+    made.run("slim", 0.9, costed=False)
+    row = by(table(made, "token-budget"), "title", "tokens")["slim", "8"]
+    assert row["accuracy"].value == 90 and row["gflops"].value is None
+
+
+def test_what_a_seed_has_not_logged_is_empty(made):
+    lines = [{"step": step, "epoch": 1.0, "clips_seen": 16 * step, "mfp": 1 / step} for step in range(1, 21)]
+    made.run("slim:target-features", 0.4, dataset="ntu60", metrics=[line | {"rank_pooled": 6.0} for line in lines])
+    made.run("slim:target-features", 0.4, dataset="ntu60", seed=1, metrics=lines)
+    row = by(table(made, "target-control"), "title")["slim:target-features"]
+    assert row["rank_end"].value is None and row["rank_encoder"].value is None
+    assert row["loss_end"].value == pytest.approx(1 / 20, rel=0.1) and row["loss_end"].plus_minus is not None
+
+
+def test_a_seed_that_cannot_be_tested_shows_nothing_over_the_untrained_encoder(made):
+    made.run("untrained", 0.1)
+    name = made.run("slim", 0.9)
+    made.run("slim:mfp-only", 0.5)
+    assert by(table(made, "objective"), "title")["slim"]["control"].footnotes == ()
+    for file in (made.root / name).glob("eval-*.npz"):
+        file.unlink()
+    assert by(table(made, "objective"), "title")["slim"]["control"].footnotes == ("untrained",)

@@ -13,6 +13,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import split_features
 from skelbench.plugin.host import Host
 from skelbench.report import tuned
+from skelbench.report.filters import Filters
 from skelbench.report.inputs import TableInputs
 from skelbench.results.tuned import read_all, write
 from skelbench.run.encoders import load_encoder
@@ -224,6 +225,12 @@ def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     (row,) = table.rows
     assert row["trials"].value == 4 and row["method"].value == "keen" and "train.lr=" in row["settings"].value
     assert row["default"].value == pytest.approx(100 * np.mean(full.default.accuracy))
+    beside = write(here.results, full.model_copy(update={"method": "other"}))
+    p = full.compared.p_value
+    assert tuned.table(TableInputs(here.host, here.results)).values("p_value") == [min(1.0, 2 * p)] * 2
+    asked = TableInputs(here.host, here.results, filters=Filters(method=("keen",)))
+    assert tuned.table(asked).values("p_value") == [p]  # over the methods that are asked for
+    beside.unlink()
     path.with_name("torn.json").write_text('{"format": 1')
     assert list(read_all(here.results)) == [full]
     shown = TableInputs(here.host, here.results, exact_only=False)

@@ -149,6 +149,8 @@ def _facts(rows: DataFrame) -> Iterator[str]:
     """What a reader must know of a panel's runs."""
     yield span((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
     yield span(rows["clips_seen"], "clip seen", "clips seen")
+    if rows["n_test"].isna().any():  # means over splits, which share clips
+        return
     measured = zip(rows["accuracy"], rows["n_test"], rows["by_subject"])
     limits = [accuracy_interval(share, int(n), of_subjects([people])) for share, n, people in measured]
     half = max(50 * (high - low) for (low, high), _ in limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,7 +81,8 @@ def draw(inputs: TableInputs) -> Figure:
 
 def over_splits(frame: DataFrame) -> DataFrame:
     """A row per setting and seed that was probed on every split of its data set of which there is any, at least two:
-    the mean accuracy. Of what was evaluated more than once, the run that finished last."""
+    the mean accuracy. Of what was evaluated more than once, the run that finished last. Splits share clips, so that the
+    mean has no interval: neither ``n_test`` nor ``by_subject``."""
     import pandas
 
     setting = [
@@ -97,7 +99,7 @@ def over_splits(frame: DataFrame) -> DataFrame:
                 rows = rows.sort_values("split")
                 means = {key: rows[key].astype(float).mean() for key in ("accuracy", "control_accuracy")}
                 what = {"split": " + ".join(splits) + " mean", "group": "+".join(rows["group"])}
-                made.append({**rows.iloc[0], **means, **what, "n_test": rows["n_test"].sum()})
+                made.append({**rows.iloc[0], **means, **what, "n_test": math.nan, "by_subject": None})
     return pandas.DataFrame(made, columns=frame.columns)
 
 
