@@ -81,7 +81,7 @@ class TableView:
         return self.render()
 
     def _repr_html_(self) -> str:
-        note = f"<p>{self.left_out} runs with changed settings, of their own or of an evaluation, are left out; all=True shows them.</p>"
+        note = f"<p>{self.left_out} runs made or evaluated with changed settings are left out; all=True shows them.</p>"
         return self.render("html") + (note if self.left_out else "")
 
 
