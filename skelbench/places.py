@@ -27,6 +27,8 @@ WRITTEN: dict[Kind, str] = {
     "number": "a whole number from 1 on",
 }
 """How a value of each kind is written in the file."""
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""How a flag is written in a variable."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ def found(key: str) -> Found:
     setting = SETTINGS[key]
     text = os.environ.get(setting.variable)
     if text or (text is not None and setting.kind == "names"):  # no names: no plugins
-        return Found(_of_variable(setting.kind, text), setting.variable)
+        try:
+            return Found(_of_variable(setting.kind, text), setting.variable)
+        except SkelbenchError as error:
+            raise SkelbenchError(f"{setting.variable}: {error}") from None
     file = config_file()
     if file is not None and key in (values := _read(file, file.stat().st_mtime_ns)):
         return Found(values[key], str(file))
@@ -108,16 +113,25 @@ def config_file() -> Path | None:
 def _of_variable(kind: Kind, text: str) -> Any:
     match kind:
         case "folder":
-            return Path(text).expanduser()
+            return _expanded(text)
         case "paths":
-            return tuple(Path(item).expanduser() for item in text.split(os.pathsep) if item)
+            return tuple(_expanded(item) for item in text.split(os.pathsep) if item)
         case "names":
             return tuple(name for item in text.split(",") if (name := item.strip()))
         case "flag":
-            return text != "0"
-        case "number" if text.isdigit():
+            if text.lower() not in FLAGS:
+                raise SkelbenchError(f"{text!r} is neither true nor false; write 1 or 0")
+            return FLAGS[text.lower()]
+        case "number" if text.isascii() and text.isdigit():
             return int(text)
     return text
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no such user, so that it is a name like any other
+        return Path(text)
 
 
 @lru_cache(maxsize=8)

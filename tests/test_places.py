@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -42,8 +43,14 @@ def test_what_is_said_of_a_place(place, monkeypatch):
     assert found("results") == (place.home() / "elsewhere", "SKELBENCH_RESULTS")
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"a.py{os.pathsep}b")
     assert list(map(str, said("plugins"))) == ["a.py", "b"]
-    monkeypatch.setenv("SKELBENCH_STRICT", "0")
-    assert said("strict") is False
+    for text in ("0", "false", "No"):
+        monkeypatch.setenv("SKELBENCH_STRICT", text)
+        assert said("strict") is False
+    monkeypatch.setenv("SKELBENCH_STRICT", "maybe")
+    with pytest.raises(SkelbenchError, match="SKELBENCH_STRICT: 'maybe' is neither true nor false"):
+        said("strict")
+    monkeypatch.setenv("SKELBENCH_DATA", "~nobody-of-that-name/data")
+    assert said("data") == Path("~nobody-of-that-name/data")
     assert said("entry_points") == ()  # set, and empty: none
 
 

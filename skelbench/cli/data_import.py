@@ -103,6 +103,7 @@ def import_data(
     Pickles are read without running anything in them. Clips that cannot be used are left out and listed; exit code 3
     if any of them was not to be expected.
     """
+    from skelbench.cli.summary import named_data
     from skelbench.data.foreign import ImportOptions, import_files, name_for
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
@@ -134,7 +135,7 @@ def import_data(
             ("test", f"{counted(len(split.test), 'clip')} ({test_from})"),
         ]
     )
-    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}")
+    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}{named_data(imported.path.parent)}", soft_wrap=True)
     if imported.unexpected:
         left_out = counted(len(imported.unexpected), "clip")
         err.print(f"{left_out} left out that should not have been, see above", style="yellow")

@@ -78,6 +78,7 @@ def _prepare(
     make: Callable[..., Report], name: str, unit: str, raw: list[Path], workers: int | None, force: bool,
     root: Path | None,
 ) -> None:  # fmt: skip
+    from skelbench.cli.summary import named_data
     from skelbench.cores import free_cores, usable_cores
     from skelbench.data.raw.parallel import KEPT_BYTES
     from skelbench.data.store import roots
@@ -97,7 +98,7 @@ def _prepare(
         out.print(plain(note))
     out.print(f"{name}: {counted(report.clips, 'clip')} in {report.path}")
     print_remarks(ClipStore.open(report.path))
-    out.print(f"next: skelbench data verify {name}")
+    out.print(f"next: skelbench data verify {name}{named_data(place)}", soft_wrap=True)
     if report.unexpected:
         err.print(f"{len(report.unexpected):,} left out that should not have been, see above", style="yellow")
         raise typer.Exit(LEFT_OUT)

@@ -45,6 +45,7 @@ def import_checkpoint(
     Read with the weights-only loader: a file that holds anything but tensors and plain settings is refused.
     """
     from skelbench.cli.run import conclude, known_protocols
+    from skelbench.cli.summary import named_data, named_root
     from skelbench.plugin.host import get_host
     from skelbench.run.request import parse_sets
 
@@ -61,8 +62,10 @@ def import_checkpoint(
         conclude(session, run_dir, resolved, protocols, force)
         return
     out.print("Next:")
-    out.print(styled(f"  skelbench eval {run_dir.spec.id}", ("  # probe it", "dim")))
-    out.print(styled("  skelbench compare", ("  # all runs side by side", "dim")))
+    where = named_root(run_dir.path.parent)
+    probe = f"  skelbench eval {run_dir.spec.id}{run_dir.plugin_files}{where}{named_data(session.data_root)}"
+    out.print(styled(probe, ("  # probe it", "dim")), soft_wrap=True)
+    out.print(styled(f"  skelbench compare{where}", ("  # all runs side by side", "dim")), soft_wrap=True)
 
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:

@@ -152,7 +152,7 @@ def run(
     from skelbench.run.stages import check_parent, finished
 
     session = open_session(results, data_root, device, observers)
-    if init_from:
+    if init_from is not None:
         request.init_from = finished(session.results, init_from)
     requests = [replace(request, seed=one) for one in chosen]
     timer = Timer(session, keep=not dry_run)
@@ -231,17 +231,22 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
     return found
 
 
+def protocols_of(probe: str) -> list[str]:
+    """The names of a comma-separated list, of which ``none`` stands for none at all."""
+    names = names_of(probe)
+    if not names:
+        raise SkelbenchError("no protocol is named; name some, or none: --probe none")
+    if "none" in names and len(names) > 1:
+        raise SkelbenchError(f"--probe {probe}: none stands alone; leave it or the others out")
+    return [name for name in names if name != "none"]
+
+
 def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:
     """The protocols of a comma-separated list; a misspelt one fails here, and so does, unless ``elsewhere``, one that
     measures on other data than the run's."""
     from skelbench.run.request import check_measures_here
 
-    protocols = names_of(probe)
-    if not protocols and not elsewhere:
-        raise SkelbenchError("no protocol is named; name some, or none: --probe none")
-    if "none" in protocols and len(protocols) > 1:
-        raise SkelbenchError(f"--probe {probe}: none stands alone; leave it or the others out")
-    protocols = [name for name in protocols if name != "none"]
+    protocols = [] if elsewhere and not names_of(probe) else protocols_of(probe)
     for name in protocols:
         host.get("protocols", name)
     if not elsewhere:

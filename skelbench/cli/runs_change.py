@@ -29,7 +29,7 @@ def tag(
     from skelbench.results import housekeeping
     from skelbench.results.store import ResultStore
 
-    found, _ = ResultStore(results).find(run)
+    found = ResultStore(results).whole(run)
     kept = housekeeping.untag(found, tags) if remove else housekeeping.tag(found, tags)
     out.print(f"{found.name}: {', '.join(kept) or 'no tags'}")
 
@@ -44,7 +44,7 @@ def note(
     from skelbench.results import housekeeping
     from skelbench.results.store import ResultStore
 
-    found, _ = ResultStore(results).find(run)
+    found = ResultStore(results).whole(run)
     housekeeping.note(found, text)
     out.print(f"{found.name}: {found.info.get('note') or 'no note'}")
 
@@ -64,13 +64,12 @@ def remove(
     store = ResultStore(results)
     found: dict[str, RunDir] = {}
     for word in runs:
-        run, checkpoint = store.find(word)
-        if yes and word.removeprefix("#").isdigit() and word not in (run.name, run.spec.id):
+        run = store.whole(word)
+        if yes and word not in (run.name, run.spec.id):
             raise SkelbenchError(
-                f"{word} is a number, which means another run once one is removed; with --yes name the run: {run.name}"
+                f"{word} is neither name nor id, and may mean another run once one is removed; with --yes name the "
+                f"run: {run.name}"
             )
-        if checkpoint != "last":
-            raise SkelbenchError(f"{word} is a snapshot; name a run, which goes with all its snapshots")
         found[run.name] = run
     if not yes:
         if not sys.stdin.isatty():

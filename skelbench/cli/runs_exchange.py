@@ -60,7 +60,7 @@ def export(
     if os.path.lexists(output) and not force:
         raise SkelbenchError(f"{output} is there already; give another -o, or replace it with --force")
     store = ResultStore(results)
-    named = {found.name: ReadRun(found.path) for found, _ in map(store.find, runs)}
+    named = {found.name: ReadRun(found.path) for found in map(store.whole, runs)}
     chosen = named if alone else _controls(store, named) | named
     host = get_host()
     suites = [find_suite(host, name) for name in host.names("suites")]
@@ -170,7 +170,7 @@ def _place(suite: str | None, results: Path | None, data_root: Path | None) -> P
 
     host, store = get_host(), ResultStore(results)
     store.check_readable()
-    names = [suite] if suite else host.names("suites")
+    names = host.names("suites") if suite is None else [suite]
     suites = tuple(find_suite(host, name) for name in names)
     return Place(host, data_root or default_data_root(), store, suites, suite or "")
 

@@ -19,6 +19,7 @@ from skelbench.cli.options import (
     filters_of,
     names_of,
 )
+from skelbench.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,8 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     from skelbench.results.run_dir import shown
     from skelbench.results.store import ResultStore
 
+    if as_json and (sort or columns):
+        raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
     store = ResultStore(results, progress if err.is_terminal else None)
     numbered = store.numbered()
     if filters:  # else no plugin is asked for anything

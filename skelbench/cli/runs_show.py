@@ -51,20 +51,32 @@ def show(
 ) -> None:
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
     cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
-    from skelbench.cli.summary import cost_facts, print_records
+    from skelbench.cli.summary import cost_facts, named_root, print_records
     from skelbench.console import make_table, out, print_facts
     from skelbench.results.damage import if_whole
     from skelbench.results.store import ResultStore
 
     if classes and as_json:
         raise SkelbenchError("--json and --classes are two ways to show a run; leave one out")
+    of_classes = {
+        "protocol": protocol != "linear",
+        "dataset": dataset,
+        "split": split,
+        "stream": stream,
+        "top": top != 15,
+    }
+    if not classes and (given := [f"--{name}" for name, value in of_classes.items() if value]):
+        raise SkelbenchError(f"{given[0]} is of --classes; add that, or leave it out")
+    if best_on_test and (classes or as_json):
+        raise SkelbenchError("--best-on-test is of the page that a run has without --classes and --json; leave it out")
     store = ResultStore(results)
-    found, checkpoint = store.find(run)
     if classes:
+        found, checkpoint = store.find(run)
         from skelbench.cli.classes import print_classes
 
         print_classes(found, checkpoint, protocol, top, data_root, dataset, split, stream)
         return
+    found = store.whole(run)
     cost, records, kept = if_whole(found.cost), found.records(), found.snapshots()
     if as_json:
         whole = {"run": found.info, "cost": cost, "snapshots": kept, "evaluations": records}
@@ -82,8 +94,8 @@ def show(
     if cost:
         print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
     if kept:
-        again = f"skelbench eval {found.spec.id}@{kept[-1]}{found.plugin_files}"
-        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: {again}")
+        again = f"skelbench eval {found.spec.id}@{kept[-1]}{found.plugin_files}{named_root(store.root)}"
+        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: {again}", soft_wrap=True)
     if records:
         out.print()
         print_records(found, records, best_on_test)

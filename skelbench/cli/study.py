@@ -247,6 +247,7 @@ def _with_options(
     study: Study, keys: dict[str, str | None], tokens: str | None, seeds: str | None, probe: str | None, sets: list[str]
 ) -> Study:
     """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
+    from skelbench.cli.run import protocols_of
     from skelbench.run.request import parse_sets
     from skelbench.spec import validated
     from skelbench.studies.study import Study
@@ -254,12 +255,18 @@ def _with_options(
     settings = parse_sets(sets)
     if "seed" in settings:
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
-    fields = {"seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"), "probe": probe}
+    fields = {
+        "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
+        "probe": None if probe is None else protocols_of(probe),
+    }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:
         study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
-    for key, value in {**keys, **settings}.items():
-        study = study.replaced(key, [value]) if value is not None else study
+    given = {key: value for key, value in keys.items() if value is not None}
+    if twice := sorted(settings.keys() & (given.keys() | ({"tokens"} if tokens is not None else set()))):
+        raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} say the same thing; leave one out")
+    for key, value in {**given, **settings}.items():
+        study = study.replaced(key, [value])
     return study.replaced("tokens", numbers_of("--tokens", tokens, "8,15")) if tokens is not None else study
 
 
@@ -384,6 +391,7 @@ def say_failed(trials: list[Trial], failures: Failures) -> None:
 
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
+    from skelbench.cli.summary import named_data, named_root
     from skelbench.console import err, out, styled
     from skelbench.plugin.status import one_line
     from skelbench.report.inputs import TableInputs
@@ -410,12 +418,14 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
         except Exception as error:  # the runs are what hours went into
             err.print(f"note: table {table} could not be made: {plain(one_line(error))}", soft_wrap=True)
     out.print("Next:")
-    compare = f"  skelbench compare --table {table}{' --all' if changed else ''}"
-    out.print(styled(compare, ("  # from all runs there are", "dim")))
+    where = named_root(results.root)
+    compare = f"  skelbench compare --table {table}{' --all' if changed else ''}{where}"
+    out.print(styled(compare, ("  # from all runs there are", "dim")), soft_wrap=True)
     if study.then:  # what a study cannot issue, as it needs what only its reader knows
         own = {trial.id for trial in trials}
         for run in results.read():
             if run.outcome == "done" and run.spec.id in own:
-                out.print(f"  {plain(study.then.replace('RUN', run.name) + run.plugin_files)}", soft_wrap=True)
+                then = study.then.replace("RUN", run.name) + run.plugin_files + where + named_data(session.data_root)
+                out.print(f"  {plain(then)}", soft_wrap=True)
     if study.figure in host.names("figures"):
-        out.print(styled(f"  skelbench plot {study.figure}", ("  # as a figure", "dim")))
+        out.print(styled(f"  skelbench plot {study.figure}{where}", ("  # as a figure", "dim")), soft_wrap=True)

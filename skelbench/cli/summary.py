@@ -55,7 +55,8 @@ def named_root(results: Path) -> str:
     return "" if results == default_root() else f" --results {shlex.quote(str(results))}"
 
 
-def _named_data(folder: Path) -> str:
+def named_data(folder: Path) -> str:
+    """`` --data-root FOLDER``; "" where data sets are looked for there anyway."""
     return "" if folder == data_root() else f" --data-root {shlex.quote(str(folder))}"
 
 
@@ -85,8 +86,8 @@ def print_summary(
     out.print(f"\nThe run lies in {run.path}")
     out.print("Next:")
     where, compares = named_root(run.path.parent), any(name.startswith("linear") for name in records)
-    for command, what in _next(resolved, compares, run.plugin_files + _named_data(data)):
-        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")))
+    for command, what in _next(resolved, compares, run.plugin_files + named_data(data)):
+        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")), soft_wrap=True)
     if resolved.preset not in ("paper", "ablation", "imported"):
         preset = resolved.preset
         out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
@@ -114,7 +115,8 @@ def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
         usual = RunSpec.model_fields["encoder"].default
-        parts += [f"--encoder {spec.encoder}"] if shared and spec.encoder != usual else []
+        other_encoder = shared and resolved.method.trains and spec.encoder != usual
+        parts += [f"--encoder {spec.encoder}"] if other_encoder else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
         parts += [f"--set min_frames={spec.data.min_frames}"] if spec.data.min_frames else []

@@ -131,7 +131,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         varying.add("stream")
     used = [column for column in columns if any(column.key in row for row in rows)]
     shown = [{key: value for key, value in row.items() if key != "title"} for row in rows]
-    cut = inputs.left_out > 0
+    changed = f"Left out: {inputs.left_out} runs with settings changed from their preset or protocol; see --all."
     notes = (
         *([] if own else [about.how]),
         *all_rows(constant),
@@ -139,11 +139,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         *((INTERVALS, *subjects_note(frame)) if own else ()),
         *told,
         *(published.notes(inputs.host, about.name) if papers else ()),
-        *(
-            [f"Left out: {inputs.left_out} runs with settings changed from their preset or protocol; see --all."]
-            if cut
-            else []
-        ),
+        *([changed] if inputs.left_out else []),
     )
     studied = about.name in inputs.host.names("studies")
     texts = _FOOTNOTES | footnotes(frame) | size_footnotes(own) | published.footnotes(shown)

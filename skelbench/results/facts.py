@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(ge=0, le=1)]
+Moment = Annotated[float, Field(ge=0, lt=253402300800)]
+"""Seconds since 1970, before the year 10000, which no clock shows."""
 
 
 class _Facts(BaseModel):
@@ -19,6 +21,8 @@ class _Facts(BaseModel):
 class _Environment(_Facts):
     hardware: str = ""
     threads: Annotated[int, Field(ge=1)] | None = None
+    packages: dict[str, str] = {}
+    command: str | None = None
 
 
 class _Collapse(_Facts):
@@ -45,8 +49,8 @@ class RunFacts(_Facts):
     reason: str = ""
     variant: str = ""
     setting: str = "shared"
-    created: float = 0.0
-    finished: float | None = None
+    created: Moment = 0.0
+    finished: Moment | None = None
     steps: int | None = None
     clips_seen: float | None = None
     train_seconds: float | None = None
@@ -85,7 +89,10 @@ class RecordFacts(_Facts):
     drawn: str = ""
     predictions: str
     notes: list[str] = []
-    finished: float
+    finished: Moment
+    preset: str = ""
+    curve: list[dict[str, Any]] = []
+    environment: _Environment = _Environment()
 
 
 class _Encoder(_Facts):

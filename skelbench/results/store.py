@@ -152,6 +152,8 @@ class ResultStore:
         goes before the number (``7``, ``#7``) of :meth:`numbered`, which goes before a part of one.
         """
         name, _, checkpoint = pattern.partition("@")
+        if not name:  # a part of every name; as of a shell variable that is not set
+            raise SkelbenchError(f"{pattern!r} names no run; give a name, id, title or number, `skelbench runs list`")
         named, runs = list(self._directories()), self.read()
         matches: Sequence[RunDir] = [run for run in named if name == run.name] or [
             run for run in named if name == run.name.rsplit("-", 1)[-1]
@@ -173,6 +175,17 @@ class ResultStore:
         if number:
             raise self._no_number(name, len(runs))
         raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
+
+    def whole(self, pattern: str) -> RunDir:
+        """The run that :meth:`find` finds, where what is asked for is done with all of it.
+
+        Raises:
+            SkelbenchError: a snapshot is named.
+        """
+        run, checkpoint = self.find(pattern)
+        if checkpoint != "last":
+            raise SkelbenchError(f"{pattern} is a snapshot; name a run, which goes with all its snapshots")
+        return run
 
     def _no_number(self, name: str, count: int) -> SkelbenchError:
         there = f"runs have the numbers 1 to {count}" if count else "it holds none"

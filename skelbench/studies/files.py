@@ -61,13 +61,16 @@ def write_study(study: Study) -> str:
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]
     tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[trials]]", trial) for trial in study.trials)]
     for title, table in tables:
-        if table:
+        if table or title == "[[trials]]":  # one without settings of its own is a trial too
             lines += ["", title, *(f"{_key(key)} = {literal(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def literal(value: Any) -> str:
-    """``value`` in TOML: text, numbers, truth values and lists of them (tuples are lists); tables inline."""
+    """``value`` in TOML: text, numbers, truth values and lists of them (tuples are lists); tables inline; None, which
+    TOML has no word for, as the text that stands for it in settings."""
+    if value is None:
+        return '"none"'
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):

@@ -87,10 +87,12 @@ def leaderboard(inputs: SuiteInputs) -> Table:
     title = f"{suite.name}: accuracy in percent"
     columns = _columns(suite)
     frame = inputs.frame
+    if not frame.empty:  # coordinates are of any preset; where they stand beside nothing they have no row
+        frame = controls_beside(frame)
+        frame = frame[frame["preset"].isin(suite.presets)]
     if frame.empty:
         how = f"No run is a row of it yet: `skelbench suite run METHOD --suite {suite.name}` makes what a row needs."
         return Table(title, columns, notes=(how,))
-    frame = controls_beside(frame)
     alike = {run.name: _alike(run) for run in inputs.runs}
     keys = [*BLOCK, "title", "hardware"]
     groups = frame.assign(alike=frame["run"].map(alike)).groupby([*keys, "alike"], dropna=False, sort=False)

@@ -68,6 +68,8 @@ def others_are_shown(capsys, command, path, *reasons):
         set_("spec", "seed", to="x"),
         set_("modified", to=[1]),
         set_("environment", to="cpu"),
+        set_("environment", "packages", to=["torch"]),
+        set_("created", to=1e300),
         set_("outcome", to=["done"]),
         without("clips_seen"),
         without("outcome"),
@@ -102,6 +104,9 @@ def test_a_damaged_run_stops_no_other(results, capsys, text, command):
         set_("spec", "pretrain_id", to="0" * 12),
         set_("finished", to="x"),
         set_("notes", to={"a": 1}),
+        set_("environment", to=None),
+        set_("preset", to=["small"]),
+        set_("curve", to=5),
         set_("id", to="another"),
     ],
 )

@@ -164,6 +164,8 @@ def test_runs_are_removed_whole(made, shown, fails):
     fails(["runs", "rm", "1@50", "--yes"], "is a snapshot")
     for number in ("2", "#2"):  # after a removal it is another run
         fails(["runs", "rm", made.names[0], number, "--yes"], f"with --yes name the run: {made.names[1]}")
+    fails(["runs", "rm", "", "--yes"], "'' names no run")
+    fails(["runs", "rm", made.names[0][:-3], "--yes"], "is neither name nor id")
     assert len(made.store.read()) == 3
     first, second = (name.rsplit("-", 1)[-1] for name in made.names[:2])
     assert shown("rm", first, second, made.names[0], "--yes").splitlines() == [
@@ -171,6 +173,20 @@ def test_runs_are_removed_whole(made, shown, fails):
     ]
     assert [run.name for run in made.store.read()] == [made.names[2]]
     assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]
+
+
+def test_what_is_done_with_a_whole_run_is_refused_for_a_snapshot(made, fails, tmp_path):
+    for words in (["show", "1@50"], ["tag", "1@50", "mine"], ["note", "1@50", "x"], ["export", "1@50", "-o", "p.zip"]):
+        fails(["runs", *words], "1@50 is a snapshot")
+
+
+def test_options_of_another_way_to_show_a_run_are_refused(fails):
+    fails(["runs", "show", "1", "--top", "3"], "--top is of --classes")
+    fails(["runs", "show", "1", "--json", "--best-on-test"], "--best-on-test is of the page")
+
+
+def test_json_has_every_run_in_its_order(fails):
+    fails(["runs", "list", "--json", "--sort", "linear"], "leave --sort and --columns out")
 
 
 def test_a_run_that_was_killed_is_running_no_more(made, shown):

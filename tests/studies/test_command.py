@@ -85,6 +85,9 @@ encoder.dim = 16
         (["probe.toml"], "probe.toml: unknown protocol 'knnn'; did you mean 'knn'?"),
         (["probe.toml", "--seeds", "3"], "error: unknown protocol 'knnn'"),
         (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
+        (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
+        (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
+        (["grid.toml", "--probe", "none,knn"], "none stands alone"),
         (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
 )

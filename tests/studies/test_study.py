@@ -82,6 +82,13 @@ def test_a_written_study_read_again_is_the_same(tmp_path_factory, study):
     assert list(map(plain, again.requests())) == list(map(plain, study.requests()))
 
 
+def test_a_trial_without_settings_of_its_own_is_written_too(tmp_path):
+    study = Study(name="any", grid={"tokens": (8, 30)}, sets={"method": "slim"}, trials=({},))
+    (tmp_path / "any.toml").write_text(write_study(study.replaced("weight", [None])))
+    again = read_study(tmp_path / "any.toml")
+    assert len(list(again.points())) == len(list(study.points())) == 3 and again.sets["weight"] == "none"
+
+
 @pytest.mark.parametrize("study", BUILT_IN, ids=lambda study: study.name)
 def test_a_built_in_study_shown_and_saved_gives_the_same_trials(study, tmp_path):
     path = tmp_path / "mine.toml"

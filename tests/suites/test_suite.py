@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -267,6 +268,16 @@ def test_a_control_has_a_row_for_every_stream_that_it_was_looked_at_by(place):
         "joint": ("2/2", before["linear"], "2 seeds"),
         "bone": ("2/2", "0.0", "2 seeds"),
     }
+
+
+def test_coordinates_that_stand_beside_no_row_have_none(place):
+    """They are of the preset by which they were first asked for, which may be none of the suite's."""
+    (raw,) = place.results.glob("raw-*")
+    edit(raw / "run.json", lambda info: info.update(preset="ablation"))
+    for run in {*place.results.glob("*-s[01]-*")} - {raw}:
+        shutil.rmtree(run)
+    code, out, _ = place.call("suite", "table", "tiny-v1", "--format", "csv")
+    assert code == 0 and len(out.splitlines()) == 1  # headers
 
 
 def test_an_empty_store_has_a_table_that_says_what_to_do(place):
