@@ -12,7 +12,7 @@ from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.report.controls import CONTROLS, Controls
 from skelbench.results.run_dir import RunDir
 from skelbench.results.store import ResultStore
-from skelbench.run.encoders import hides_doubtful
+from skelbench.run.encoders import hides_doubtful, named_encoder
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.resolve import data_of, open_dataset
 from skelbench.run.session import Session
@@ -69,7 +69,9 @@ def evaluate_runs(
     for spec in specs:
         if "streams" in fields or session.host.get("protocols", spec.protocol).elsewhere:
             for control, alike in first(partial(_controls, session.results, run, spec)):
-                if hides_doubtful(session, control, alike):
+                if named_encoder(run, spec.checkpoint, spec.readout):
+                    log.warning("note: control %s has no encoder %s: not evaluated", control.spec.method, spec.readout)
+                elif hides_doubtful(session, control, alike):
                     evaluate(session, control, alike, force, like=run)
                 else:
                     log.warning(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from safetensors.torch import save_file
@@ -39,6 +39,7 @@ from skelbench.evaluate.linear import Linear
 from skelbench.files import naming
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.results.damage import if_whole
+from skelbench.run.encoders import named_encoder
 from skelbench.run.evaluate import protocol_class
 from skelbench.run.resolve import open_dataset
 from skelbench.run.session import Session
@@ -86,7 +87,7 @@ def export(
         raise SkelbenchError(did_you_mean(str(format), FORMATS, "format"))
     if format == "onnx":
         need_onnx()
-    target = Path(folder).expanduser()
+    target = Path(folder).expanduser().resolve()  # a link stays, and what it leads to is replaced
     _check_target(target, force)
     if isinstance(run, RunOnDisk):
         results, data, checkpoint = run.at(results, data, checkpoint)
@@ -101,6 +102,14 @@ def export(
 def _check_target(target: Path, force: bool) -> None:
     if target.is_dir() and is_exported(target) and not force:
         raise SkelbenchError(f"{target} holds an export already; choose another folder, or replace it with --force")
+    if target == Path.cwd():
+        raise SkelbenchError(f"{target} is the folder that you are in; give one that can be replaced as a whole")
+    if target.is_dir() and is_exported(target):
+        others = sorted(path.name for path in target.iterdir() if path.name not in (CARD, CONFIG, ONNX, WEIGHTS))
+        if others:
+            raise SkelbenchError(
+                f"{target} holds {others[0]} too, which is of no export and would be gone; export elsewhere, and copy"
+            )
     if target.exists() and not (target.is_dir() and (is_exported(target) or not any(target.iterdir()))):
         raise SkelbenchError(f"{target} is there and no export; choose a folder that does not exist yet")
     if not target.parent.is_dir():
@@ -171,13 +180,22 @@ def _has_encoder(session: Session, protocol: str) -> bool:
     return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
 
 
+def _of_weights(loaded: Loaded, spec: Mapping[str, Any]) -> bool:
+    """Whether what an evaluation measured is of the exported weights alone: a method may keep one encoder per stream,
+    and others that have a name."""
+    run, checkpoint = loaded.run, loaded.checkpoint
+    files = {run.encoder(checkpoint, stream) for stream in spec["streams"]}
+    own = files == {run.encoder(checkpoint, loaded.preprocessing.stream)}
+    return own and not spec.get("partners") and not named_encoder(run, checkpoint, spec["readout"])
+
+
 def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore, difference: float | None) -> str:
     every = all_results(loaded.run.path.parent)
     mine = every[(every["run"] == loaded.run.name) & (every["checkpoint"] == loaded.checkpoint)]
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
     records = {record["id"]: record for record in loaded.run.records()}
-    alone = [not records[name]["spec"].get("partners") for name in mine["evaluation"]]
+    alone = [_of_weights(loaded, records[name]["spec"]) for name in mine["evaluation"]]
     mine = mine[alone].assign(
         notes=[records[name].get("notes", []) for name in mine["evaluation"][alone]],
         on_encoder=[_has_encoder(session, name) for name in mine["protocol"][alone]],

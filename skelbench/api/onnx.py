@@ -18,6 +18,7 @@ from skelbench.api.encoder import FrozenEncoder
 from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import read_out
 from skelbench.plugin.status import one_line
+from skelbench.views.crops import PADDED
 from skelbench.views.view import View
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -42,6 +43,11 @@ class Features(nn.Module):
         if look.bodies not in ("valid", "all-slots"):
             raise SkelbenchError(
                 f"an ONNX model cannot choose a body ({look.bodies}); export an encoder that sees all of them"
+            )
+        if look.resize in PADDED:
+            raise SkelbenchError(
+                f"an ONNX model is not told which frames of a short clip are padding (resize {look.resize}); export "
+                "it without --format onnx"
             )
         self.encoder, self.grid, self.stream = encoder.module, encoder.grid, look.stream
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"

@@ -94,7 +94,19 @@ class Run(RunOnDisk):
                 f"run {self.name} was not evaluated by {protocol!r}, but by {', '.join(known) or 'nothing'}; "
                 f"skelbench.evaluate(run, {protocol!r}) does it"
             )
-        return max(mine, key=lambda record: (record["standard"], record["finished"]))["metrics"]["accuracy"]
+        plain = "" if self.checkpoint == "last" else self._plain_evaluation(protocol)
+        best = max(mine, key=lambda record: (record["standard"] or record["id"] == plain, record["finished"]))
+        return best["metrics"]["accuracy"]
+
+    def _plain_evaluation(self, protocol: str) -> str:
+        """Id of the evaluation by ``protocol`` for which nothing else was asked. Those of a snapshot fill no rows of
+        presets, so that their records do not say it."""
+        from skelbench.run.evaluate import eval_spec
+
+        try:
+            return eval_spec(use_plugins(), self._directory, protocol, self.checkpoint).id
+        except SkelbenchError:  # its plugin is not here
+            return ""
 
     def evaluate(self, protocol: str = "linear", **options: Any) -> Evaluation:
         """:func:`skelbench.evaluate` of this run."""

@@ -37,13 +37,17 @@ class SkeletonModel(nn.Module):
         self.default_cfg: dict[str, Any] = {}
         """Where its weights come from, as timm has it."""
 
+    @property
+    def _device(self) -> torch.device:
+        return next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
+
     def _head(self) -> nn.Module:
         return nn.Linear(self.num_features, self.num_classes) if self.num_classes else nn.Identity()
 
     def reset_classifier(self, num_classes: int) -> None:
         """Another head, freshly initialised; 0 = none."""
         self.num_classes = num_classes
-        self.head = self._head().to(next(self.encoder.parameters()).device)
+        self.head = self._head().to(self._device)
 
     def get_classifier(self) -> nn.Module:
         """The head."""
@@ -52,8 +56,7 @@ class SkeletonModel(nn.Module):
     def forward_features(self, clips: Clips) -> Tensor:
         """float32 [B, F]."""
         settings, modes = self.settings, [(module, module.training) for module in self.encoder.modules()]
-        device = next((parameter.device for parameter in self.parameters()), torch.device("cpu"))
-        frozen = FrozenEncoder(self.encoder, settings.encoder, settings.preprocessing, "fp32", device)
+        frozen = FrozenEncoder(self.encoder, settings.encoder, settings.preprocessing, "fp32", self._device)
         for module, mode in modes:  # a frozen encoder is in eval mode, this one may be training
             module.training = mode
         return torch.cat([frozen.features(view) for view in frozen.views(clips)])

@@ -20,7 +20,7 @@ from skelbench.evaluate.finetune_fit import Fit, Part, clips_of
 from skelbench.evaluate.finetune_settings import FineTuneSettings, layers_of
 from skelbench.evaluate.label_subsets import LabelSubset, label_subset
 from skelbench.evaluate.probe import NOT_SELECTED, stratified
-from skelbench.evaluate.protocol import Progress, ProtocolResult
+from skelbench.evaluate.protocol import Progress, ProtocolResult, check_classes
 from skelbench.identity import derive_seed
 from skelbench.plugin.status import one_line
 from skelbench.results.state_file import read_state, write_state
@@ -43,6 +43,7 @@ def fine_tune(
 
     Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2, with the state saved, and :class:`Diverged`.
     """
+    check_classes(task.num_classes)
     lists = _label_lists(task, settings)
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
     world, rank = distributed.world(), distributed.rank()

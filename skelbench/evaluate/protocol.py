@@ -101,8 +101,7 @@ class Features:
     """int64 [n_train], who is seen in each clip, for protocols that hold whole subjects out; ``None`` = not known."""
 
     def __post_init__(self) -> None:
-        if self.num_classes < 2:
-            raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {self.num_classes}")
+        check_classes(self.num_classes)
         for side in ("train", "test"):
             x, y, ids = (np.asarray(getattr(self, f"{side}_{name}")) for name in ("x", "y", "ids"))
             if x.ndim != 2 or y.shape != x.shape[:1] or ids.shape != x.shape[:1]:
@@ -145,6 +144,12 @@ class Features:
                 f"{len(shared)} clips are in both the train and the test split, the first is clip {shared[0]}; "
                 f"nothing may be trained on test clips, correct the split"
             )
+
+
+def check_classes(number: int) -> None:
+    """SkelbenchError where there is nothing to tell apart."""
+    if number < 2:
+        raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {number}")
 
 
 @dataclass(frozen=True)

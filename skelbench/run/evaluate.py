@@ -130,7 +130,10 @@ def _evaluate(
     if source is not store:
         check_alike(run.spec.data, source, spec.data, store.meta.topology)
     notes = [*not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
-    notes += not_new_to_parents(session, run.spec, store, split.test)
+    fused = [_partner(session, run, name)[0] for name in spec.partners]
+    for one in (run, *fused):
+        about = f"{one.name}: " if fused else ""
+        notes += [about + note for note in not_new_to_parents(session, one.spec, store, split.test)]
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))

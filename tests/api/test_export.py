@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import skelbench
 from skelbench.api.exported import read_settings
+from skelbench.api.onnx import Features
 from skelbench.cli.main import main
 from skelbench.errors import SkelbenchError
 from skelbench.files import write_json
@@ -62,6 +64,9 @@ def test_timm_makes_it(exported):
     assert classifier.encoder.tokenizer.project.weight.grad.any()
     classifier.reset_classifier(0)
     assert np.allclose(classifier.eval()(clips).detach().numpy(), expected)
+    classifier.encoder = torch.nn.Identity()  # without weights, as that of coordinates
+    classifier.reset_classifier(3)
+    assert classifier.get_classifier().out_features == 3
     with pytest.raises(SkelbenchError, match="needs an export"):
         timm.create_model("skelbench_encoder")
     with pytest.raises(SkelbenchError, match="has no option 'img_size'"):
@@ -144,6 +149,12 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
 
     refused("holds an export already", "-o", str(folder))
     refused("no export; choose a folder", "-o", str(tmp_path))
+    monkeypatch.chdir(folder)
+    refused("is the folder that you are in", "-o", ".", "--force")
+    monkeypatch.chdir(tmp_path)
+    (folder / "LICENSE").write_text("mine")
+    refused("holds LICENSE too, which is of no export", "-o", str(folder), "--force")
+    (folder / "LICENSE").unlink()
     refused("there is no folder", "-o", str(tmp_path / "no" / "where"))
     refused("did you mean 'onnx'", "-o", str(tmp_path / "new"), "--format", "onx")
     found = importlib.util.find_spec
@@ -158,6 +169,30 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
     with pytest.raises(SkelbenchError, match="gives other features after it was written"):
         skelbench.export(run, folder, force=True)
     assert (folder / "config.json").read_bytes() == before and not list(tmp_path.glob(".*"))
+
+
+def test_a_link_leads_to_what_is_written(exported, run, tmp_path):
+    _, folder, _, _ = exported
+    (tmp_path / "link").symlink_to(folder)
+    before = folder.stat().st_ino
+    skelbench.export(run, tmp_path / "link", force=True)
+    assert (tmp_path / "link").is_symlink() and folder.stat().st_ino != before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_the_card_has_no_figures_of_encoders_that_are_not_there(trained, tmp_path):
+    run = trained("cmd")
+    for stream in ("joint", "bone", ["joint", "bone"]):
+        run.evaluate("knn", progress=False, stream=stream, **({"fusion": "scores"} if len(stream) == 2 else {}))
+    skelbench.export(run, tmp_path / "joints", stream="joint")
+    rows = [line for line in (tmp_path / "joints" / "README.md").read_text().splitlines() if line.startswith("| knn")]
+    assert len(rows) == 1 and "bone" not in rows[0]
+
+
+def test_padding_is_not_exported_to_onnx():
+    look = SimpleNamespace(bodies="valid", resize="pad")
+    with pytest.raises(SkelbenchError, match="not told which frames of a short clip are padding"):
+        Features(SimpleNamespace(preprocessing=look))
 
 
 def test_a_damaged_or_foreign_export_is_told(exported):

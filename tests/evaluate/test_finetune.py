@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from skelbench.errors import Interrupted, SkelbenchError
 from skelbench.evaluate import finetune_run
+from skelbench.evaluate.downstream import Downstream
 from skelbench.evaluate.finetune import FineTune, SemiSupervised, Supervised
 from skelbench.evaluate.finetune_fit import Fit, Part
 from skelbench.evaluate.finetune_native import AimCLRSemi
@@ -147,6 +148,12 @@ def test_a_clip_of_each_class_is_enough(postures, tuned):
     assert any("batches of 4 clips" in note for note in result.notes)
     assert any("too few training clips per class" in note for note in result.notes)
     assert "accuracy_selected" not in result.metrics
+
+
+def test_one_class_is_refused(postures, tuned, monkeypatch):
+    monkeypatch.setattr(Downstream, "num_classes", 1)
+    with pytest.raises(SkelbenchError, match="at least 2 classes"):
+        tuned(postures)
 
 
 def test_one_clip_and_a_class_without_any(postures, tuned):

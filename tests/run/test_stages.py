@@ -114,6 +114,12 @@ def test_test_clips_that_a_first_stage_was_trained_on_are_told(made, at):
     run = pretrain(at, made(init_from=parent, split="half~tune"))
     said = " ".join(evaluate(at, run, eval_spec(at.host, run, "knn"))["notes"])
     assert f"by run {parent.name}, whose weights it began with: 4 of the 4 test clips are training clips" in said
+    other = pretrain(at, made(split="half~tune", seed=1))
+    fused = {"streams": ("joint", "bone"), "fusion": "scores"}
+    for first, second in ((run, other), (other, run)):
+        spec = eval_spec(at.host, first, "knn", **fused, partners=(second.spec.id,))
+        told = [note for note in evaluate(at, first, spec)["notes"] if parent.name in note]
+        assert len(told) == 1 and told[0].startswith(f"{run.name}: by run {parent.name}")
     same = pretrain(at, made(init_from=parent))
     assert not [note for note in evaluate(at, same, eval_spec(at.host, same, "knn"))["notes"] if parent.name in note]
     gone = parent.spec.id
