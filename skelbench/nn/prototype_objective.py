@@ -105,7 +105,8 @@ class PrototypeObjective(nn.Module):
         }
         if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
-            split = split_information(seen.distributions(z_nD[chosen_n]), parts)
+            # Of few hidden tokens none may be in the places that are looked at.
+            split = split_information(seen.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
             found |= {f"{part}_information": value for part, value in split.items()}
         return found
 

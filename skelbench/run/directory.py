@@ -14,7 +14,7 @@ from skelbench.results.run_dir import PROBES, RunDir
 
 RESULTS = (
     "outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished",
-    "uncounted",
+    "uncounted", "unmoved", "train_clips", "memory", "compiled",
 )  # fmt: skip
 """What training adds to run.json."""
 THEIRS = (FIELD, "budget", "suites")

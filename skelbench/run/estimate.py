@@ -34,6 +34,19 @@ class Estimate:
     basis: str
 
 
+def _least(trainer: Trainer, first: int, times: int) -> float:
+    """Seconds of the shortest of so many steps after the step ``first``."""
+    trainer.train_step(first, trainer.views(first))
+    each = []
+    for step in range(first + 1, first + 1 + times):
+        wait_for(trainer.device)
+        started = time.perf_counter()
+        trainer.train_step(step, trainer.views(step))
+        wait_for(trainer.device)
+        each.append(time.perf_counter() - started)
+    return min(each)
+
+
 def estimate(
     spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float, ways: bool = False
 ) -> Estimate:
@@ -57,15 +70,7 @@ def estimate(
     for batch in sizes:
         small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch, "accumulate": 1})})
         trainer = Trainer(small, method, store, RunDir(Path("unused")), device)
-        trainer.train_step(0, trainer.views(0))
-        each = []
-        for step in range(1, 1 + TIMED[kind]):
-            wait_for(torch.device(device))
-            started = time.perf_counter()
-            trainer.train_step(step, trainer.views(step))
-            wait_for(torch.device(device))
-            each.append(time.perf_counter() - started)
-        times.append(min(each))
+        times.append(sum(share * _least(trainer, middle, TIMED[kind]) for middle, share in trainer.middles))
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
     fixed = max(0.0, times[1] - large * per_clip)
     batch = spec.train.batch_size

@@ -87,8 +87,9 @@ def step_line(
         clips = sorted({min(share, max(size, method.min_clips)) for size in sizes})
         batches = [trainer.views_of(0, ids[:n]) for n in clips]
         rows = [next(iter(views.values())) for views in batches]
-        how = trainer.step_info(0), precision, again, shapes_alone, gpu
-        peaks = [step_peak(method, views, *how) for views in batches]
+        infos = [trainer.step_info(step) for step, _ in trainer.middles]
+        how = precision, again, shapes_alone, gpu
+        peaks = [max(step_peak(method, views, info, *how) for info in infos) for views in batches]
         # By bodies, since clips have one or two of them.
         bodies = [view.rows / view.count for view in rows]
         if len(peaks) == 1 or bodies[0] == bodies[1]:
@@ -125,10 +126,11 @@ def settle_memory(trainer: Trainer, run: RunDir, flops_per_clip: Callable[[], fl
     chosen = Choice(trainer.recomputes, trainer.pieces)
     if free is None or "auto" not in (train.recompute, train.accumulate):
         return chosen, ""
-    if before:
+    pieces = before["accumulate"] if before and train.accumulate == "auto" else chosen.accumulate
+    clips = train.batch_size // trainer.world
+    if before and pieces in (1, *pieces_of(clips, trainer.method.min_clips)):  # with other processes it may not be
         again = before["recompute"] if train.recompute == "auto" else chosen.recompute
-        pieces = before["accumulate"] if train.accumulate == "auto" else chosen.accumulate
-        chosen = Choice(bool(again), int(pieces))
+        chosen = Choice(bool(again), int(pieces), before.get("step_bytes"), before.get("free_bytes"))
     else:
         chosen = choose(trainer, min(distributed.all_say(free)), flops_per_clip())
     trainer.save_memory(chosen.recompute, chosen.accumulate)

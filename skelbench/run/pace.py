@@ -76,7 +76,7 @@ class Timer:
         return self._timed[path]
 
     def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> tuple[float, int]:
-        """Mean over so many steps, made as in training; nothing of them is kept."""
+        """Mean over so many steps, made as in training, from the middle of each phase on; nothing of them is kept."""
         device, threads = torch.device(self.session.device), torch.get_num_threads()
         method = build_method(spec, self.session.host, store.topology, self.session.device)
         run = RunDir(Path("a timed trial"))
@@ -86,22 +86,25 @@ class Timer:
             settle_memory(trainer, run, lambda: flops_per_clip(spec, self.session.host, store.topology))
             settle_threads(trainer, run)
             compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
-            warm, started = WARM_COMPILED if compiled else WARM_STEPS, time.perf_counter()
+            warm, mean, steps = WARM_COMPILED if compiled else WARM_STEPS, 0.0, 0
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
-                for step, views in trainer.prefetched(0):
-                    trainer.train_step(step, views)
-                    wait_for(device)
-                    report()
-                    if step + 1 == warm:
-                        started = time.perf_counter()
-                    done, seconds = step + 1 - warm, time.perf_counter() - started
-                    if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
-                        report(0, total=step + 1)
-                        break
+                for middle, share in trainer.middles:
+                    started = time.perf_counter()
+                    for step, views in trainer.prefetched(middle):
+                        trainer.train_step(step, views)
+                        wait_for(device)
+                        report()
+                        if step + 1 - middle == warm:
+                            started = time.perf_counter()
+                        done, seconds = step + 1 - middle - warm, time.perf_counter() - started
+                        if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
+                            break
+                    mean, steps = mean + share * seconds / done, steps + done
+                report(0, total=steps + warm * len(trainer.middles))
         finally:
             fuse(trainer.device, False)
             torch.set_num_threads(threads)
-        return seconds / done, int(done)
+        return mean, steps
 
 
 def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
 from threading import Event
 from typing import Any
 
@@ -112,14 +114,27 @@ class Trainer:
         self.late = self.device.type != "cpu"
         """Whether a step's verdict is read some steps later, where to read it at once would be to wait."""
         self._first_pieces = True
-        batch = spec.train.batch_size
-        clips = len(range(batch)[distributed.own_share(batch)])
         self._lost: set[str] = set()
         """Figures of the method of which it was said that they are not finite."""
-        self.signs = {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(spec))}
         if self.device.type == "cpu":
             keep_freed_memory(KEPT_BYTES)
+        self._held: tuple[int, list[int] | None] = 0, None
+        """So many steps were made, and the versions that what they wrote had then; None = a further one writes."""
         self._last_save = self._last_trim = time.monotonic()
+
+    @cached_property
+    def signs(self) -> dict[str, Any]:
+        """What is looked for in logged figures. Those of prototypes are of a piece of this process's clips."""
+        batch = self.spec.train.batch_size
+        clips = len(range(batch)[distributed.own_share(batch)]) // self.pieces
+        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(self.spec))}
+
+    @property
+    def middles(self) -> list[tuple[int, float]]:
+        """Of every phase that has steps the one in its middle, and its share of them all."""
+        firsts = [math.ceil(start * self.total) for _, start in self.phases] + [self.total]
+        spans = [(first, end) for first, end in pairwise(firsts) if end > first]
+        return [((first + end) // 2, (end - first) / self.total) for first, end in spans]
 
     @property
     def bodies_per_clip(self) -> float:
@@ -234,6 +249,7 @@ class Trainer:
             self.verdict.see(step, reported["loss"], norms.values())
             if not self.late:  # nothing to wait for: what is not finite reaches no weight
                 self._check(self.verdict.read())
+            self._held = self._held[0], None  # fused optimisers leave the versions of tensors as they are
             figures |= self.optim.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}

@@ -153,7 +153,7 @@ def test_a_clip_of_each_class_is_enough(postures, tuned):
 def test_one_class_is_refused(postures, tuned, monkeypatch):
     monkeypatch.setattr(Downstream, "num_classes", 1)
     with pytest.raises(SkelbenchError, match="at least 2 classes"):
-        tuned(postures)
+        tuned()
 
 
 def test_one_clip_and_a_class_without_any(postures, tuned):

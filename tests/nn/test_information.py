@@ -84,6 +84,14 @@ def test_many_hidden_tokens_are_thinned_to_a_few_places():
     assert len(samples_of(view, len(view.masked_I), 20)[0]) == 20
 
 
+def test_of_few_hidden_tokens_none_may_be_looked_at(monkeypatch):
+    monkeypatch.setattr("skelbench.nn.prototype_objective.samples_of", lambda *_: (torch.arange(0), {}))
+    view, W = view_of(masked=True), torch.eye(CLIPS)
+    z, objective = W[view.clip_R[view.masked_I // TOKENS]], PrototypeObjective(CLIPS, "none")
+    objective(z, W, z, W, torch.ones(len(z)), 0.01)
+    assert objective.figures(view).keys() == {"teacher_entropy", "prototypes_used"}
+
+
 def test_a_method_of_one_view_is_told_no_view():
     assert samples_of(view_of(count=1), 16, 1024)[1].keys() == {"slot"}
 

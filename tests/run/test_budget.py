@@ -15,6 +15,7 @@ from skelbench.results.store import ResultStore
 from skelbench.run import length as lengths
 from skelbench.run import pace
 from skelbench.run.budget import Budget
+from skelbench.run.length import lengthless
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 from skelbench.studies.files import read_study, write_study
@@ -209,6 +210,17 @@ def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatc
     assert steps(resolved) == round(60 / kept["seconds_per_step"])
     assert len(made_so_far) == kept["steps"] + {"off": pace.WARM_STEPS, "on": pace.WARM_COMPILED}[how]
     assert not list(session.results.runs())
+
+
+def test_every_phase_is_timed_for_its_share(trainer, session, monkeypatch):
+    one = trainer("mamp", batch_size=4)
+    monkeypatch.setattr(pace.Trainer, "middles", [(10, 0.25), (60, 0.75)])
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    made_so_far = []
+    monkeypatch.setattr(pace.time, "perf_counter", lambda: float(sum(made_so_far)))
+    monkeypatch.setattr(pace.Trainer, "train_step", lambda self, step, views: made_so_far.append(1 if step < 60 else 5))
+    seconds, steps = pace.Timer(session, keep=False)._seconds_per_step(lengthless(one.spec), one.source.store)
+    assert seconds == pytest.approx(0.25 * 1 + 0.75 * 5) and steps == 2 * pace.LEAST_STEPS
 
 
 def test_a_study_holds_budgets_as_an_axis(root, host, tmp_path):

@@ -1,5 +1,7 @@
 """A run is made to fit into the memory there is, or refused in one sentence; so is one that runs out of it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -166,7 +168,34 @@ def test_what_was_chosen_is_recorded_and_kept(resolved, session, card, monkeypat
     card(1e9)
     monkeypatch.setattr(memory, "choose", None)  # it goes on as it began
     assert pretrain(session, made).outcome == "done"
-    assert run.info["memory"] == {"recompute": True, "accumulate": 2}
+    kept = {"recompute": True, "accumulate": 2, "step_bytes": 1e6, "free_bytes": 2e6}
+    assert run.info["memory"] == kept, "as often as it goes on"
+
+
+def test_pieces_that_do_not_divide_the_clips_of_as_many_processes_are_chosen_anew(trainer, card, monkeypatch, tmp_path):
+    card(1e9)
+    one = trainer("mamp", batch_size=4)
+    for pieces, anew in ((2, False), (4, False), (3, True)):
+        run = SimpleNamespace(checkpoint=tmp_path, info={"memory": {"recompute": False, "accumulate": pieces}})
+        monkeypatch.setattr(memory, "choose", lambda *_: memory.Choice(False, 1))
+        chosen, _ = memory.settle_memory(one, run, lambda: 1.0)
+        assert chosen.accumulate == (1 if anew else pieces)
+
+
+def test_the_largest_step_of_all_phases_counts(trainer, monkeypatch):
+    two = trainer("mamp", batch_size=4, epochs=10)
+    monkeypatch.setattr(two, "phases", [("first", 0.0), ("never", 0.5), ("second", 0.5), ("last", 0.9)])
+    assert [share for _, share in two.middles] == pytest.approx([0.5, 0.4, 0.1])
+    assert [step / two.total for step, _ in two.middles] == pytest.approx([0.25, 0.7, 0.95], abs=1 / two.total)
+    seen = []
+
+    def peak_of(method, views, info, *how):
+        seen.append(info.phase)
+        return {"first": 100, "second": 300, "last": 200}[info.phase]
+
+    monkeypatch.setattr(memory, "step_peak", peak_of)
+    assert memory.step_line(two, "fp32", False, 1.0).at(4) == pytest.approx(300)
+    assert {*seen} == {"first", "second", "last"}
 
 
 def test_memory_that_runs_out_in_a_plugin_is_told_as_such(resolved, session, host, monkeypatch):

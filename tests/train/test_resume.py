@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from small import KINDS, forked, silent_session, tiny_run
 
-from skelbench.errors import Interrupted, SkelbenchError
+from skelbench.errors import Interrupted, Left, PeerLost, SkelbenchError
 from skelbench.plugin.host import get_host
 from skelbench.results.store import ResultStore
 from skelbench.run import pretrain as pretrain_module
@@ -138,6 +138,26 @@ def test_a_run_that_goes_on_on_other_hardware_says_both(resolved, session, monke
     (run,) = session.results.runs()
     assert run.hardware == "one, then other"
     assert sum(note.startswith("was trained so far on one: its rows will say one, then other") for note in said) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_no_half_made_step_is_saved_where_another_process_is_lost(when, trainer, monkeypatch):
+    """After the optimiser's step, which as a fused one leaves the versions of tensors as they are, it is half made."""
+    one = trainer("mamp", batch_size=4, epochs=2)
+    name = {"before": "norms", "after": "step"}[when]
+    work, calls = getattr(one.optim, name), []
+
+    def lost(*args):
+        calls.append(work(*args))
+        if len(calls) == 2:
+            raise PeerLost("another process has ended")
+        return calls[-1]
+
+    monkeypatch.setattr(one.optim, name, lost)
+    monkeypatch.setattr(one.run, "_read_info", lambda: {"spec": {}})
+    with pytest.raises(Left, match="after step 1 of .*" + ("state saved in" if when == "before" else "what was last")):
+        one.fit()
+    assert one.run.checkpoint.exists() == (when == "before")
 
 
 def test_a_state_that_is_missing_is_said(resolved, session, monkeypatch):

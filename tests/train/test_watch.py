@@ -234,6 +234,12 @@ def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction(
     assert [found["what"] for found in collapse.found] == ["masked", "pooled"]
 
 
+def test_figures_of_pieces_are_of_as_few_clips_as_those(trainer):
+    one = trainer("mamp", batch_size=12)
+    one.save_memory(False, 4)
+    assert one.signs["shortcut"].clips == 3 and one.signs["collapse"].clips == 12
+
+
 def test_a_few_clips_settle_nothing():
     assert follow([1.0] * 9, clips=7)[0].found == []
 
