@@ -108,8 +108,10 @@ def import_data(
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 
-    name = new_dataset_name(name or name_for(files[0]))
-    fields = tuple(field.strip() for field in (label_fields or "label").split(",") if field.strip())
+    name = new_dataset_name(name_for(files[0]) if name is None else name)
+    fields = tuple(
+        field.strip() for field in ("label" if label_fields is None else label_fields).split(",") if field.strip()
+    )
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
     options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields, train)

@@ -10,6 +10,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
+from skelbench.errors import SkelbenchError
 
 
 def show_labels(
@@ -23,7 +24,8 @@ def show_labels(
         bool, typer.Option("--unstratified", help="That share of all clips, not of every class, as some codes draw it.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the lists, a clip on each line, and labels.json.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for the lists, a clip on each line, and a .json of them."),
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
@@ -58,10 +60,14 @@ def show_labels(
     ]
     facts = {"dataset": name, "split": part.name, "fingerprint": store.fingerprint, "share": share / 100}
     facts |= {"stratified": not unstratified, "lists": told}
-    texts = {file: each.text for file, each in files.items()} | {"labels.json": json.dumps(facts, indent=1) + "\n"}
+    about = file_name(f"{name}-{part.name}-{share:g}percent-{kind}.json")
+    texts = {file: each.text for file, each in files.items()} | {about: json.dumps(facts, indent=1) + "\n"}
+    for file, text in texts.items():
+        if (output / file).exists() and (output / file).read_text() != text:
+            raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
     for file, text in texts.items():
         _write(output / file, text)
-    out.print(f"{len(files)} lists, and labels.json which says what they are, lie in {output}")
+    out.print(f"{len(files)} lists, and {about} which says what they are, lie in {output}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -46,7 +46,7 @@ def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
     ) -> None:
         from skelbench.data.raw.ntu.prepare import prepare_ntu
 
-        _prepare(partial(prepare_ntu, which), name or which, "files", raw, workers, force, data_root)
+        _prepare(partial(prepare_ntu, which), which if name is None else name, "files", raw, workers, force, data_root)
 
 
 def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
@@ -65,7 +65,15 @@ def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
         from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
         cut = Cut(1 if frame_base else 0, max_frames, keep, center)
-        _prepare(partial(prepare_pku, which, cut=cut), name or which, "videos", raw, workers, force, data_root)
+        _prepare(
+            partial(prepare_pku, which, cut=cut),
+            which if name is None else name,
+            "videos",
+            raw,
+            workers,
+            force,
+            data_root,
+        )
 
 
 _add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")

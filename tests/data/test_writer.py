@@ -48,6 +48,9 @@ def late(frame, value):
     ({}, {"flags": 2**40}, f"clip 1: flags {2**40} does not fit 32 bits"),
     ({}, {"flags": 128 | Flag.MERGED}, "clip 1: flags 129 hold 128, which means nothing"),
     ({}, {"flags": -1}, "clip 1: flags -1 hold"),
+    ({}, {"flags": Flag.EMPTY_BODY, "x_MTJC": np.ones((2, 4, 25, 3))}, "clip 1: a flag says that its second body is"),
+    *[({}, {"origin": origin}, "clip 1: origin .* is no place")
+      for origin in (0.0, (1.0, 2.0), (1.0, 2.0, np.nan))],
     ({}, {"flags": Flag.EMPTY_BODY}, "clip 1: it has one body and a flag that says the second one is empty"),
 ])  # fmt: skip
 def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
@@ -151,7 +154,21 @@ def test_what_was_replaced_does_not_come_back_when_its_successor_is_removed(tmp_
     shutil.rmtree(tmp_path / "s")
     assert list_stores(tmp_path) == {}
     write_store(tmp_path / "s", random_clips())
-    assert visible(tmp_path) == ["s"] and not list(tmp_path.glob(".s.gone"))
+    assert visible(tmp_path) == ["s"] and not list(tmp_path.glob(".s.gone*"))
+
+
+def test_what_is_left_of_a_replacement_is_removed_while_its_successor_is_there(tmp_path):
+    path = write_store(tmp_path / "s", random_clips())
+    shutil.copytree(path, tmp_path / ".s.old")  # as of a kill between the two
+    assert list(list_stores(tmp_path)) == ["s"] and not (tmp_path / ".s.old").exists()
+
+
+def test_a_link_is_not_replaced(tmp_path):
+    large = write_store(tmp_path / "large", random_clips())
+    (tmp_path / "s").symlink_to(large)
+    with pytest.raises(SkelbenchError, match="is a link"):
+        write_store(tmp_path / "s", random_clips(), overwrite=True)
+    assert (tmp_path / "s").is_symlink() and len(ClipStore.open(tmp_path / "s")) == len(ClipStore.open(large))
 
 
 def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):

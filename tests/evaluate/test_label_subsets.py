@@ -89,13 +89,17 @@ def test_clips_are_told_by_their_names_if_these_tell_them_apart():
 def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
     words = ["data", "labels", "small", "--share", "50", "-o", str(tmp_path / "out"), "--data-root", str(data_root)]
     assert main(words) == 0
-    told = json.loads((tmp_path / "out" / "labels.json").read_text())
+    about = tmp_path / "out" / "small-half-50percent-stratified.json"
+    told = json.loads(about.read_text())
     assert told["split"] == "half" and told["share"] == 0.5 and len(told["lists"]) == DRAWS
     printed = capsys.readouterr().out
     for each in told["lists"]:
         text = (tmp_path / "out" / each["file"]).read_bytes()
         assert hashlib.sha256(text).hexdigest() == each["sha256"]
         assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
+    assert main([*words[:3], "--share", "100", *words[5:]]) == main(words) == 0  # beside it; the same again
+    about.write_text("{}")
+    assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
 
 
 def test_the_command_refuses_what_is_no_share(data_root, capsys):

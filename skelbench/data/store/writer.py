@@ -11,8 +11,10 @@ import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -111,11 +113,16 @@ class StoreWriter:
                 _put_back(self.path)
             if self.path.exists() and not self.overwrite:
                 raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
+            if self.path.is_symlink():
+                raise SkelbenchError(
+                    f"{self.path} is a link, which would be lost with what it leads to left behind; remove the link, or "
+                    "write where it leads to"
+                )
             if self.path.exists() and not (self.path / "meta.json").is_file():
                 raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
             with _disk_errors(self.path):
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
-                for left in (self.partial, _gone(self.path)):
+                for left in (self.partial, *self.path.parent.glob(f".{escape(self.path.name)}.gone*")):
                     shutil.rmtree(left, ignore_errors=True)
                 self.partial.mkdir()
                 self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
@@ -171,6 +178,11 @@ class StoreWriter:
             there_M[0] |= not there_M.any()
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
+        if flags & Flag.EMPTY_BODY and there_M[1:].any():
+            raise SkelbenchError(f"{where}: a flag says that its second body is empty, which it is not; drop the flag")
+        origin_C = np.asarray(origin, dtype=np.float32)
+        if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
+            raise SkelbenchError(f"{where}: origin {origin} is no place; give three finite numbers, metres")
         bodies, length = x_MTJC.shape[:2]
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
@@ -185,7 +197,7 @@ class StoreWriter:
         self.rows += bodies * 3 * length
         for field, value in numbers.items():
             self.index[field].append(value)
-        self.origins.extend(np.asarray(origin, dtype=np.float32).tolist())
+        self.origins.extend(origin_C.tolist())
         self.fps.append(fps)
         self.sums.append(crc)
         self.names.append(name)
@@ -354,8 +366,9 @@ def _aside(path: Path) -> Path:
 
 
 def _gone(path: Path) -> Path:
-    """Where the store that one at ``path`` has replaced is removed."""
-    return path.with_name(f".{path.name}.gone")
+    """Where the store that one at ``path`` has replaced is removed: each elsewhere, as an earlier one may still be
+    there (on NFS as long as somebody reads it)."""
+    return path.with_name(f".{path.name}.gone-{uuid4().hex[:8]}")
 
 
 def _put_back(path: Path) -> None:
@@ -365,11 +378,14 @@ def _put_back(path: Path) -> None:
 
 
 def put_back_all(root: Path) -> None:
-    """Put back the stores under ``root`` that a writer killed in that moment left aside; live writers are let be."""
+    """Put back the stores under ``root`` that a writer killed in that moment left aside, and remove those that were
+    replaced; live writers are let be."""
     for old in root.glob(".*.old"):
         path = root / old.name[1 : -len(".old")]
-        if not path.exists():
-            with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
+        with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
+            if path.exists():  # else it would come back once this one is removed
+                shutil.rmtree(old)
+            else:
                 _put_back(path)
 
 

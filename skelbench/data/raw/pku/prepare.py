@@ -161,6 +161,8 @@ def _clip(x_TD: np.ndarray, name: str, who: dict[str, int], action: Action, cut:
     if 0 < cut.max_frames < frames:
         first = (frames - cut.max_frames) // 2 if cut.keep == "middle" else 0
         x_TD, flags = x_TD[first : first + cut.max_frames], flags | Flag.TRUNCATED
+        if not x_TD.any():
+            return Skipped(name=name, reason="there is no body in the frames that are kept of it", expected=True)
     if not np.isfinite(x_TD).all():
         frame = start + first + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
         return Skipped(name=name, reason=f"frame {frame} has a coordinate that is not finite")
