@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
-VERSION = {"interpolation": 1, "invariance": 1, "order": 1}
+VERSION = {"interpolation": 2, "invariance": 1, "order": 2}
 """In the hash of a record's settings: raised when what is measured changes."""
 
 Record = tuple[dict[str, Any], Path]
@@ -168,7 +168,8 @@ def interpolation(
         runs = shared.subjects([run])
         first = next(iter(runs.values()))
         data = first.spec.data
-        seen = replace(first.clips, bodies="valid", centre="body", align="none", resize="ends", share=0.95)
+        joints = replace(first.clips, stream="joint")  # coordinates are the same whatever a run looks at
+        seen = replace(joints, bodies="valid", centre="body", align="none", resize="ends", share=0.95)
     sides = seen.sides(data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}

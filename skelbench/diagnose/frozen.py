@@ -51,8 +51,13 @@ def reversed_in_time(view: View) -> View:
     """The last frame first. A central crop read at evenly spaced positions is the same crop of the reversed clip."""
     if view.real_RT is not None:
         raise SkelbenchError("padded views cannot be reversed in time; evaluate with resize=ends or half-pixel")
-    confidence_RTJ = None if view.confidence_RTJ is None else view.confidence_RTJ.flip(1)
-    return replace(view, x_RTJC=view.x_RTJC.flip(1), confidence_RTJ=confidence_RTJ)
+    x_RTJC, confidence_RTJ = view.x_RTJC.flip(1), view.confidence_RTJ
+    confidence_RTJ = None if confidence_RTJ is None else confidence_RTJ.flip(1)
+    if view.stream == "motion":  # the way back, frame for frame; of the last one there is none, as of any clip
+        x_RTJC = torch.cat([-x_RTJC[:, 1:], torch.zeros_like(x_RTJC[:, :1])], 1)
+        if confidence_RTJ is not None:
+            confidence_RTJ = torch.cat([confidence_RTJ[:, 1:], confidence_RTJ[:, -1:]], 1)
+    return replace(view, x_RTJC=x_RTJC, confidence_RTJ=confidence_RTJ)
 
 
 def evenly(ids: np.ndarray, labels: np.ndarray, most: int) -> np.ndarray:

@@ -42,6 +42,8 @@ _SHOWN = {
     "invariance_by": "Invariance by",
 }  # fmt: skip
 _OF_FRAME = ("tokens", "preset", "changed", "setting", "encoder", "hardware")
+_APART = ("training", "data")
+"""What else runs have in common that differ in the seed alone: the version of a method, of its data."""
 _BLOCK = ["dataset", "split", "setting", "encoder", "preset", "changed", "checkpoint", "tokens"]
 """What rows that compete have in common, with the settings of the diagnosis."""
 
@@ -150,7 +152,7 @@ def _rows(
                 "checkpoint": checkpoint,
                 "run": run.name,
             }
-            made |= {key: str(row[key]) for key in _OF_FRAME}
+            made |= {key: str(row[key]) for key in (*_OF_FRAME, *_APART)}
             made |= {"dataset": run.spec.data.title, "split": run.spec.data.split}
             for what, one in zip(WHAT, pair, strict=True):
                 made[f"{what}_by"] = one.how if one else ""
@@ -173,11 +175,12 @@ def _over(what: str, mine: Found, theirs: Iterable[Found]) -> dict[str, float]:
 
 def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows that differ in nothing but the seed as one; a seed that occurs twice is a row of its own."""
-    names = ("method", "tokens", *_SHOWN)
+    names = ("method", "tokens", *_SHOWN, *_APART)
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         key = tuple(row.get(name, "") for name in names)
-        number = sum(row["seed"] == other["seed"] for other in groups.get((*key, 0), []))
+        alike = [other for held, group in groups.items() if held[:-1] == key for other in group]
+        number = sum(row["seed"] == other["seed"] for other in alike)
         groups.setdefault((*key, number), []).append(row)
     for key, group in groups.items():
         figures = {
@@ -186,7 +189,8 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             if all(name in row for row in group)
         }
         runs = ", ".join(str(row["run"]) for row in group)
-        yield {**dict(zip(names, key, strict=False)), **figures, "seeds": len(group), "run": runs}
+        said = {name: value for name, value in zip(names, key, strict=False) if name != "training"}
+        yield {**said, **figures, "seeds": len(group), "run": runs}
 
 
 def _marked(built: Table) -> Table:
@@ -213,5 +217,6 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("size_others", "Size: other", ".3f"),
         Column("size_found", "Size: found, %", ".1f", best="max"),
         Column("found_over", "Found over untrained", "+.1f"),
+        Column("data", "Data version", shown=False),
         Column("run", "Run", shown=False),
     )

@@ -186,11 +186,12 @@ class _Printed:
         its value and its row's method, or of the published table of the same name."""
         if not is_number(cell.value):
             return "", ""
-        said = {str(other.value).partition(":")[0].lower() for other in row.values() if isinstance(other.value, str)}
+        words = (str(other.value).partition(":")[0] for other in row.values() if isinstance(other.value, str))
+        said = {published.slug(word) for word in words}
         fitting = [
             figure
             for name, figure in self._found.get(float(cell.value or 0), [])
-            if figure["method"].lower() in said or name.endswith(table.replace("_", "-"))
+            if published.slug(figure["method"]) in said or name.replace("_", "-").endswith(table)
         ]
         lines = (": ".join(filter(None, (figure["source"], figure["note"]))) for figure in fitting)
         places = (" ".join(filter(None, (figure["dataset"], figure["split"]))) for figure in fitting)

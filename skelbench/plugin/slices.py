@@ -33,13 +33,30 @@ class TopLevel:
 
     def __init__(self, source: str, path: str = "<unknown>") -> None:
         tree = ast.parse(source, path)
-        self.body = tree.body
+        self.body = [statement for statement in tree.body if not _is_for_scripts(statement)]
         self.docstring = ast.get_docstring(tree, clean=False)
         self.binds = [_binds(statement) for statement in self.body]
+        imported = set().union(*(names for each, names in zip(self.body, self.binds) if _imports(each)))
+        for statement, names in zip(self.body, self.binds):
+            names |= _acts_on(statement) - imported
+        self._follow_second_names()
         lines, ends = source.split("\n"), [1, *(statement.end_lineno or 1 for statement in self.body)]
         self._texts = ["\n".join(lines[before - 1 : end]) for before, end in zip(ends, ends[1:], strict=False)]
         """The lines of each statement, with its decorators, from where the one before ends."""
         self._uses: dict[int, set[str]] = {}
+
+    def _follow_second_names(self) -> None:
+        """After ``COLD = VARIANTS["cold"]`` whatever changes the one changes the other."""
+        second = {
+            target.id: _root(each.value)
+            for each in self.body
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Name | ast.Subscript | ast.Attribute)
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        for _ in second:
+            for names in self.binds:
+                names |= set().union(*(second[name] for name in names & second.keys()))
 
     def uses(self, index: int) -> set[str]:
         """Names in a statement: looked for where they are asked for, as most statements announce nothing."""
@@ -195,6 +212,39 @@ def _binds(statement: ast.stmt) -> set[str]:
             case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):  # NAMES.append("x")
                 names |= _root(function)
     return names
+
+
+def _acts_on(statement: ast.stmt) -> set[str]:
+    """Names of what a statement may change without binding it: what a method is called of, what is gone through by a
+    loop, what a call is given whose result nobody takes."""
+    names: set[str] = set()
+    for node in _running(statement):
+        match node:
+            case ast.Call(func=ast.Attribute() as function):
+                names |= _root(function)
+            case ast.For(iter=each):
+                names |= _uses(each)
+        match node:
+            case ast.Expr(value=ast.Call(args=args, keywords=keywords)):
+                names |= set().union(*map(_root, [*args, *(keyword.value for keyword in keywords)]))
+    return names
+
+
+def _imports(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def _is_for_scripts(statement: ast.stmt) -> bool:
+    """Whether it is ``if __name__ == "__main__":``, which runs nowhere else."""
+    match statement:
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+            ),
+            orelse=[],
+        ):
+            return True
+    return False
 
 
 def _root(node: ast.AST) -> set[str]:

@@ -1,5 +1,7 @@
 """Curves of features whose invariances are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from skelbench.diagnose.frozen import evenly, reversed_in_time, turned
 from skelbench.diagnose.invariance import SIZES, agreement, curves, yaws
 from skelbench.errors import SkelbenchError
 from skelbench.testing.stick7 import STICK7
+from skelbench.views.streams import as_stream
 from skelbench.views.view import View
 
 
@@ -124,6 +127,14 @@ def test_reversal_turns_frames_and_confidence_around():
     assert torch.equal(again.x_RTJC, view.x_RTJC) and torch.equal(again.confidence_RTJ, view.confidence_RTJ)
     with pytest.raises(SkelbenchError, match="padded"):
         reversed_in_time(View.of(clips().x_BMTJC, real_RT=torch.ones(12, 6, dtype=torch.bool)))
+
+
+def test_motion_goes_back_frame_by_frame():
+    """As the motion of the reversed clip, whose last frame has none either."""
+    view = View.of(clips().x_BMTJC)
+    motion = replace(view.with_x(as_stream(view.x_RTJC, "motion", STICK7, 1, 2)), stream="motion")
+    expected = as_stream(view.x_RTJC.flip(1), "motion", STICK7, 1, 2)
+    assert torch.allclose(reversed_in_time(motion).x_RTJC, expected, atol=1e-6)
 
 
 def test_clips_are_spread_over_the_classes():

@@ -71,6 +71,12 @@ def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
     assert any("found over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
 
 
+def test_versions_of_a_method_are_no_seeds_of_one(made):
+    for seed, share in enumerate((0.9, 0.8)):
+        order(made, made.run("slim", 0.5, seed=seed, version=1 + seed), share)
+    assert [row["seeds"].value for row in built(made).rows] == [1, 1]
+
+
 def test_other_settings_are_another_row_and_no_comparison(made):
     slim, mamp = made.run("slim", 0.5), made.run("mamp", 0.5)
     order(made, slim, 0.9)

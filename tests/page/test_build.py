@@ -11,7 +11,7 @@ from hostile import EVIL, edit
 from skelbench.errors import SkelbenchError
 from skelbench.page import tables
 from skelbench.page.build import build
-from skelbench.page.charts import charts, thinned
+from skelbench.page.charts import charts, curves, thinned
 from skelbench.page.provenance import Provenance
 from skelbench.page.summary import sentences
 from skelbench.page.tables import uncounted
@@ -175,6 +175,17 @@ def test_runs_without_a_linear_probe_are_named(tmp_path):
     made.run("mamp", 0.5)
     made.run("slim", 0.9, protocol="knn", knn=None)
     assert "Without a linear probe and left out: slim-moves" in linear(inputs_of(tmp_path)).notes[-1]
+
+
+def test_training_curves_are_of_the_runs_that_tables_show(tmp_path):
+    made = Fabricated(tmp_path)
+    lines = [{"step": step, "epoch": 1.0, "clips_seen": 16 * step, "loss": 1 / step} for step in (1, 2)]
+    made.run("slim", 0.5, metrics=lines)
+    made.run("mamp", 0.5, metrics=lines, modified={"train.lr": 1})
+    for exact, blocks in ((True, {"slim": "small"}), (False, {"slim": "small", "mamp": "small+"})):
+        inputs = inputs_of(tmp_path, exact_only=exact)
+        found = {one["method"]: one["block"] for one in curves(inputs, Provenance(inputs.runs))}
+        assert found == {method: f"moves cross-view, {preset}" for method, preset in blocks.items()}
 
 
 def test_runs_that_one_table_shows_are_left_out_of_the_others_and_that_is_said(tmp_path):

@@ -99,6 +99,19 @@ SLICES = {
             recipe["g"] = 6
         fill(RECIPE)
         """,
+    "changed by methods, loops and second names": """
+        PARTS = {"x": {"a": 0, "b": 2, "z": 9}, "y": {"c": 0, "d": 4}}
+        for part in PARTS.values():
+            part |= {name: 1 + "ac".index(name) * 2 for name in part.keys() & {"a", "c"}}
+        GONE = PARTS["x"].pop("z")
+        RECIPE = {**PARTS["x"], **PARTS["y"]}
+        OTHER = RECIPE
+        OTHER["e"] = 5
+        dict.update(RECIPE, f=5)
+        assert RECIPE.setdefault("g", 6)
+        if __name__ == "__main__":
+            RECIPE.clear()
+        """,
     "a registry filled by a decorator": """
         RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5}
         def register(function):

@@ -115,7 +115,7 @@ class StoreWriter:
                 raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
             if self.path.is_symlink():
                 raise SkelbenchError(
-                    f"{self.path} is a link, which would be lost with what it leads to left behind; remove the link, or "
+                    f"{self.path} is a link, which would be lost, and what it leads to left behind; remove it, or "
                     "write where it leads to"
                 )
             if self.path.exists() and not (self.path / "meta.json").is_file():
