@@ -24,10 +24,17 @@ OFF = 0.15
 """Share of all tokens by which the mean number of hidden ones may miss what it should be."""
 
 
-def drawn(mask: Mask, times: int = 8, topology: Topology = NTU25, keyed: Keyed = KEYED, rows: int = ROWS) -> TokenMask:
-    """Masks of ``rows`` rows of a grid of ``times`` patches."""
+def drawn(
+    mask: Mask,
+    times: int = 8,
+    topology: Topology = NTU25,
+    keyed: Keyed = KEYED,
+    rows: int = ROWS,
+    view: int = 256,
+) -> TokenMask:
+    """Masks of ``rows`` rows of a grid of ``times`` patches, all of one ``view`` of their clips."""
     grid, keys_R = Grid(4 * times, 4, topology.num_joints), torch.arange(rows) + 7
-    (token_mask,) = type(mask).draw_all([MaskRows(mask, grid, keys_R, torch.full((rows,), 256))], topology, keyed)
+    (token_mask,) = type(mask).draw_all([MaskRows(mask, grid, keys_R, torch.full((rows,), view))], topology, keyed)
     return token_mask
 
 
@@ -94,6 +101,8 @@ def other(subject: ComponentSubject) -> None:
     first = drawn(mask).mask_RN
     if torch.equal(first, drawn(mask, keyed=Keyed(12, 5)).mask_RN):
         raise Failed("another mask from another seed", "the same", "keyed, which every draw must come from")
+    if torch.equal(first, drawn(mask, view=257).mask_RN):
+        raise Failed("another mask in another view of the clips", "the same", "view=request.view_R of every draw")
     if (first == first[:1]).all():
         raise Failed("a mask of its own for each row", "all rows are alike", "request.keys_R")
 
@@ -123,7 +132,7 @@ CHECKS = component_checks(
     Check("counts", "it hides as many tokens as it may and expects to, on every grid and skeleton", counts),
     Check("chance", "with p=0 nothing is hidden, with p=1 something in every row", chance),
     Check("keyed", "the key alone decides what is drawn", keyed),
-    Check("drawn", "another seed and another row draw something else", other),
+    Check("drawn", "another seed, another view and another row draw something else", other),
     Check("rows-apart", "a row is masked alike alone and in a batch", rows_apart),
 )
 kit = component_kit(Mask, CHECKS)

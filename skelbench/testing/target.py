@@ -32,6 +32,9 @@ from skelbench.views.view import View
 
 GRID = Grid(32, 8, NTU25.num_joints)
 WIDTH = 16
+SUMMED = 0.05
+"""Share by which the loss of rows given twice may miss twice that of them once: their number may move a target's own
+statistics a little."""
 
 
 class MethodSettings(PrototypeSettings):
@@ -112,6 +115,22 @@ def settings(subject: TargetSubject) -> None:
 
 def loss(subject: TargetSubject) -> None:
     _loss(subject.make(), make_hidden())
+
+
+def summed(subject: TargetSubject) -> None:
+    """The same rows given twice; the method divides by their number."""
+    hidden = make_hidden()
+    view = hidden.view
+    assert view.mask_RN is not None and view.keys_R is not None  # as every view with hidden tokens
+    mask_RN, keys_R = (torch.cat([x, x]) for x in (view.mask_RN, view.keys_R))
+    again = View.of(torch.cat([view.x_RTJC, view.x_RTJC])[:, None])
+    again = replace(again, mask_RN=mask_RN, masked_I=mask_RN.flatten().nonzero()[:, 0], keys_R=keys_R)
+    student_RND, teacher_RND = (torch.cat([x, x]) for x in (hidden.student_RND, hidden.teacher_RND))
+    twice = replace(hidden, view=again, student_RND=student_RND, teacher_RND=teacher_RND)
+    one, both = (float(_loss(subject.make(), each).detach()) for each in (hidden, twice))
+    if not abs(both - 2 * one) <= SUMMED * abs(2 * one):
+        look = "the sum over rows, which the method divides by their number: a mean would be divided twice"
+        raise Failed("twice the loss for the same rows twice", f"{both:.4g}, not {2 * one:.4g}", look)
 
 
 def nothing_hidden(subject: TargetSubject) -> None:
@@ -209,6 +228,7 @@ CHECKS: tuple[Check[TargetSubject], ...] = (
     Check("form", "it derives from MaskedTarget and its roles name what it has", form),
     Check("settings", "its settings survive a record, and unknown ones are refused", settings),
     Check("loss", "it returns a finite scalar", loss),
+    Check("summed", "the same rows twice make twice the loss", summed),
     Check("nothing-hidden", "where nothing is hidden the loss is 0 and has a gradient", nothing_hidden),
     Check("any-mask", "few hidden tokens or all of them make a finite loss", several_masks),
     Check("gradients", "the student and every trained parameter get a gradient", gradients),

@@ -110,6 +110,14 @@ class Stuck(Pose):
         pass
 
 
+class HalfFollows(Pose):
+    roles = Pose.roles | {"second": "teacher"}
+
+    def __init__(self, config, context):
+        super().__init__(config, context)
+        self.second = ema_copy(self.head)
+
+
 class Single(Pose):
     def error(self, said_RX, view):
         row_R = torch.arange(len(said_RX), device=said_RX.device)
@@ -363,6 +371,7 @@ def skelbench_methods():
         MethodSpec(name="labels", target=":Peeks", config=":PoseConfig", **WHOLE),
         MethodSpec(name="gradients", target=":Idle", config=":PoseConfig", **WHOLE),
         MethodSpec(name="teacher", target=":Stuck", config=":PoseConfig", **WHOLE),
+        MethodSpec(name="half-follows", target=":HalfFollows", config=":PoseConfig", **WHOLE),
         MethodSpec(name="bf16", target=":Single", config=":PoseConfig", **WHOLE),
         MethodSpec(name="learns", target=":Zero", config=":PoseConfig", **WHOLE),
         MethodSpec(name="collapse", target=":Pulls", config=":PoseConfig", **WHOLE),

@@ -201,6 +201,11 @@ class OneMask(RandomTokens):
         return super().draw(one, topology, keyed)
 
 
+class OneView(RandomTokens):
+    def draw(self, request, topology, keyed):
+        return super().draw(replace(request, view_R=torch.zeros_like(request.view_R)), topology, keyed)
+
+
 class Neighbours(RandomTokens):
     def draw(self, request, topology, keyed):
         return super().draw(replace(request, keys_R=request.keys_R + len(request.keys_R)), topology, keyed)
@@ -421,9 +426,13 @@ FAMILIES = {
     "schedules": (SCHEDULES, Schedule, schedule),
 }
 CASES = [(kind, name, *case) for kind, (broken, _, _) in FAMILIES.items() for name, case in broken.items()]
+CASES += [("masks", "drawn", OneView, "another mask in another view of the clips")]
+IDS = [f"{kind}-{name}-{cls.__name__}" for kind, name, cls, _ in CASES]
 
 
-@pytest.mark.parametrize(("kind", "name", "cls", "said"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
+@pytest.mark.parametrize(
+    ("kind", "name", "cls", "said"), CASES, ids=[f"{kind}-{name}-{cls.__name__}" for kind, name, cls, _ in CASES]
+)
 def test_what_is_broken_is_found_and_said(kind, name, cls, said, checked):
     descriptor = ComponentSpec(name=cls.kind or cls.__name__.lower(), target=f"{cls.__module__}:{cls.__name__}")
     result = checked(kind, descriptor, name)

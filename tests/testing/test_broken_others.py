@@ -56,6 +56,11 @@ class Mean(Squared):
         return super().forward(hidden) / (hidden.student_RND.shape[0] - hidden.view.mask_RN.all(1).sum())
 
 
+class MeanOfRows(Squared):
+    def forward(self, hidden):
+        return super().forward(hidden) / hidden.view.rows
+
+
 class Detached(Squared):
     def forward(self, hidden):
         error_ID = self.head(hidden.student_ID.detach()) - hidden.teacher_ID
@@ -98,6 +103,7 @@ TARGETS = {
     "form": (MissingRole, "there is no 'decoder'; look at roles"),
     "settings": (LooseSettings, "no_such_setting=1 was taken"),
     "loss": (PerToken, r"a finite scalar; seen: PerToken.forward: returned a tensor of shape .*, not a scalar"),
+    "summed": (MeanOfRows, "twice the loss for the same rows twice"),
     "nothing-hidden": (LeavesEarly, "it has none; look at an early return"),
     "any-mask": (Mean, "a finite scalar; seen: .*inf"),
     "gradients": (Detached, "a finite gradient for the student's tokens; seen: none; look at a detach"),

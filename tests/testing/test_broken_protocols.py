@@ -161,7 +161,7 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
     ("name", "said"),
     [
         ("labels-unseen", "change when these are permuted; look at every use of features.test_y"),
-        ("test-apart", "predictions hang on the other test clips; look at statistics over the test clips"),
+        ("test-apart", "predictions hang on the other test clips; look at test clips that are learnt from"),
     ],
 )
 def test_what_changes_nothing_where_classes_lie_far_apart_is_found_too(name, said, checked):

@@ -24,7 +24,7 @@ FOUND = {
     "flat-poses": r"seen: .*(inf|nan)",
     "labels": "the same losses whatever the labels of the clips; seen: .* where every clip has another label",
     "gradients": "seen: none in spare.weight, spare.bias; look at what training_step does not use",
-    "teacher": "it is after two steps what it was before; look at after_step",
+    "teacher": "teacher is after two steps what it was before; look at after_step",
     "bf16": r"RuntimeError: .*scalar type.*broken.py, line \d+ \(error\)",
     "learns": r"seen: lower by .* and 0.\d% after \d+ steps",
     "collapse": r"effective rank .*, \d\.\d% of their distances after 40 steps; look at what keeps features",
@@ -68,6 +68,11 @@ def test_what_is_wrong_is_found(name, things):
 def test_a_role_that_never_acts_is_found(things):
     (result,) = things["unhooked"].results(only=["cost"])
     assert "decoder has the cost of role 'decoder'; seen: decoder is never called" in result.sentence
+
+
+def test_a_teacher_that_is_forgotten_beside_another_is_found(things):
+    (result,) = things["half-follows"].results(only=["teacher"])
+    assert "second is after two steps what it was before" in result.sentence
 
 
 @pytest.mark.parametrize("check", ["gradients", "processes", "pieces", "recompute"])
