@@ -13,6 +13,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -25,6 +26,7 @@ from skelbench.places import SETTINGS, said
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.mistakes import SINGLE
 from skelbench.plugin.slices import TopLevel
+from skelbench.plugin.undisturbed import put_back
 
 ANNOUNCEMENT = re.compile(rb"hookimpl|skelbench_\w+|^[ \t]+kind\b", re.MULTILINE)
 """A file without a match announces nothing, and need not be parsed to know it."""
@@ -183,16 +185,18 @@ class PluginFile:
     def load(self) -> ModuleType:
         """Import the file once; what it raises passes through and leaves nothing behind."""
         if self.module:
-            return importlib.import_module(self.module)
+            with nullcontext() if self.module in sys.modules else put_back():
+                return importlib.import_module(self.module)
         if loaded := sys.modules.get(self.module_name):
             return loaded
-        module = self._empty()
-        sys.modules[self.module_name] = module
-        try:
-            exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
-        except BaseException:
-            del sys.modules[self.module_name]
-            raise
+        with put_back():
+            module = self._empty()
+            sys.modules[self.module_name] = module
+            try:
+                exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
+            except BaseException:
+                del sys.modules[self.module_name]
+                raise
         return module
 
     def _empty(self) -> ModuleType:

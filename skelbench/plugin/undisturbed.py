@@ -73,6 +73,17 @@ def undisturbed(remarks: list[str], limit: float) -> Iterator[None]:
             remarks.append(f"changes {', '.join(changed)} while it is read, which is put back")
 
 
+@contextmanager
+def put_back() -> Iterator[None]:
+    """Put back what the block changes of the process: an import on use, whose output and time are the command's."""
+    before = _settings()
+    values = [setting.get() for setting in before]
+    try:
+        yield
+    finally:
+        _put_back(before, values)
+
+
 def _refused_exit(code: int) -> NoReturn:
     raise SystemExit(f"os._exit({code})")
 
@@ -127,6 +138,9 @@ def _of_torch(torch: Any) -> list[Setting]:
         Setting("torch's threads", torch.get_num_threads, torch.set_num_threads),
         Setting("torch's grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
         Setting("torch's random state", random_state, put_random_state),
+        Setting(
+            "torch's precision of products", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+        ),
         Setting("torch's deterministic mode", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     ]
 

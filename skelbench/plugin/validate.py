@@ -106,12 +106,15 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
     excuses = value.expected_failures
     if not isinstance(excuses, Mapping) or not all(isinstance(t, str) and t for e in excuses.items() for t in e):
         return "invalid", f"{what}: expected_failures must map names of checks to reasons"
-    if not isinstance(value.version, int):
-        return "invalid", f"{what}: version={value.version!r} is not an integer"
+    if type(value.version) is not int or value.version < 0:
+        return "invalid", f"{what}: version={value.version!r} is not an integer from 0 on"
+    for field in ("trains", "elsewhere"):
+        if not isinstance(getattr(value, field, True), bool):
+            return "invalid", f"{what}: {field}={getattr(value, field)!r} is neither True nor False"
     requires = getattr(value, "requires", ())
     if not isinstance(requires, tuple | list) or not all(isinstance(ability, str) for ability in requires):
         return "invalid", f"{what}: requires={requires!r} is not a tuple of names of abilities"
-    for field, of in (("packages", "modules"), ("files", "files")):
+    for field, of in (("packages", "modules"), ("files", "files"), ("splits", "splits")):
         names = getattr(value, field, ())
         if not isinstance(names, tuple | list) or not all(isinstance(name, str) and name for name in names):
             return "invalid", f"{what}: {field}={names!r} is not a tuple of names of {of}"
@@ -121,16 +124,21 @@ def _field_problem(what: str, value: Descriptor, own_file: bool) -> tuple[State,
     for name in ("presets", "variants"):
         several = getattr(value, name, {})
         mappings += several.values() if isinstance(several, Mapping) else ()
-    if not all(isinstance(mapping, Mapping) for mapping in mappings):
-        return "invalid", (
-            f"{what}: recipe, native, defaults, notes, alone of a stage, and every preset and variant must be mappings "
-            "of keys to values"
-        )
     probe = getattr(value, "probe", None)
-    if probe is not None and not isinstance(probe, NativeProbe):
-        return "invalid", f"{what}: probe={probe!r} is not a NativeProbe"
+    if probe is not None and not (isinstance(probe, NativeProbe) and isinstance(probe.protocol, str)):
+        return "invalid", f"{what}: probe={probe!r} is not a NativeProbe with the name of a protocol"
+    mappings += [probe.settings] if probe is not None else []
+    named = getattr(value, "variants", {})  # whose names are looked at below
+    keys = (key for mapping in mappings if isinstance(mapping, Mapping) and mapping is not named for key in mapping)
+    if not all(isinstance(mapping, Mapping) for mapping in mappings) or not all(isinstance(key, str) for key in keys):
+        return "invalid", (
+            f"{what}: recipe, native, defaults, notes, alone of a stage, settings of a probe, and every preset and "
+            "variant must be mappings of keys to values; keys are text"
+        )
     stage = getattr(value, "stage", None)
-    if stage is not None and not (isinstance(stage, Stage) and stage.after and isinstance(stage.after, tuple | list)):
+    after = getattr(stage, "after", ())
+    names = isinstance(after, tuple | list) and after and all(isinstance(name, str) for name in after)
+    if stage is not None and not (isinstance(stage, Stage) and names):
         return "invalid", f"{what}: stage={stage!r} is not a Stage after the names of other methods"
     if problem := space_problem(getattr(value, "space", {})):
         return "invalid", f"{what}: its space {problem}"

@@ -9,7 +9,9 @@ import textwrap
 import pytest
 
 from skelbench.errors import SkelbenchError
+from skelbench.plugin.descriptors import DatasetSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.validate import descriptor_problem
 
 TORCH = """
     import torch
@@ -293,3 +295,20 @@ def test_a_script_beside_plugins_is_not_run(write, tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", str(path.parent))
     status = next(plugin for plugin in Host().plugins if plugin.name == "script")
     assert status.state == "invalid" and "announces nothing" in status.error and not ran.exists()
+
+
+def test_what_an_import_on_use_changes_of_torch_is_put_back(write):
+    """The slice that lists the file has none of it."""
+    import torch
+
+    text = "import torch\n\ntorch.set_default_dtype(torch.float64)\ntorch.set_float32_matmul_precision('medium')\n"
+    path = write("a.py", text + BEE.replace('":Net"', '":Linear"') + "\nfrom torch.nn import Linear\n")
+    host = Host([path])
+    assert host.load(host.get("methods", "bee")) is torch.nn.Linear
+    assert torch.get_default_dtype() == torch.float32 and torch.get_float32_matmul_precision() == "highest"
+
+
+def test_splits_are_names():
+    problem = descriptor_problem("datasets", DatasetSpec(name="x", target="a:B", splits=("half", 2)))
+    assert "splits=('half', 2) is not a tuple of names of splits" in problem[1]
+    assert "is not a tuple" in descriptor_problem("datasets", DatasetSpec(name="x", target="a:B", splits="half"))[1]
