@@ -14,7 +14,7 @@ from typing import Any
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.files import PluginFile
-from skelbench.plugin.host import Host, get_host, requesting
+from skelbench.plugin.host import Host, forget_hosts, get_host, requesting
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 from skelbench.testing.check import Check, CheckResult, run_checks
 from skelbench.testing.kinds import KITS, kit
@@ -53,6 +53,8 @@ class Thing:
             found = host.get(self.kind, self.name)
         else:
             host = Host([*self.files, STICK7])
+            # It may be announced as well, as in the tests of an installed package: what was given is what is checked.
+            host.entries[:] = [entry for entry in host.entries if (entry.kind, entry.name) != (self.kind, found.name)]
             host.entries.append(Entry(self.kind, found.name, found, PluginStatus(found.name)))
         return host, found, *(kit(self.kind, host, found) if self.kind in KITS else (None, ()))
 
@@ -119,8 +121,10 @@ def _in_file(path: Path, kind: str | None) -> list[Thing]:
     if not path.is_file():
         raise SkelbenchError(f"there is no file {path}; check the path")
     with requesting([path]):
-        host = get_host()
         sha256 = PluginFile(path).sha256  # it may be there by another path as well, or as a copy
+        if not any(plugin.source_hash == sha256 for plugin in get_host().plugins):
+            forget_hosts()  # it was edited since it was read
+        host = get_host()
         plugin = next(plugin for plugin in host.plugins if plugin.source_hash == sha256)
         if plugin.state not in ("ok", "conflict"):
             raise SkelbenchError(f"plugin {path} cannot be used ({plugin.state}): {plugin.error}")

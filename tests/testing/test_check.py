@@ -1,9 +1,12 @@
 """A check passes, fails, is skipped or excused, and an excuse that is no longer needed is a failure."""
 
+from dataclasses import replace
+
 import pytest
 
 from skelbench.errors import SkelbenchError
-from skelbench.testing import Check, Failed, Skipped, run_checks
+from skelbench.plugin.host import get_host
+from skelbench.testing import Check, Failed, Skipped, find, run_checks
 
 
 def small(subject):
@@ -46,3 +49,17 @@ def test_an_excuse_that_is_needed_and_one_that_is_not():
 def test_an_excuse_for_no_check():
     with pytest.raises(SkelbenchError, match="expected_failures: unknown check 'smal'; did you mean 'small'"):
         list(run_checks(CHECKS, 1, {"smal": "x"}))
+
+
+def test_a_file_that_is_edited_is_checked_as_it_is(tmp_path):
+    path = tmp_path / "wave.py"
+    text = "from skelbench.views import Augment\n\n\nclass {}(Augment):\n    'x.'\n    kind = '{}'\n"
+    for name in ("first", "second"):
+        path.write_text(text.format(name.title(), name))
+        assert [thing.name for thing in find(str(path))] == [name]
+
+
+def test_a_descriptor_that_is_announced_too_is_the_one_that_is_checked():
+    spec = replace(get_host().get("methods", "mamp"), summary="another")
+    (thing,) = find(spec)
+    assert thing._made[0].get("methods", "mamp") is spec

@@ -164,7 +164,8 @@ def learns(m: MethodSubject) -> None:
         f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps "
         f"({own / 2:.4g} on its own, {others / 2:.4g} on others, {before / 2:.4g} before)",
         "a target that does not depend on the clip, a detach on the way of the loss, or features that become alike for "
-        "all clips, so that the loss is as low on any",
+        "all clips, so that the loss is as low on any"
+        + ("; or add to a loss that may be negative what makes its least value 0 (1 - cosine)" if own < 0 else ""),
     )
 
 
