@@ -55,9 +55,11 @@ def host_for(name: str) -> tuple[Host, str]:
         SkelbenchError: there is no such file.
     """
     path = Path(name).expanduser()
-    if path.suffix != ".py" and os.sep not in name:
+    if path.suffix != ".py":
         with lenient():
-            return Host(), ""
+            host = Host()
+        if os.sep not in name or any(plugin.name == name for plugin in host.plugins):  # PACKAGE/MODULE
+            return host, ""
     if not path.is_file():
         what = "is a folder; name a file in it" if path.is_dir() else "is not there; check the path"
         raise SkelbenchError(f"plugin file {name} {what}")
