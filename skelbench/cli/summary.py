@@ -115,7 +115,7 @@ def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple
         parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
         parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
         usual = RunSpec.model_fields["encoder"].default
-        other_encoder = shared and resolved.method.trains and spec.encoder != usual
+        other_encoder = shared and resolved.method.weights and spec.encoder != usual
         parts += [f"--encoder {spec.encoder}"] if other_encoder else []
         parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
         parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []

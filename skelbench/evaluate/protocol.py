@@ -147,7 +147,10 @@ class Features:
 
 
 def check_classes(number: int) -> None:
-    """SkelbenchError where there is nothing to tell apart."""
+    """SkelbenchError where there is nothing to tell apart.
+
+    >>> check_classes(2)
+    """
     if number < 2:
         raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {number}")
 
