@@ -80,10 +80,7 @@ def found(key: str) -> Found:
     setting = SETTINGS[key]
     text = os.environ.get(setting.variable)
     if text or (text is not None and setting.kind == "names"):  # no names: no plugins
-        try:
-            return Found(_of_variable(setting.kind, text), setting.variable)
-        except SkelbenchError as error:
-            raise SkelbenchError(f"{setting.variable}: {error}") from None
+        return Found(_of_variable(setting, text), setting.variable)
     file = config_file()
     if file is not None and key in (values := _read(file, file.stat().st_mtime_ns)):
         return Found(values[key], str(file))
@@ -110,8 +107,8 @@ def config_file() -> Path | None:
     return file
 
 
-def _of_variable(kind: Kind, text: str) -> Any:
-    match kind:
+def _of_variable(setting: Setting, text: str) -> Any:
+    match setting.kind:
         case "folder":
             return _expanded(text)
         case "paths":
@@ -120,7 +117,7 @@ def _of_variable(kind: Kind, text: str) -> Any:
             return tuple(name for item in text.split(",") if (name := item.strip()))
         case "flag":
             if text.lower() not in FLAGS:
-                raise SkelbenchError(f"{text!r} is neither true nor false; write 1 or 0")
+                raise SkelbenchError(f"{setting.variable}: {text!r} is neither true nor false; write 1 or 0")
             return FLAGS[text.lower()]
         case "number" if text.isascii() and text.isdigit():
             return int(text)
@@ -152,9 +149,9 @@ def _of_file(file: Path, key: str, value: Any) -> Any:
     several = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
     match kind:
         case "folder" if isinstance(value, str) and value:
-            return file.parent / Path(value).expanduser()
+            return file.parent / _expanded(value)
         case "paths" if several:
-            return tuple(file.parent / Path(item).expanduser() for item in value)
+            return tuple(file.parent / _expanded(item) for item in value)
         case "names" if several:
             return tuple(value)
         case "flag" if isinstance(value, bool):

@@ -100,17 +100,18 @@ def export(
 
 
 def _check_target(target: Path, force: bool) -> None:
-    if target.is_dir() and is_exported(target) and not force:
+    exported = is_exported(target)
+    if exported and not force:
         raise SkelbenchError(f"{target} holds an export already; choose another folder, or replace it with --force")
     if target == Path.cwd():
         raise SkelbenchError(f"{target} is the folder that you are in; give one that can be replaced as a whole")
-    if target.is_dir() and is_exported(target):
+    if exported:
         others = sorted(path.name for path in target.iterdir() if path.name not in (CARD, CONFIG, ONNX, WEIGHTS))
         if others:
             raise SkelbenchError(
                 f"{target} holds {others[0]} too, which is of no export and would be gone; export elsewhere, and copy"
             )
-    if target.exists() and not (target.is_dir() and (is_exported(target) or not any(target.iterdir()))):
+    elif target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise SkelbenchError(f"{target} is there and no export; choose a folder that does not exist yet")
     if not target.parent.is_dir():
         raise SkelbenchError(f"there is no folder {target.parent}; make it or choose another place")

@@ -46,7 +46,7 @@ def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
     ) -> None:
         from skelbench.data.raw.ntu.prepare import prepare_ntu
 
-        _prepare(partial(prepare_ntu, which), which if name is None else name, "files", raw, workers, force, data_root)
+        _prepare(partial(prepare_ntu, which), which, name, "files", raw, workers, force, data_root)
 
 
 def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
@@ -65,15 +65,7 @@ def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
         from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
         cut = Cut(1 if frame_base else 0, max_frames, keep, center)
-        _prepare(
-            partial(prepare_pku, which, cut=cut),
-            which if name is None else name,
-            "videos",
-            raw,
-            workers,
-            force,
-            data_root,
-        )
+        _prepare(partial(prepare_pku, which, cut=cut), which, name, "videos", raw, workers, force, data_root)
 
 
 _add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")
@@ -83,8 +75,8 @@ _add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
 
 
 def _prepare(
-    make: Callable[..., Report], name: str, unit: str, raw: list[Path], workers: int | None, force: bool,
-    root: Path | None,
+    make: Callable[..., Report], which: str, asked: str | None, unit: str, raw: list[Path], workers: int | None,
+    force: bool, root: Path | None,
 ) -> None:  # fmt: skip
     from skelbench.cli.summary import named_data
     from skelbench.cores import free_cores, usable_cores
@@ -93,7 +85,7 @@ def _prepare(
     from skelbench.data.store.clip_store import ClipStore
     from skelbench.heap import keep_freed_memory
 
-    name = new_dataset_name(name)
+    name = new_dataset_name(which if asked is None else asked)
     keep_freed_memory(KEPT_BYTES)
     if workers is None and (workers := free_cores()) < (cores := usable_cores()):
         err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")

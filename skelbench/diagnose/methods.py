@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -177,11 +178,11 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows that differ in nothing but the seed as one; a seed that occurs twice is a row of its own."""
     names = ("method", "tokens", *_SHOWN, *_APART)
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
         key = tuple(row.get(name, "") for name in names)
-        alike = [other for held, group in groups.items() if held[:-1] == key for other in group]
-        number = sum(row["seed"] == other["seed"] for other in alike)
-        groups.setdefault((*key, number), []).append(row)
+        groups.setdefault((*key, seen[*key, row["seed"]]), []).append(row)
+        seen[*key, row["seed"]] += 1
     for key, group in groups.items():
         figures = {
             name: spread([row[name] for row in group])

@@ -95,8 +95,7 @@ def _mean(column: Series) -> float:
 def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
     """What every trained run logged over the clips it saw, at most :data:`POINTS` of each figure."""
     for run in inputs.runs:
-        changed = bool(run.info["modified"])
-        if changed and inputs.exact_only:
+        if not inputs.admits(run):
             continue
         logged = if_whole(partial(read_metrics, run))
         if logged is None or logged.empty or (inputs.only is not None and run.name not in inputs.only):
@@ -113,7 +112,9 @@ def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
                     [rounded(y, 5) for y in whole[name].to_numpy()[kept]],
                 ]
         title = f"{run.title} {run.spec.tokens}t s{run.spec.seed}"
-        block = f"{run.spec.data.title} {run.spec.data.split}, {run.info['preset']}{'+' * changed}"
+        block = (
+            f"{run.spec.data.title} {run.spec.data.split}, {run.info['preset']}{'+' if run.info['modified'] else ''}"
+        )
         places = known.places(run.name)
         yield {"title": title, "method": run.spec.method, "block": block, "lines": lines, "runs": places}
 

@@ -7,7 +7,7 @@ what its text does not show (:func:`_is_plain`) has no slice and is imported who
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from typing import Any
 
@@ -35,10 +35,9 @@ class TopLevel:
         tree = ast.parse(source, path)
         self.body = [statement for statement in tree.body if not _is_for_scripts(statement)]
         self.docstring = ast.get_docstring(tree, clean=False)
-        self.binds = [_binds(statement) for statement in self.body]
-        imported = set().union(*(names for each, names in zip(self.body, self.binds) if _imports(each)))
-        for statement, names in zip(self.body, self.binds):
-            names |= _acts_on(statement) - imported
+        imports = [statement for statement in self.body if isinstance(statement, ast.Import | ast.ImportFrom)]
+        modules = set().union(*map(_imported, imports))
+        self.binds = [_binds(statement, modules) for statement in self.body]
         self._follow_second_names()
         lines, ends = source.split("\n"), [1, *(statement.end_lineno or 1 for statement in self.body)]
         self._texts = ["\n".join(lines[before - 1 : end]) for before, end in zip(ends, ends[1:], strict=False)]
@@ -196,42 +195,34 @@ def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
     return True
 
 
-def _binds(statement: ast.stmt) -> set[str]:
-    """Names that a statement binds or changes at the top level."""
+def _binds(statement: ast.stmt, imported: Set[str]) -> set[str]:
+    """Names that a statement binds at the top level, or may change: what a method is called of, what a loop goes
+    through, what a call is given whose result nobody takes; of the names that are ``imported`` only where a call stands
+    alone."""
     names: set[str] = set()
+    acted: set[str] = set()
     for node in _running(statement):
         match node:
             case ast.Import() | ast.ImportFrom():
-                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+                names |= _imported(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names.add(node.name)
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 names.add(node.id)
             case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
                 names |= _root(node)
-            case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):  # NAMES.append("x")
-                names |= _root(function)
-    return names
-
-
-def _acts_on(statement: ast.stmt) -> set[str]:
-    """Names of what a statement may change without binding it: what a method is called of, what is gone through by a
-    loop, what a call is given whose result nobody takes."""
-    names: set[str] = set()
-    for node in _running(statement):
-        match node:
-            case ast.Call(func=ast.Attribute() as function):
-                names |= _root(function)
+            case ast.Expr(value=ast.Call(func=function, args=args, keywords=keywords)):  # NAMES.append("x")
+                names |= _root(function) if isinstance(function, ast.Attribute) else set()
+                acted |= set().union(*map(_root, [*args, *(keyword.value for keyword in keywords)]))
+            case ast.Call(func=ast.Attribute() as function):  # LAST = NAMES.pop()
+                acted |= _root(function)
             case ast.For(iter=each):
-                names |= _uses(each)
-        match node:
-            case ast.Expr(value=ast.Call(args=args, keywords=keywords)):
-                names |= set().union(*map(_root, [*args, *(keyword.value for keyword in keywords)]))
-    return names
+                acted |= _uses(each)
+    return names | acted - imported
 
 
-def _imports(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Import | ast.ImportFrom)
+def _imported(statement: ast.Import | ast.ImportFrom) -> set[str]:
+    return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
 
 
 def _is_for_scripts(statement: ast.stmt) -> bool:
@@ -267,7 +258,7 @@ def _markers(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.ImportFrom):
         return {alias.asname or alias.name for alias in statement.names if alias.name == "hookimpl"}
     if isinstance(statement, ast.Assign) and "HookimplMarker" in ast.unparse(statement.value):
-        return _binds(statement)
+        return set().union(*map(_uses, statement.targets))
     return set()
 
 

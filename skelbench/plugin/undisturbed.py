@@ -51,8 +51,7 @@ def undisturbed(remarks: list[str], limit: float) -> Iterator[None]:
     Raises:
         TooSlow: the limit is over.
     """
-    before, process, said = _settings(), os.getpid(), io.StringIO()
-    values = [setting.get() for setting in before]
+    before, process, said = _as_it_is(), os.getpid(), io.StringIO()
     started = time.perf_counter()
     stdin, leave = sys.stdin, os._exit
     sys.stdin, os._exit = io.StringIO(), _refused_exit  # type: ignore[assignment]
@@ -63,7 +62,7 @@ def undisturbed(remarks: list[str], limit: float) -> Iterator[None]:
         if os.getpid() != process:  # it forked: the child has no part in what follows
             leave(0)
         sys.stdin, os._exit = stdin, leave
-        changed = _put_back(before, values)
+        changed = _put_back(before)
         seconds = time.perf_counter() - started
         if SLOW_S < seconds and not 0 < limit <= seconds:
             remarks.append(f"takes {seconds:.1f} s to be read, for which every command waits; let its hooks need less")
@@ -76,26 +75,30 @@ def undisturbed(remarks: list[str], limit: float) -> Iterator[None]:
 @contextmanager
 def put_back() -> Iterator[None]:
     """Put back what the block changes of the process: an import on use, whose output and time are the command's."""
-    before = _settings()
-    values = [setting.get() for setting in before]
+    before = _as_it_is()
     try:
         yield
     finally:
-        _put_back(before, values)
+        _put_back(before)
 
 
 def _refused_exit(code: int) -> NoReturn:
     raise SystemExit(f"os._exit({code})")
 
 
-def _put_back(settings: list[Setting], values: list[Any]) -> list[str]:
+def _as_it_is() -> list[tuple[Setting, Any]]:
+    """Every setting and its value."""
+    return [(setting, setting.get()) for setting in _settings()]
+
+
+def _put_back(before: list[tuple[Setting, Any]]) -> list[str]:
     """What was changed, and of which an author should know."""
     changed = []
-    for setting, value in zip(settings, values):
+    for setting, value in before:
         if setting.get() != value:
             setting.put(value)
             changed.append(setting.name)
-    if (torch := _whole("torch")) and TORCH not in [setting.name for setting in settings]:
+    if (torch := _whole("torch")) and TORCH not in [setting.name for setting, _ in before]:
         torch.set_default_dtype(torch.float32)  # imported in the block: as it is then
         torch.set_default_device(None)
         torch.set_grad_enabled(True)

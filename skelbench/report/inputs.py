@@ -84,6 +84,10 @@ class TableInputs:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
 
+    def admits(self, run: ReadRun) -> bool:
+        """Whether it may be shown, as far as its settings go."""
+        return not (self.exact_only and run.about["modified"])
+
     @property
     def frame(self) -> pandas.DataFrame:
         """The records that may fill a table."""

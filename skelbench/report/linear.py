@@ -169,7 +169,7 @@ def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
         for run in inputs.runs
         if run.name not in evaluated  # first, as it leaves few of many to be looked at
         and run.about["outcome"] == "done"
-        and not (inputs.exact_only and run.about["modified"])
+        and inputs.admits(run)
         and (run.name in inputs.only if inputs.only is not None else not for_choosing(run.about["split"]))
         and not run.evaluations  # by no filtered protocol and on no other data either
     ]

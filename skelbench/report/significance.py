@@ -42,12 +42,10 @@ def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: Res
     if len(rows) < 2:
         return
     found = apart([row["accuracy"].value for row in rows], groups, store)
-    for row, rank, name in zip(rows, found.ranks, found.letters, strict=True):
-        row |= {"rank": rank, "letters": name, "untested": ""}
-    for pair in found.untested:
-        for one, other in (pair, pair[::-1]):
-            rows[one]["untested"] += ("; " if rows[one]["untested"] else "") + str(rows[other]["run"])
-    yield f"{where}: {found.detectable}" + (f" {found.missing}" if found.untested else "")
+    for place, (row, rank, name) in enumerate(zip(rows, found.ranks, found.letters, strict=True)):
+        others = [other for pair in found.untested if place in pair for other in pair if other != place]
+        row |= {"rank": rank, "letters": name, "untested": "; ".join(str(rows[other]["run"]) for other in others)}
+    yield f"{where}: {' '.join(filter(None, (found.detectable, found.missing)))}"
 
 
 class Apart(NamedTuple):

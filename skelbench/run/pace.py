@@ -7,7 +7,9 @@ its command is issued.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -77,7 +79,7 @@ class Timer:
 
     def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> tuple[float, int]:
         """Mean over so many steps, made as in training, from the middle of each phase on; nothing of them is kept."""
-        device, threads = torch.device(self.session.device), torch.get_num_threads()
+        threads = torch.get_num_threads()
         method = build_method(spec, self.session.host, store.topology, self.session.device)
         run = RunDir(Path("a timed trial"))
         trainer = Trainer(spec, method, store, run, self.session.device)
@@ -89,22 +91,29 @@ class Timer:
             warm, mean, steps = WARM_COMPILED if compiled else WARM_STEPS, 0.0, 0
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for middle, share in trainer.middles:
-                    started = time.perf_counter()
-                    for step, views in trainer.prefetched(middle):
-                        trainer.train_step(step, views)
-                        wait_for(device)
-                        report()
-                        if step + 1 - middle == warm:
-                            started = time.perf_counter()
-                        done, seconds = step + 1 - middle - warm, time.perf_counter() - started
-                        if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
-                            break
+                    seconds, done = _timed(trainer, middle, warm, report)
                     mean, steps = mean + share * seconds / done, steps + done
                 report(0, total=steps + warm * len(trainer.middles))
         finally:
             fuse(trainer.device, False)
             torch.set_num_threads(threads)
         return mean, steps
+
+
+def _timed(trainer: Trainer, first: int, warm: int, report: Callable[[], Any]) -> tuple[float, int]:
+    """Seconds of so many steps from step ``first`` on, after ``warm`` that do not count."""
+    started, done, seconds = time.perf_counter(), -warm, 0.0
+    for step, views in trainer.prefetched(first):
+        trainer.train_step(step, views)
+        wait_for(trainer.device)
+        report()
+        done += 1
+        if done == 0:
+            started = time.perf_counter()
+        seconds = time.perf_counter() - started
+        if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
+            break
+    return seconds, done
 
 
 def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:

@@ -124,7 +124,7 @@ def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
     such are wanted."""
     for run in inputs.runs:
         wanted = inputs.only is None or run.name in inputs.only
-        if wanted and run.outcome == "done" and not (inputs.exact_only and run.info["modified"]):
+        if wanted and run.outcome == "done" and inputs.admits(run):
             metrics = if_whole(partial(read_metrics, run))
             if metrics is not None and len(metrics):
                 yield run, metrics

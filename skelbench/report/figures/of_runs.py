@@ -26,7 +26,7 @@ def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
     found = [(by_name[name], checkpoint) for name, checkpoint in named if name in by_name]
     if not named:
         trained = [run for run in inputs.runs if run.outcome == "done" and run.spec.views]
-        found = [(run, "last") for run in trained if not (inputs.exact_only and run.info["modified"])]
+        found = [(run, "last") for run in filter(inputs.admits, trained)]
     if not found:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     if len(found) > most:
