@@ -47,8 +47,9 @@ def skelbench_methods():
             citation="Guo et al., Contrastive Learning from Extremely Augmented Skeleton Sequences for Self-supervised "
             "Action Recognition, AAAI 2022 (arXiv 2112.03590)",
             requires=("cells",),
-            readings="as skeletonclr; what is dropped is made up for over the batch of all processes; on an encoder "
-            "with a class token the head sees it beside the mean of all tokens, the dropped ones among them at 0",
+            readings="as skeletonclr; what is dropped is made up for over the batch of all processes; an empty body "
+            "slot has no noise (--native: the code's has); on an encoder with a class token the head sees it beside "
+            "the mean of all tokens, the dropped ones among them at 0",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE,
             imports="skelbench.methods.momentum_contrast:imported",

@@ -158,7 +158,7 @@ def skelbench_methods():
             "once per epoch); the target follows the weights after a step (the "
             "code: before it); plain SGD, which Riemannian SGD is here but for its first step; in the shared setting "
             "the learning rate, distances without a limit, and a clip's present bodies are averaged (the code averages "
-            "an empty one in: --native)",
+            "an empty one in: --native, where that has no noise, as it has in the code)",
             recipe=MOCO_RECIPE | {"schedule.milestones": (300 / 400,), "train.batch_size": 512, "train.lr": 0.005},
             native=GRAPH_NATIVE
             | {

@@ -157,8 +157,8 @@ def skelbench_methods():
             "Recognition, ICCV 2023",
             requires=("cells", "short-views"),
             readings="as skeletonclr; every clip draws its tempo (the code: exactly half of a batch has either); half "
-            "a clip is of whole patches of frames; on an encoder with a class token appearance and motion are read "
-            "from it, parts from the tokens",
+            "a clip is of whole patches of frames; an empty body slot has no noise (--native: the code's has); on an "
+            "encoder with a class token appearance and motion are read from it, parts from the tokens",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE | {"grid.frames": 100},
             probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),

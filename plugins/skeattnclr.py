@@ -220,12 +220,19 @@ def skelbench_methods():
             requires=("cells",),
             readings="as skeletonclr; a partner is any other clip of the batch (the code never draws the one before); "
             "two predictors that the code asks for and never makes are those that it makes and never asks for; the "
-            "losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60: the salient one alone); "
+            "losses of both parts count alike, as on NTU-120 and PKU-MMD (variant ntu60 and --native: the salient one "
+            "alone); "
             "regions are drawn for every clip (--native: one per batch) and swapped in the stream itself; the cosine "
             "of the momentum begins with the first epoch, not the second; a class token is one more cell",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
-            | {"grid.frames": 64, "encoder.base": 64, "encoder.partition": "directed", "method.batch_region": True},
+            | {
+                "grid.frames": 64,
+                "encoder.base": 64,
+                "encoder.partition": "directed",
+                "method.batch_region": True,
+                "method.salient": 1.0,
+            },
             imports=":imported",
             probe=NativeProbe(
                 protocol="linear@aimclr", best_on_test=True, settings={"": {"epochs": 150, "drops": (0.4, 2 / 3)}}

@@ -163,7 +163,7 @@ def skelbench_methods():
     return [
         MethodSpec(
             name="actclr",
-            version=3,
+            version=4,
             spelling="ActCLR",
             target=":ActCLR",
             config=":ActCLRConfig",
@@ -175,7 +175,8 @@ def skelbench_methods():
             readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as the "
             "code had them up to 2024, keys mixed by clip as in the later one; augmentations that grow rarer are drawn "
             "for every clip, not once per epoch; mixes too (--native: once per batch); the key encoder goes on as "
-            "AimCLR left it (the code copies the query's); a bone shrinks by its own factor for every body",
+            "AimCLR left it (the code copies the query's); a bone shrinks by its own factor for every body; an "
+            "empty body slot has no noise (--native: the code's has)",
             recipe=GRAPH_CONTRAST_RECIPE,
             native=GRAPH_CONTRAST_NATIVE
             | {

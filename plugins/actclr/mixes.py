@@ -78,9 +78,10 @@ def partner_share(mixed: Mixed, weight_RPJ: Tensor) -> Tensor:
     speed all that the partner's parts ever do counts as taken, as in the code."""
     P, T = weight_RPJ.shape[1], mixed.weight_RTJ.shape[1]
     size = -(-T // P)
+    frames_P1 = send(torch.tensor([[min(size, T - p * size)] for p in range(P)]), weight_RPJ.device)
 
-    def by_cell(share_RTJ):
-        return F.pad(share_RTJ, (0, 0, 0, P * size - T)).unflatten(1, (P, size)).mean(2)
+    def by_cell(share_RTJ):  # the last cell may have fewer frames
+        return F.pad(share_RTJ, (0, 0, 0, P * size - T)).unflatten(1, (P, size)).sum(2) / frames_P1
 
     parts_R1J = mixed.region_RTJ.any(1, keepdim=True).float()
     taken_RTJ = torch.where(mixed.fast_R[:, None, None], parts_R1J, mixed.weight_RTJ)

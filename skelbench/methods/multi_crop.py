@@ -30,13 +30,15 @@ class MultiCropConfig(PrototypeSettings):
     centering: Literal["sinkhorn", "running", "none"] = Field(
         "running", description="anti-collapse; centre of the code"
     )
-    momentum: float = Field(0.996, description="EMA momentum at the start, cosine to 1")
+    momentum: float = Field(0.996, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     student_temp: float = Field(0.1, gt=0, description="student temperature")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start")
-    teacher_temp_warmup: float = Field(0.3, description="its linear warm-up, share of the schedule")
+    teacher_temp_warmup: float = Field(0.3, ge=0, le=1, description="its linear warm-up, share of the schedule")
     prototype_gain: bool = Field(False, description="learn each prototype's length; false = 1")
-    freeze_prototypes: float = Field(0.01, description="prototypes held still at first, share of the schedule")
-    patch_lr: float = Field(1.0, description="learning-rate factor of the patch projection")
+    freeze_prototypes: float = Field(
+        0.01, ge=0, le=1, description="prototypes held still at first, share of the schedule"
+    )
+    patch_lr: float = Field(1.0, ge=0, description="learning-rate factor of the patch projection")
     global_crop: tuple[float, float] = Field(
         (0.4, 1.0), description="duration of the two global views, share of the clip"
     )
