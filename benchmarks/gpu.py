@@ -42,6 +42,7 @@ from typing import Any
 import torch
 
 from skelbench.cores import usable_cores
+from skelbench.cost import BODIES
 from skelbench.cost.latency import wait_for
 from skelbench.cost.report import step_cost
 from skelbench.data.store.roots import data_root
@@ -144,7 +145,7 @@ def step(place: Place, save: Save, method: str) -> None:
     spec, store, host = resolved.spec, resolved.store, get_host()
     counted = step_cost(spec, host, store.topology)
     trainer, chosen = _trainer(place, resolved, counted["flops_per_clip"])
-    flops = counted["flops_per_clip"] * trainer.bodies_per_clip
+    flops = counted["flops_per_clip"] * BODIES * trainer.bodies_per_clip / counted["bodies_per_clip"]
     batch = spec.train.batch_size
     save(
         id=spec.id,

@@ -25,6 +25,9 @@ from skelbench.identity import digest
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 """Which bodies of a clip are trained on: the present ones, every slot (zero bodies included), slot 0, one at random."""
 
+ONE_BODY = "first", "random-valid"
+"""Those of which training sees one body of every clip."""
+
 Centre = Literal["clip", "body"]
 """What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
 habit), or each body's own in the first frame that shows it. With "clip" a second body's distance is the largest thing
@@ -132,8 +135,8 @@ class TrainSpec(Grown):
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
         exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
-        description="compile the prototype loss and the blocks of encoders and decoders: the same numbers to rounding; "
-        "auto = on a GPU the loss alone, if prototypes are many",
+        description="compile the prototype loss and the ViT blocks of encoders and decoders: the same numbers to "
+        "rounding; auto = on a GPU the loss alone, if prototypes are many",
     )
 
     @field_validator("degrade", mode="before")

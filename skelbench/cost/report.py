@@ -12,9 +12,10 @@ from skelbench.cost.latency import latency, peak_memory
 from skelbench.cost.macs import count_encoder
 from skelbench.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
+from skelbench.nn.encoder import evaluating
 from skelbench.plugin.host import Host
 from skelbench.skeleton.topology import Topology
-from skelbench.spec import RunSpec
+from skelbench.spec import ONE_BODY, RunSpec
 from skelbench.train.build import build_encoder, build_method, fake_views, grid_of, parameters, phases_of
 from skelbench.views.view import View
 
@@ -26,8 +27,8 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
     """Cost of a whole training step per clip with two present bodies, by role: :class:`~skelbench.cost.step.StepCost`.
 
     Counted in the middle of each phase of a long schedule, where queues of keys are full, and averaged over phases; on
-    shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: half of it, so
-    that two bodies cost twice as much.
+    shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: half of it, also
+    where training sees one of the two bodies alone.
     """
     try:
         cost = _step(spec, host, topology, 8, "meta")
@@ -38,7 +39,8 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
 
 def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str) -> StepCost:
     method = build_method(spec, host, topology, device)
-    views, phases = fake_views(spec, topology, clips, BODIES, device), phases_of(method)
+    bodies = 1 if spec.train.bodies in ONE_BODY else BODIES
+    views, phases = fake_views(spec, topology, clips, bodies, device), phases_of(method)
     costs = []
     for (phase, start), (_, end) in zip(phases, [*phases[1:], ("", 1.0)], strict=True):
         step = Step(int(STEPS * (start + end) / 2), STEPS, 0.0, torch.Generator(), no_draws, phase=phase)
@@ -48,7 +50,7 @@ def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str
 
 
 def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
-    """FLOPs of a training step for a body of a clip with two; see :func:`step_cost`."""
+    """Half of the FLOPs of a training step per clip with two bodies; see :func:`step_cost`."""
     return float(step_cost(spec, host, topology)["flops_per_clip"])
 
 
@@ -67,7 +69,7 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
     large = view(64)
 
     def infer() -> None:
-        with torch.inference_mode():
+        with evaluating(encoder), torch.inference_mode():
             encoder(large)
 
     memory = peak_memory(infer, device)

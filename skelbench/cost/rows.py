@@ -17,7 +17,7 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25
-from skelbench.spec import GridSpec, RunSpec, section, validated
+from skelbench.spec import ONE_BODY, GridSpec, RunSpec, section, validated
 from skelbench.train.build import build_encoder, grid_of
 
 log = logging.getLogger(__name__)
@@ -86,5 +86,5 @@ def _row(host: Host, method: MethodSpec, patches: GridSpec, counts: dict[Any, Ma
         head_macs=forward("head"),
         step_flops=BODIES * step["flops_per_clip"],
         native=patches == native_grid(method),
-        one_body=own_setting(method).get("train.bodies") in ("first", "random-valid"),
+        one_body=own_setting(method).get("train.bodies") in ONE_BODY,
     )

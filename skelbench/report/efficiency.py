@@ -39,7 +39,7 @@ _BLOCK = (
     "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
 )  # fmt: skip
 """What rows that compete have in common: times and memory mean something on one machine alone."""
-_NUMBERS = ("gflops", "step_gflops", "train_flops", "clips_seen", "train_seconds")
+_NUMBERS = ("clip_gflops", "step_gflops", "train_flops", "clips_seen", "train_seconds")
 
 
 @hookimpl
@@ -101,7 +101,7 @@ def _row(group: DataFrame, store: ResultStore) -> dict[str, Any]:
         "step": BODIES * figures["step_gflops"] if trained else None,
         "training": 0.0 if figures["clips_seen"] == 0 else 1e-12 * figures["train_flops"],
         "speed": figures["clips_seen"] / seconds if seconds else None,
-        "gflops": BODIES * figures["gflops"],
+        "gflops": figures["clip_gflops"],
         **(_measured(costs) if whole else {"timed": "", "memory_how": "", "bodies": None}),
         "run": ", ".join(map(str, group["run"])),
     }

@@ -35,8 +35,8 @@ COLUMNS = (
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
     "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
     "raw_p_value",
-    "measures", "gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds", "collapse",
-    "finished", "evaluation", "predictions", "tags", "added",
+    "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
+    "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
@@ -49,8 +49,9 @@ KIND = "rows"
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
 
-    Accuracies are shares; ``gflops`` is the inference encoder's and ``step_gflops`` a whole training step's per
-    clip, both for one body (two bodies cost exactly twice as much); ``train_flops`` is that of the whole
+    Accuracies are shares; ``gflops`` is the inference encoder's for a clip of one body, ``clip_gflops`` for one of two
+    (which costs no more where an encoder reads both together), and ``step_gflops`` half of what a whole training step
+    costs per clip of two; ``train_flops`` is that of the whole
     pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
     (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
     probe.k=5``), ``probe`` those of them that are not the training's, ``exact`` that there are none, ``standard`` that
@@ -176,7 +177,8 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "preset": info["preset"] + ("+" if info["modified"] else ""),
         "hardware": run.hardware,
         "seed": spec.seed,
-        "gflops": 2e-9 * cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
+        "gflops": _gflops(cost, 1),
+        "clip_gflops": _gflops(cost, BODIES),
         "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
         "batch_size": spec.train.batch_size if spec.views else None,
         "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
@@ -358,6 +360,11 @@ class _Tests:
             self._facts["tests"][mine["evaluation"]][kind] = [mark, figures]
             self._run.kept_more(KIND)
         return figures
+
+
+def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
+    """GFLOPs of the inference encoder for a clip of so many bodies."""
+    return 2e-9 * cost["encoder"]["macs"] * -(-bodies // cost["encoder"].get("bodies", 1)) if cost else None
 
 
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:

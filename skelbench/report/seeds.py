@@ -172,7 +172,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         known = group["subjects"].dropna()
         if known.empty:
-            told.append(f"not known for {dataset} / {split}, so over clips alone")
+            told.append(f"one or not known for {dataset} / {split}, so over clips alone")
             continue
         count = int(known.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"

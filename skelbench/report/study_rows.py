@@ -56,7 +56,7 @@ BLOCK = {
 }
 """What rows of a block have in common, and its headers."""
 _NUMBERS = [
-    "accuracy", "control_accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "gflops",
+    "accuracy", "control_accuracy", "difference", "p_value", "raw_difference", "raw_p_value", "n_test", "clip_gflops",
     "step_gflops", "batch_size", "clips_seen", "train_seconds", "finished",
 ]  # fmt: skip
 
@@ -358,7 +358,7 @@ def _measured(group: DataFrame) -> dict[str, Any]:
     mean = group[_NUMBERS].mean(skipna=False)
     return {
         "tokens": group["tokens"].iloc[0],
-        "gflops": BODIES * mean["gflops"],
+        "gflops": mean["clip_gflops"],
         "step_gflops": BODIES * mean["step_gflops"],
         "batch_size": mean["batch_size"],
         "clips_seen": mean["clips_seen"],

@@ -28,6 +28,7 @@ BLOCK = {
     "changed": "Changed settings",
     "probe": "Probe",
     "hardware": "Hardware",
+    "asked": "Trials asked for",
     "budget": "Budget of a trial",
     "sampler": "Sampler",
     "data": "Data version",
@@ -75,6 +76,8 @@ def build(records: Sequence[TuningRecord]) -> Table:
     varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
     if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
         varying.add("data")
+    if len({record.seed for record in records}) > 1:
+        varying.add("seed")
     notes = tuple(all_rows(constant))
     footnotes = footnotes_of(rows, FOOTNOTES)
     notes = (*notes, *NOTES, *chain.from_iterable(map(_reasons, records)))
@@ -85,6 +88,7 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
     return (
         Column("method", "Method", leads=True),
         *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
+        Column("seed", "Seed of draws", "d", shown="seed" in varying, leads=True),
         Column("seeds", "Seeds", "d"),
         Column("default", "Default", ".1f", best="max"),
         Column("tuned", "Tuned", ".1f", best="max"),
@@ -102,11 +106,13 @@ def _row(record: TuningRecord) -> dict[str, Any]:
     chosen = record.trials[record.winner].settings if record.winner is not None else {}
     why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
-        **{key: getattr(record, key) for key in BLOCK if key != "budget"},
+        **{key: getattr(record, key) for key in BLOCK if key not in ("asked", "budget")},
+        "asked": f"{record.asked} trials",
         "budget": f"{record.budget_clips:,} clips",
         "changed": listed(record.changed),
         "data": record.data[:12],
         "method": Cell(record.method, footnotes=(why,) if why else ()),
+        "seed": record.seed,
         "seeds": len(record.seeds),
         "default": _accuracy(record.default, "default" in record.diverged),
         "tuned": _accuracy(record.tuned, ("tuned" if record.winner else "default") in record.diverged),

@@ -5,10 +5,13 @@ import torch
 from torch import nn
 
 from skelbench.cost import report
+from skelbench.cost.rows import paper_spec
 from skelbench.cost.step import count_step
 from skelbench.errors import SkelbenchError
 from skelbench.methods.contract import Method, Step
 from skelbench.nn import ahead
+from skelbench.skeleton.topology import NTU25
+from skelbench.spec import GridSpec, RunSpec
 from skelbench.views.view import View
 
 FRAMES, JOINTS, WIDTH, CLASSES = 4, 5, 8, 6
@@ -209,7 +212,7 @@ class InPhases(Distil):
 def test_phases_count_by_their_share_of_a_long_schedule(monkeypatch):
     monkeypatch.setattr(report, "build_method", lambda *_: InPhases())
     monkeypatch.setattr(report, "fake_views", lambda spec, topology, clips, bodies, device: views(clips, bodies))
-    cost = report.step_cost(None, None, None)
+    cost = report.step_cost(RunSpec(method="phases"), None, None)
     assert InPhases.seen == [("begin", 0.125), ("end", 0.625)]
     assert cost["by_role"]["student"]["forward"] == 2 * ROW
     assert cost["by_role"]["head"] == {"forward": 0.75 * 2 * WIDTH * WIDTH, "backward": 0.75 * 2 * 2 * WIDTH * WIDTH}
@@ -223,4 +226,13 @@ def test_phases_out_of_order_are_not_counted(monkeypatch):
     monkeypatch.setattr(InPhases, "phases", lambda self: [("begin", 0.5), ("end", 0.25)])
     monkeypatch.setattr(report, "fake_views", lambda spec, topology, clips, bodies, device: views(clips, bodies))
     with pytest.raises(SkelbenchError, match="the first begins at 0"):
-        report.step_cost(None, None, None)
+        report.step_cost(RunSpec(method="phases"), None, None)
+
+
+@pytest.mark.parametrize("bodies", ["first", "random-valid", "all-slots"])
+def test_bodies_that_training_does_not_see_cost_nothing(host, bodies):
+    plain = paper_spec(host, host.get("methods", "mamp"), GridSpec(frames=64, patch=8))
+    changed = plain.model_copy(update={"train": plain.train.model_copy(update={"bodies": bodies})})
+    both, seen = (report.step_cost(spec, host, NTU25) for spec in (plain, changed))
+    assert seen["bodies_per_clip"] == (2 if bodies == "all-slots" else 1)
+    assert seen["flops_per_clip"] == both["flops_per_clip"] * seen["bodies_per_clip"] / 2

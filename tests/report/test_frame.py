@@ -272,6 +272,16 @@ def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
     assert costs[costs.notna()].index.tolist() == ["mamp"]
 
 
+def test_an_encoder_that_reads_bodies_together_costs_as_much_for_one(made):
+    folder = made.root / made.run("slim", tokens=15)
+    plain = frame(made.store.read()).iloc[0]
+    assert plain["clip_gflops"] == 2 * plain["gflops"] == 4e-9 * MACS[15]
+    cost = json.loads((folder / "cost.json").read_text())
+    (folder / "cost.json").write_text(json.dumps(cost | {"encoder": cost["encoder"] | {"bodies": 2}}))
+    together = frame(made.store.read()).iloc[0]
+    assert together["clip_gflops"] == together["gflops"] == plain["gflops"]
+
+
 # ------------------------------------------------------------------------------------------------ encoders and streams
 def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
     made.run("slim", seed=0)

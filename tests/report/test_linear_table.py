@@ -236,8 +236,8 @@ def test_brackets_are_over_subjects_where_these_make_them_wider(made):
 @pytest.mark.parametrize(
     ("subjects", "said"),
     [
-        (None, "Subjects: not known for moves / cross-view, so over clips alone."),
-        (np.zeros(40, int), "Subjects: not known for moves / cross-view, so over clips alone."),
+        (None, "Subjects: one or not known for moves / cross-view, so over clips alone."),
+        (np.zeros(40, int), "Subjects: one or not known for moves / cross-view, so over clips alone."),
         (
             np.arange(40) % 5,
             "Subjects: 5 of moves / cross-view, too few to trust an interval over them, and p is 0.062",

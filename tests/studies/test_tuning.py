@@ -15,7 +15,7 @@ from skelbench.plugin.host import Host
 from skelbench.report import tuned
 from skelbench.report.filters import Filters
 from skelbench.report.inputs import TableInputs
-from skelbench.results.tuned import read_all, write
+from skelbench.results.tuned import Retrained, read_all, write
 from skelbench.run.encoders import load_encoder
 from skelbench.run.evaluate import eval_spec, evaluate
 from skelbench.run.pretrain import pretrain
@@ -264,6 +264,23 @@ def test_a_method_of_which_every_trial_fails_has_no_winner(here):
     (row,) = shown.rows
     assert any("trials failed: harmed" in note for note in shown.notes)
     assert row["failed"].value == 1 and row["default"].value is None
+
+
+EMPTY = {"settings": {}, "runs": (), "evaluations": (), "seconds": 1.0}
+
+
+def test_methods_with_other_numbers_of_trials_are_not_ranked_beside_each_other(here):
+    tunings, _ = tune(here, trials=1, methods=("keen", "skeletonmae"))
+    one, other = (tuning.record(here, "") for tuning in tunings)
+    sides = [
+        record.model_copy(update={"default": Retrained(accuracy=(share,), n_test=20, **EMPTY)})
+        for record, share in ((one, 0.5), (other, 0.6))
+    ]
+    assert [row["default"].mark for row in tuned.build(sides).rows] == ["second", "best"]
+    more = sides[1].model_copy(update={"asked": 9, "seed": 3})
+    shown = tuned.build([sides[0], more])
+    assert [row["default"].mark for row in shown.rows] == [None, None]
+    assert {column.key for column in shown.columns if column.shown} >= {"asked", "seed"}
 
 
 @pytest.mark.parametrize("text", [None, "clips", "clips=0", "clips=x", "hours=3", "clips=-4", "8000"])

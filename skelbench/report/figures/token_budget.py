@@ -119,7 +119,7 @@ def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> li
         & (frame["setting"] == "shared")
         & ((frame["variant"] == "") | frame["title"].isin(variants))
         & pandas.MultiIndex.from_frame(frame[["frames", "patch"]]).isin(list(BUDGETS.values()))
-        & frame["gflops"].notna()
+        & frame["clip_gflops"].notna()
         & (frame["clips_seen"].astype(float) > 0)
     ]
     cost_order = attrgetter("gflops", "accuracy")
@@ -162,7 +162,7 @@ def _facts(rows: DataFrame) -> Iterator[str]:
 def _points(rows: DataFrame) -> Iterator[Point]:
     for own in seeds_of(rows, ["tokens", "variant"]):
         first, seeds = own.iloc[0], tuple(100 * float(share) for share in own["accuracy"])
-        cost = BODIES * float(own["gflops"].mean())
+        cost = float(own["clip_gflops"].mean())
         yield Point(_tokens(first["tokens"]), cost, sum(seeds) / len(seeds), seeds, bool(first["variant"]))
 
 
@@ -170,7 +170,7 @@ def _untrained(rows: DataFrame) -> Iterator[Point]:
     """The untrained encoders that the runs are compared with, one point per token grid."""
     for grid, some in rows[rows["control_run"].notna()].groupby("tokens"):
         seeds = 100 * some.drop_duplicates("control_run")["control_accuracy"].astype(float)
-        yield Point(_tokens(grid), BODIES * float(some["gflops"].mean()), float(seeds.mean()))
+        yield Point(_tokens(grid), float(some["clip_gflops"].mean()), float(seeds.mean()))
 
 
 def _tokens(grid: str) -> int:

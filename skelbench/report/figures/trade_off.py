@@ -89,7 +89,7 @@ def over_splits(frame: DataFrame) -> DataFrame:
         "title", "method", "variant", "setting", "dataset", "data", "tokens", "frames", "patch", "preset", "encoder",
         "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
     ]  # fmt: skip
-    trained = frame[~frame["method"].isin(("untrained", "raw")) & frame["gflops"].notna()]
+    trained = frame[~frame["method"].isin(("untrained", "raw")) & frame["clip_gflops"].notna()]
     latest = trained.sort_values("finished").drop_duplicates([*setting, "split"], keep="last")
     made = []
     for _, own in latest.groupby(["dataset", "data"], sort=False):
