@@ -56,8 +56,8 @@ def act(
 
 def failures(states: States, engine: Queue) -> Failures:
     """Trials that are not done though none is in the queue."""
-    reasons = ((trial, _failure(engine, trial, state)) for trial, state in states if not state.done)
-    return {trial.id: reason for trial, reason in reasons if reason}
+    lost = "it is neither done nor in the queue; issue the same command again", engine.errand.logs
+    return {trial.id: _failure(engine, trial, state) or lost for trial, state in states if not state.done}
 
 
 def _failure(engine: Queue, trial: Trial, state: Status) -> tuple[str, Path] | None:

@@ -258,10 +258,12 @@ def _make(
 
 
 def _refuse(suite: Suite, checks: list[Check], recorded: Recorded, trials: list[Trial]) -> None:
-    """SkelbenchError if what would be made here were no row: what differs here, or what the method is."""
+    """SkelbenchError if what would be made here were no row: what differs here, or what the method is. Of other parts
+    those that a run is made of matter, and all that protocols degrade clips with."""
     from skelbench.suites.rows import run_reasons
 
-    wrong = [check for check in checks if check.state == "differs" and check.part not in suite.components]
+    trained = [part for part in suite.components if not part.startswith("degradations ")]
+    wrong = [check for check in checks if check.state == "differs" and check.part not in trained]
     for trial in trials:
         spec, resolved = trial.resolved.spec, trial.resolved
         info = {"outcome": "done", "modified": resolved.modified, "setting": resolved.setting}

@@ -65,6 +65,12 @@ def freeze(plan: Plan, host: Host, stores: Mapping[str, ClipStore], fixed: Itera
     labels = label_rule(plan.label_shares, plan.label_lists)
     if unknown := sorted(set(plan.presets) - set(PRESETS)):
         raise SkelbenchError(f"preset {unknown[0]!r} is none of the harness's own ({', '.join(PRESETS)}); leave it out")
+    for name in plan.protocols:
+        if host.origin(host.get("protocols", name)).source_hash:
+            raise SkelbenchError(
+                f"protocol {name} is that of a single file, which others have in other versions; make it a package"
+            )
+    encoder = {f"encoders {plan.encoder}": host.identity(host.get("encoders", plan.encoder))}
     datasets = {}
     for name, splits in plan.datasets.items():
         splits = tuple(map(full_name, splits))
@@ -86,7 +92,7 @@ def freeze(plan: Plan, host: Host, stores: Mapping[str, ClipStore], fixed: Itera
         training=training_of(),
         protocols={name: protocol_of(host, name) for name in plan.protocols},
         evaluation=evaluation_of(),
-        components=components_of(host),
+        components=components_of(host) | encoder,
         label_lists=labels,
         datasets=datasets,
         cost=conventions(),

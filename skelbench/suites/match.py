@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from skelbench.data.store.splits import FieldRule, make_split
+from pydantic import TypeAdapter, ValidationError
+
+from skelbench.data.store.splits import Rule, make_split
 from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.locks import FileLock
@@ -159,10 +161,12 @@ def _by_rule(frozen: FrozenData, store: ClipStore, part: str) -> str:
     for name, split in frozen.splits.items():
         try:
             here = store.split(name)
-            rule = FieldRule.model_validate(split.rule) if split.rule and "field" in split.rule else None
+            rule = TypeAdapter[Rule](Rule).validate_python(split.rule) if split.rule else None
             asked = make_split(name, rule, store.index, part) if rule else here
-        except (SkelbenchError, ValueError) as error:
+        except SkelbenchError as error:
             return f"{part}: split {name} cannot be made ({error}); prepare it anew"
+        except ValidationError:
+            return f"{part}: the rule of split {name} is none that this version knows; upgrade skelbench"
         if any(set(getattr(here, side).tolist()) != set(getattr(asked, side).tolist()) for side in ("train", "test")):
             return f"{part}: split {name} trains or tests other clips than the suite's rule; prepare it anew"
     return ""

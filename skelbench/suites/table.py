@@ -144,15 +144,16 @@ def _columns(suite: Suite) -> tuple[Column, ...]:
 def _row(suite: Suite, group: DataFrame) -> dict[str, Any]:
     first = group.iloc[0]
     seeds = sorted(set(group["seed"]))
-    complete = first["method"] == "raw" or set(seeds) == set(suite.seeds)
+    wanted = 1 if first["method"] == "raw" else len(suite.seeds)
+    has = group.groupby("protocol")["seed"].nunique()
+    complete = bool((has >= wanted).all())
     origins = sorted(set(group["added"].dropna()))
     clips = group["clips_seen"].mean()
-    wanted = 1 if first["method"] == "raw" else len(suite.seeds)
     return {
         **{key: str(first[key]) for key in BLOCK},
         "method": Cell(first["title"], footnotes=("added",) if origins else ()),
-        "seeds": Cell(f"{len(seeds)}/{wanted}", footnotes=() if complete else ("seeds",)),
-        **{name: _figure(group[group["protocol"] == name], name) for name in suite.protocols},
+        "seeds": Cell(f"{len(seeds)}/{wanted}", footnotes=() if len(seeds) >= wanted else ("seeds",)),
+        **{name: _figure(group[group["protocol"] == name], name, wanted) for name in suite.protocols},
         "gflops": float(group["gflops"].mean()),
         "step_gflops": float(group["step_gflops"].mean()),
         "clips_seen": round(clips) if clips == clips else None,
@@ -164,15 +165,16 @@ def _row(suite: Suite, group: DataFrame) -> dict[str, Any]:
     }
 
 
-def _figure(of_protocol: DataFrame, name: str) -> Cell:
-    """The figure of a protocol over seeds; empty where no seed has it."""
+def _figure(of_protocol: DataFrame, name: str, wanted: int) -> Cell:
+    """The figure of a protocol over seeds, of which ``wanted`` are all; empty where no seed has it."""
     measure = SHOWN.get(name, ("", ""))[1]
     if of_protocol.empty:
         return Cell()
-    if not measure:
-        return percent(of_protocol["accuracy"])
-    found = [each[measure][0] for each in of_protocol["measures"] if measure in each]
-    return spread([100 * value for value in found]) if len(found) == len(of_protocol) else Cell()
+    found = [each[measure][0] for each in of_protocol["measures"] if measure in each] if measure else []
+    if measure and len(found) < len(of_protocol):
+        return Cell()
+    cell = spread([100 * value for value in found]) if measure else percent(of_protocol["accuracy"])
+    return cell if of_protocol["seed"].nunique() >= wanted else replace(cell, footnotes=("seeds",))
 
 
 def _unranked(row: Mapping[str, Cell]) -> dict[str, Cell]:

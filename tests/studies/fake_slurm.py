@@ -31,7 +31,7 @@ if away:
     if NAME != "sbatch":
         end("Unable to contact slurm controller (connect failure)")
 if NAME == "sbatch":
-    text = Path(WORDS[-1]).read_text() if WORDS else sys.stdin.read()
+    text = Path(WORDS[-1]).read_text() if Path(WORDS[-1]).is_file() else sys.stdin.read()
     options = dict(re.findall(r"(?m)^#SBATCH --([a-z-]+)=(.*)$", text))
     if options.get("partition", "low") not in [name.rstrip("*") for name in settings["partitions"]]:
         sys.stderr.write(f"sbatch: error: invalid partition specified: {options['partition']}\n")

@@ -154,7 +154,7 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     assert subprocess.run(["bash"], input=out, text=True, check=False).returncode == 0
     assert [task["index"] for task in queue(slurm)] == [1, 2, 3, 4, 5, 1], "each of the two arrays is submitted"
     set_queue(slurm, [])
-    one, two = (text.partition("END_OF_SKELBENCH_SCRIPT\n")[0] for text in out.split("sbatch <<")[1:])
+    one, two = (text.partition("END_OF_SKELBENCH_SCRIPT\n")[0] for text in out.split("sbatch --parsable <<")[1:])
     assert one.index("cd ") < one.index("module load x\nulimit -c 0") < one.index("case ")
     assert "export SKELBENCH_OBSERVE=csv" in one and "export OMP_NUM_THREADS=1" in one and "partition=low" in one
     from skelbench.studies import runner
@@ -170,7 +170,8 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     issue("--jobs", "4", on="local")
     lines = re.findall(r"(?m)^\d+\) .*?set -- (.*) ;;$", one + two)
     local = [" ".join(words[words.index("skelbench") + 1 :]) for words, _ in started]
-    assert sorted(lines) == sorted(local) and len(lines) == 6 and {threads for _, threads in started} == {"1"}
+    told = sorted(f"{words} --precision fp32" for words in local)  # else a node's card would decide which run it is
+    assert sorted(lines) == told and len(lines) == 6 and {threads for _, threads in started} == {"1"}
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in one
 
 
@@ -315,6 +316,22 @@ def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, mon
     assert err.count("note: squeue refused: Unable to contact slurm controller") == 1 and "six: 6 queued" in err
     assert err.count("failed: ") == 5 and err.count("left the queue without a word") == 5
     assert "6 trials: 1 done, 5 failed" in issue("--status")[1]
+
+
+def test_a_trial_that_was_lost_by_another_study_is_not_done(slurm, issue, place, tmp_path, monkeypatch):
+    (place / "other.toml").write_text(STUDY)
+    issue(*ASKED)
+    monkeypatch.setattr(study_queue, "time", SimpleNamespace(sleep=lambda _: set_queue(slurm, [])))
+    code, out, err = issue(*ASKED, "--wait", study="other.toml")
+    assert code == 3 and "0 of 6 trials done" in out and "nothing to submit, 6 are queued or running" in err
+    assert err.count("left the queue without a word") == 6
+
+
+def test_arrays_that_are_submitted_by_hand_wait_for_each_other_where_a_limit_is_asked_for(slurm, issue):
+    _, out, _ = issue(*ASKED, "--emit", "--max-parallel", "3")
+    assert subprocess.run(["bash"], input=out, text=True, check=False, capture_output=True).stdout == "101\n102\n"
+    calls = [line for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
+    assert calls == ["sbatch --parsable", "sbatch --parsable --dependency afterany:101"]
 
 
 # ------------------------------------------------------------------------------------------ what the script does

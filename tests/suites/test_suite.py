@@ -6,9 +6,13 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from skelbench.cli.main import main
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import NameRule, RandomRule
+from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host, get_host
 from skelbench.report.render import FORMATS, render
 from skelbench.results.run_dir import ReadRun
@@ -17,7 +21,7 @@ from skelbench.run.controls import control
 from skelbench.run.request import Request
 from skelbench.run.resolve import resolve
 from skelbench.spec import EvalSpec
-from skelbench.suites import freeze
+from skelbench.suites import freeze, match
 from skelbench.suites.freeze import Plan
 from skelbench.suites.match import Recorded, data, differences, installation
 from skelbench.suites.rows import evaluation_reasons, run_reasons
@@ -102,6 +106,45 @@ def test_rows_are_not_made_where_something_differs(place):
     assert code == 1 and "protocol linear: version is 1 here and 7 in the suite" in err and "1 parts differ" in out
     code, _, err = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")
     assert code == 2 and "rows made here would be none of tiny-v1" in err
+
+
+def test_rows_are_not_made_where_clips_would_be_degraded_otherwise(place):
+    edit(place.suite, lambda s: s["components"].update({"masks tube": "9", "degradations missing": "7"}))
+    code, _, err = place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")
+    assert code == 2 and "degradations missing: it is 1 here and 7 in the suite" in err
+    edit(place.suite, lambda s: s["components"].update({"degradations missing": "1"}))
+    assert place.call("suite", "run", "skeletonmae", "--suite", "tiny-v1", "--dry-run")[0] == 0  # it has no such mask
+
+
+def test_lists_and_shares_of_clips_are_frozen_as_other_rules_are(looked):
+    store = ClipStore.open(looked.built / "data" / "small")
+    names = np.array([f"clip-{i:03d}" for i in range(len(store))])
+    listed = NameRule(field="name", train=tuple(names[::2]), test=tuple(names[1::2]))
+    store.index["name"] = names
+    object.__setattr__(store.meta, "splits", {"listed": listed, "drawn": RandomRule(test=0.3)})
+    frozen = freeze.by_rule(freeze.data_of(store, ["listed", "drawn"], looked.suite.label_lists))
+    frozen = type(frozen).model_validate_json(frozen.model_dump_json())
+    assert match._by_rule(frozen, store, "data set mine") == ""
+    for name, other in (("listed", listed.model_copy(update={"train": listed.test, "test": listed.train})),
+                        ("drawn", RandomRule(test=0.3, seed=7))):  # fmt: skip
+        object.__setattr__(store.meta, "splits", {"listed": listed, "drawn": RandomRule(test=0.3)} | {name: other})
+        assert f"split {name} trains or tests other clips than the suite's" in match._by_rule(frozen, store, "it")
+
+
+def test_an_encoder_of_a_single_file_is_frozen_with_its_code_and_a_protocol_of_one_refused(looked, tmp_path):
+    plan = Plan.model_validate(tomllib.loads((looked.built / "plan.toml").read_text()))
+    stores = {"small": ClipStore.open(looked.built / "data" / "small")}
+    encoder, protocol = tmp_path / "narrow.py", tmp_path / "probe.py"
+    for kind, path in (("encoder", encoder), ("protocol", protocol)):
+        assert main(["plugins", "new", kind, path.stem, "-o", str(tmp_path)]) == 0
+    identities = []
+    for more in ("", "# another\n"):
+        encoder.write_text(encoder.read_text() + more)
+        suite = freeze.freeze(plan.model_copy(update={"encoder": "narrow"}), Host([encoder]), stores, [])
+        identities.append((suite.components["encoders narrow"], suite.hash))
+    assert len({one for one, _ in identities}) == len({one for _, one in identities}) == 2
+    with pytest.raises(SkelbenchError, match="protocol probe is that of a single file"):
+        freeze.freeze(plan.model_copy(update={"protocols": ("probe",)}), Host([protocol]), stores, [])
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"name": "x"}', '{"name": NaN}', "[" * 5000])
@@ -249,6 +292,22 @@ def test_the_table_has_means_over_all_seeds_and_leaves_out_with_the_reason(place
     rows = {row["method"]: row for row in csv.DictReader(out.splitlines())}
     assert code == 0 and f"left out: {place.run.name}: it was made for tiny-v1 with hash 000" in err
     assert (rows["skeletonmae"]["seeds"], rows["skeletonmae"]["complete"]) == ("1/2", "False")
+
+
+def test_a_row_of_which_one_seed_lacks_a_protocol_is_not_ranked(place):
+    def printed():
+        return place.call("suite", "table", "tiny-v1", "--format", "md")[1]
+
+    assert "**" in printed()
+    for run in place.results.glob("skeletonmae-*-s1-*"):
+        for path in run.glob("eval-*.json"):
+            if json.loads(path.read_text())["spec"]["protocol"] == "knn":
+                path.unlink()
+    (row,) = csv.DictReader(place.call(*TABLE)[1].splitlines()[:2])
+    assert (row["method"], row["seeds"], row["complete"]) == ("skeletonmae", "2/2", "False")
+    assert "fewer seeds than the suite's: not ranked" in printed()
+    (line,) = [line for line in printed().splitlines() if line.startswith("| skeletonmae")]
+    assert "**" not in line
 
 
 def test_a_control_has_a_row_for_every_stream_that_it_was_looked_at_by(place):

@@ -50,6 +50,7 @@ class Array(NamedTuple):
     """"" where sbatch's answer did not come."""
     cells: list[str]
     """Ids, of tasks 1, 2, ..."""
+    submitted: float
 
     @property
     def name(self) -> str:
@@ -94,7 +95,10 @@ class Slurm(Queue):
         # For bash, as sbatch would take all of it for the first one.
         place = shlex.quote(str(self.folder.absolute()))
         head = f"#!/bin/bash\n# Submits {len(texts)} arrays: bash FILE\nmkdir -p {place}\n"
-        return head + "".join(f"\nsbatch <<'{_END}'\n{text}{_END}\n" for text in texts)
+        # Of several arrays together no more may run at once than of one.
+        after = "${job:+--dependency afterany:${job%%;*}} " if self.wishes.max_parallel else ""
+        one = f"\njob=$(sbatch --parsable {after}<<'{_END}'\n{{text}}{_END}\n) && echo \"$job\" || exit\n"
+        return head + "".join(one.replace("{text}", text) for text in texts)
 
     def submit(self, trials: Trials) -> str:
         """Hand over what is neither done nor there."""
@@ -128,7 +132,6 @@ class Slurm(Queue):
         write_json(self.folder / f"{key}.json", {"job": "", "cells": ids, "submitted": time.time()})
         for id_ in ids:  # how earlier sittings ended is past
             record_of(self.errand.logs, id_).unlink(missing_ok=True)
-        # Of several arrays together no more may run at once than of one.
         after = ["--dependency", f"afterany:{before[-1]}"] if before and self.wishes.max_parallel else []
         try:
             said = commands.ask("sbatch", "--parsable", *after, str(path), tries=1)
@@ -175,8 +178,10 @@ class Slurm(Queue):
     def _cell(self, trial: Trial) -> Cell:
         from skelbench.studies.runner import command, name_of
 
-        words = tuple(command(trial, self.errand.protocols, self.errand.session))
-        return Cell(trial.id, name_of(trial), trial.twin.spec.id if trial.twin else "", words)
+        words = command(trial, self.errand.protocols, self.errand.session)
+        if trial.resolved.method.trains:  # a node's card would decide else, and with it which run it is
+            words += ["--precision", trial.resolved.spec.train.precision]
+        return Cell(trial.id, name_of(trial), trial.twin.spec.id if trial.twin else "", tuple(words))
 
     def _needs(self, trials: Trials) -> dict[Asked, list[Trial]]:
         """Trials by what they ask for: what the options say, else what the dry run's estimate of each does."""
@@ -240,23 +245,25 @@ class Slurm(Queue):
         """By what its task or its run wrote down, else by what SLURM wrote into the log of its job."""
         from skelbench.studies.runner import name_of
 
-        log = self.errand.logs / f"{name_of(trial)}.log"
         if state.state == "running":
             return None
-        if reason := read_record(self.errand.logs, trial.id).get("failure"):
+        had = [array for array in self._every() if array.job and trial.id in array.cells]  # perhaps another study's
+        last = max(had, key=lambda array: array.submitted, default=None)
+        folder = last.folder if last else self.folder
+        log = folder.parent / f"{name_of(trial)}.log"
+        if reason := read_record(folder.parent, trial.id).get("failure"):
             return str(reason), log
         if state.state in ("failed", "diverged") and state.run:
             return state.run.reason or state.state, log
-        mine = [array for array in self._kept(self.folder) if array.job and trial.id in array.cells]
-        if not mine:
+        if last is None:
             return None
-        job = f"{mine[-1].job}_{mine[-1].cells.index(trial.id) + 1}"
-        own = self.folder / f"{job}.log"
+        job = f"{last.job}_{last.cells.index(trial.id) + 1}"
+        own = folder / f"{job}.log"
         with suppress(OSError):
             if ended := _ENDED.findall(own.read_text(errors="replace")):
                 return f"SLURM ended its job {job}: {''.join(ended[-1])}", own
         return (
-            f"its job {job} left the queue without a word: it was cancelled, or its node does not see {self.folder}",
+            f"its job {job} left the queue without a word: it was cancelled, or its node does not see {folder}",
             own,
         )
 
@@ -273,14 +280,14 @@ class Slurm(Queue):
             yield from self._kept(folder)
 
     def _kept(self, folder: Path) -> list[Array]:
-        """Arrays that were handed over, the oldest first; a damaged file is left out."""
-        kept: list[tuple[float, Array]] = []
+        """Arrays that were handed over; a damaged file is left out."""
+        kept: list[Array] = []
         for path in folder.glob("*.json"):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 held: dict[str, Any] = read_json(path)
-                array = Array(folder, path.stem, str(held["job"]), [str(cell) for cell in held["cells"]])
-                kept.append((float(held["submitted"]), array))
-        return [array for _, array in sorted(kept, key=lambda each: each[0])]
+                cells = [str(cell) for cell in held["cells"]]
+                kept.append(Array(folder, path.stem, str(held["job"]), cells, float(held["submitted"])))
+        return kept
 
 
 def _filled(values: dict[str, float | None]) -> dict[str, float | None]:
