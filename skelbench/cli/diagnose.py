@@ -28,8 +28,6 @@ app = typer.Typer(
 )
 
 RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
-VERSION = {"interpolation": 2, "invariance": 1, "order": 2}
-"""In the hash of a record's settings: raised when what is measured changes."""
 
 Record = tuple[dict[str, Any], Path]
 """What a diagnosis found, and the file that holds it."""
@@ -73,7 +71,7 @@ class Shared:
         self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
     ) -> dict[str, Record]:
         """The record of every one of ``runs``: read back, else found and kept beside it."""
-        from skelbench.diagnose.record import kept
+        from skelbench.diagnose.record import VERSION, kept
 
         settings = {"version": VERSION[what], **settings}
         return {
@@ -159,7 +157,7 @@ def interpolation(
 
     from skelbench.diagnose import figures, tables
     from skelbench.diagnose import interpolation as diagnosis
-    from skelbench.diagnose.record import kept
+    from skelbench.diagnose.record import VERSION, kept
 
     session, runs = shared.session, dict[str, "Frozen"]()
     if run is None:

@@ -11,11 +11,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skelbench.diagnose.record import VERSION
 from skelbench.files import read_json
 from skelbench.identity import digest
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report.controls import Controls
-from skelbench.report.seeds import alike, spread
+from skelbench.report.seeds import OLDER, alike, spread
 from skelbench.report.table import Column, Table
 from skelbench.results.damage import Damaged, if_whole
 from skelbench.results.run_dir import ReadRun
@@ -40,12 +41,10 @@ _FIGURES = {
 _SHOWN = {
     "dataset": "Data set", "split": "Split", "preset": "Preset", "changed": "Changed settings", "setting": "Setting",
     "encoder": "Encoder", "hardware": "Hardware", "checkpoint": "Checkpoint", "order_by": "Order by",
-    "invariance_by": "Invariance by",
+    "invariance_by": "Invariance by", "data": "Data version",
 }  # fmt: skip
 _OF_FRAME = ("tokens", "preset", "changed", "setting", "encoder", "hardware")
-_APART = ("training", "data")
-"""What else runs have in common that differ in the seed alone: the version of a method, of its data."""
-_BLOCK = ["dataset", "split", "setting", "encoder", "preset", "changed", "checkpoint", "tokens"]
+_BLOCK = ["dataset", "split", "data", "setting", "encoder", "preset", "changed", "checkpoint", "tokens"]
 """What rows that compete have in common, with the settings of the diagnosis."""
 
 
@@ -61,6 +60,8 @@ class Found:
 
     checkpoint: str
     how: str
+    version: int
+    """Of what was measured."""
     figures: Mapping[str, float]
 
 
@@ -71,17 +72,21 @@ def table(inputs: TableInputs) -> Table:
     allowed = set(inputs.frame["run"])
     runs = [run for run in inputs.runs if run.outcome == "done" and run.name in allowed]
     controls = Controls(inputs.runs)
-    found = {run.name: of_run(run) for run in inputs.runs if run.outcome == "done"}
+    outdated, older = list[str](), list[str]()
+    found = {run.name: of_run(run, outdated) for run in inputs.runs if run.outcome == "done"}
     singles = [row for run in runs for row in _rows(run, described[run.name], found, controls)]
+    again = [OUTDATED.format(runs=", ".join(dict.fromkeys(outdated)))] if outdated else []
     if not singles:
-        return Table(TITLE, _columns(set()), notes=(HOW,))
-    rows = list(_over_seeds(singles))
+        return Table(TITLE, _columns(set()), notes=(*again, HOW))
+    rows = list(_over_seeds(singles, older))
     rows.sort(key=lambda row: (*(row[key] for key in _BLOCK), row["method"] == "untrained", row["method"]))
     varying, constant = alike(rows, [key for key in _SHOWN if any(row[key] for row in rows)])
     said = [f"All rows: {', '.join(constant).replace('_by ', ' by ')}."] if constant else []
+    said += again + ([f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}."] if older else [])
     return _marked(Table(TITLE, _columns(varying), tuple(rows), (*said, *NOTES)))
 
 
+OUTDATED = "Left out is what was found before what is measured changed; diagnose again: {runs}."
 NOTES = (
     "Order: percent of clips and their reversals that a linear probe of the frozen features tells apart; chance is 50. "
     "Yaw, size: mean cosine of a changed clip's feature with its own original, over all values but the unchanged one; "
@@ -93,14 +98,15 @@ NOTES = (
 )
 
 
-def of_run(run: ReadRun) -> dict[str, list[Found]]:
-    """The diagnoses of ``run`` by what they are, the newest of each settings."""
+def of_run(run: ReadRun, outdated: list[str]) -> dict[str, list[Found]]:
+    """The diagnoses of ``run`` by what they are, the newest of each settings; into ``outdated`` goes its name once for
+    every one that measured something else than is measured now."""
     by_kind: dict[str, list[Found]] = {}
     for what in WHAT:
         records = (if_whole(partial(_record, path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json")))
-        kept = {
-            (one.checkpoint, one.how): one for one in sorted(filter(None, records), key=lambda one: one.figures["at"])
-        }
+        found = sorted(filter(None, records), key=lambda one: one.figures["at"])
+        kept = {(one.checkpoint, one.how): one for one in found if one.version == VERSION[what]}
+        outdated += [run.name] * sum(one.version != VERSION[what] for one in found)
         by_kind[what] = list(kept.values())
     return by_kind
 
@@ -117,7 +123,7 @@ def _record(path: Path) -> Found:
         own = {key: value for key, value in spec.items() if key not in _OWN}
         clips = f"{record['test_clips'] if what == 'order' else record['clips']} clips"
         how = f"{clips}, settings {digest(own, 6)}"
-        return Found(str(spec["checkpoint"]), how, figures)
+        return Found(str(spec["checkpoint"]), how, int(spec["version"]), figures)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise Damaged(f"{path} cannot be used; diagnose the run again with --force") from error
 
@@ -153,8 +159,9 @@ def _rows(
                 "checkpoint": checkpoint,
                 "run": run.name,
             }
-            made |= {key: str(row[key]) for key in (*_OF_FRAME, *_APART)}
-            made |= {"dataset": run.spec.data.title, "split": run.spec.data.split}
+            made |= {key: str(row[key]) for key in _OF_FRAME} | {key: row[key] for key in ("training", "finished")}
+            data = run.spec.data  # a row of the frame is of one evaluation, whose data may be others
+            made |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
             for what, one in zip(WHAT, pair, strict=True):
                 made[f"{what}_by"] = one.how if one else ""
                 if one:
@@ -174,13 +181,18 @@ def _over(what: str, mine: Found, theirs: Iterable[Found]) -> dict[str, float]:
     return {"found_over": sum(mine.figures[key] - other.figures[key] for key in keys) / len(keys)} if keys else {}
 
 
-def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows that differ in nothing but the seed as one; a seed that occurs twice is a row of its own."""
-    names = ("method", "tokens", *_SHOWN, *_APART)
+def _over_seeds(rows: Sequence[Mapping[str, Any]], older: list[str]) -> Iterator[dict[str, Any]]:
+    """Rows that differ in nothing but the seed as one; a seed that occurs twice is a row of its own. Of several
+    versions of a method the one whose run finished last counts, runs of the others are named in ``older``."""
+    names = ("method", "tokens", *_SHOWN)
+    latest = {tuple(row.get(name, "") for name in names): row for row in sorted(rows, key=lambda row: row["finished"])}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
         key = tuple(row.get(name, "") for name in names)
+        if row["training"] != latest[key]["training"]:
+            older.append(row["run"])
+            continue
         groups.setdefault((*key, seen[*key, row["seed"]]), []).append(row)
         seen[*key, row["seed"]] += 1
     for key, group in groups.items():
@@ -190,8 +202,7 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             if all(name in row for row in group)
         }
         runs = ", ".join(str(row["run"]) for row in group)
-        said = {name: value for name, value in zip(names, key, strict=False) if name != "training"}
-        yield {**said, **figures, "seeds": len(group), "run": runs}
+        yield {**dict(zip(names, key, strict=False)), **figures, "seeds": len(group), "run": runs}
 
 
 def _marked(built: Table) -> Table:
@@ -218,6 +229,5 @@ def _columns(varying: set[str]) -> tuple[Column, ...]:
         Column("size_others", "Size: other", ".3f"),
         Column("size_found", "Size: found, %", ".1f", best="max"),
         Column("found_over", "Found over untrained", "+.1f"),
-        Column("data", "Data version", shown=False),
         Column("run", "Run", shown=False),
     )

@@ -116,13 +116,14 @@ def compare(
     ``first``, ``second``: ``ids``, ``labels``, ``correct`` ([C], or of several draws [draws, C]) and, where they are
     known, ``subjects`` of the same clips in any order. A row: ``label``, ``clips``, ``first`` and ``second``
     (accuracies), ``difference`` (second minus first), ``only_first`` and ``only_second`` (clips that one alone gets
-    right, of several draws more often), ``p`` (exact sign-flip test, the larger of those over clips and over subjects)
-    and ``p_holm`` (adjusted over the classes).
+    right, of several draws more often), ``p`` (exact sign-flip test, the larger of those over clips and over subjects;
+    1 where all clips are of one of several subjects) and ``p_holm`` (adjusted over the classes).
     """
     order_a, order_b = np.argsort(first["ids"]), np.argsort(second["ids"])
     subjects = first["subjects"][order_a] if "subjects" in first else None
     if subjects is None and "subjects" in second:
         subjects = second["subjects"][order_b]
+    known = subjects is not None and len(np.unique(subjects)) > 1
     label_n, a_n, b_n = first["labels"][order_a], first["correct"][..., order_a], second["correct"][..., order_b]
     ids_a, ids_b = first["ids"][order_a], second["ids"][order_b]
 
@@ -140,7 +141,8 @@ def compare(
         )
         row = {"label": int(label), "clips": of_class.n, "first": of_class.accuracy_b, "second": of_class.accuracy_a}
         alone = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
-        rows.append(row | alone | {"difference": of_class.difference, "p": of_class.p_value})
+        p = 1.0 if known and of_class.by_subject is None else of_class.p_value  # what one person does shows nothing
+        rows.append(row | alone | {"difference": of_class.difference, "p": p})
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall

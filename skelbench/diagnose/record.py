@@ -12,6 +12,9 @@ from skelbench.errors import SkelbenchError
 from skelbench.files import read_json, write_json
 from skelbench.identity import canonical_json, digest
 
+VERSION = {"interpolation": 2, "invariance": 1, "order": 2}
+"""In the hash of a record's settings: raised when what is measured changes."""
+
 
 def kept(
     folder: Path, what: str, spec: Mapping[str, Any], find: Callable[[], Mapping[str, Any]], force: bool = False

@@ -6,6 +6,7 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.diagnose.methods import table
+from skelbench.diagnose.record import VERSION
 from skelbench.plugin.host import Host
 from skelbench.report.inputs import TableInputs
 
@@ -15,14 +16,14 @@ def made(tmp_path):
     return Fabricated(tmp_path / "results")
 
 
-def keep(made, name, what, *, clips=100, checkpoint="last", finished=1.0, **found):
+def keep(made, name, what, *, clips=100, checkpoint="last", finished=1.0, version=None, **found):
     """A record as ``skelbench diagnose`` leaves it."""
     spec = {
         "pretrain_id": name[-12:],
         "checkpoint": checkpoint,
         "data": {"name": "moves"},
         "clips": clips,
-        "version": 1,
+        "version": VERSION[what] if version is None else version,
     }
     record = {"diagnosis": what, "spec": spec, "finished": finished, "seconds": 1.0, **found}
     record |= {"test_clips": clips, "train_clips": clips} if what == "order" else {"clips": clips}
@@ -71,10 +72,36 @@ def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
     assert any("found over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
 
 
-def test_versions_of_a_method_are_no_seeds_of_one(made):
+def test_of_several_versions_of_a_method_the_last_counts(made):
     for seed, share in enumerate((0.9, 0.8)):
-        order(made, made.run("slim", 0.5, seed=seed, version=1 + seed), share)
-    assert [row["seeds"].value for row in built(made).rows] == [1, 1]
+        order(made, made.run("slim", 0.5, seed=seed, version=1 + seed, finished=1.0 + seed), share)
+    table = built(made)
+    assert [(row["seeds"].value, row["order"].value) for row in table.rows] == [(1, 80.0)]
+    assert any("later runs of the same rows" in note and "slim-" in note for note in table.notes)
+
+
+def test_versions_of_the_data_do_not_compete_and_a_probe_on_other_data_makes_none(made):
+    slim, mamp = made.run("slim", 0.5, fingerprint="e" * 64), made.run("mamp", 0.5)
+    second = made.run("mamp", seed=1)
+    for path in (made.root / second).glob("eval-*.json"):  # the other evaluation is read first
+        record = json.loads(path.read_text())
+        record["spec"]["data"] |= {"name": "other", "fingerprint": "d" * 64}
+        path.write_text(json.dumps(record))
+    for name, share in ((slim, 0.9), (mamp, 0.8), (second, 0.6)):
+        order(made, name, share)
+    table = built(made)
+    found = rows(table)
+    assert found["slim"]["order"].mark is found["mamp"]["order"].mark is None  # each is alone
+    assert found["mamp"]["seeds"].value == 2 and found["mamp"]["order"].value == pytest.approx(70)
+    assert next(column for column in table.columns if column.key == "data").shown
+
+
+def test_what_measured_something_else_is_left_out_and_said(made):
+    name = made.run("slim", 0.5)
+    order(made, name, 0.99, version=VERSION["order"] - 1)
+    assert any(f"diagnose again: {name}" in note for note in built(made).notes) and not built(made).rows
+    order(made, name, 0.5)
+    assert [row["order"].value for row in built(made).rows] == [50.0]
 
 
 def test_other_settings_are_another_row_and_no_comparison(made):

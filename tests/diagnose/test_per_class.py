@@ -50,6 +50,17 @@ def test_rows_are_those_counted_clip_by_clip(pair):
     assert overall.difference == pytest.approx(np.mean([second[i] - first[i] for i in first]))
 
 
+def test_what_one_of_several_subjects_does_shows_nothing():
+    ids, labels, subjects = np.arange(120), np.repeat([0, 1], 60), np.repeat([0, 1, 2, 3, 4, 5, 6], [60, *[10] * 6])
+    one = {"ids": ids, "labels": labels, "subjects": subjects, "correct": ids % 3 == 0}
+    other = one | {"correct": ids % 3 < 2}
+    rows, _ = compare(one, other, ("a", "b"))
+    assert {row["label"]: row["p"] for row in rows} == {0: 1.0, 1: 2 / 2**6}
+    same = {"subjects": np.zeros(120, int)}  # nobody has written down who they are
+    rows, _ = compare(one | same, other | same, ("a", "b"))
+    assert [row["p"] for row in rows] == pytest.approx([2 / 2**20] * 2)
+
+
 def test_of_several_draws_a_clip_counts_once_with_its_mean(pair):
     first, second = pair
     drawn = second | {"correct": np.stack([second["correct"]] * 3)}
