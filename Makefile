@@ -10,10 +10,11 @@ CODE := skelbench plugins tests benchmarks docs
 
 .PHONY: run test check lint format types rooms fix docs bench gpu wheels clean
 
-# A torch of PYTHON's own that finds a GPU is taken as it is; else torch is installed like the rest. own.pth: where PYTHON
-# is itself of a virtual environment, --system-site-packages shows not that one but what is below it.
+# A torch of PYTHON's own, 2.9 or newer, that finds a GPU is taken as it is; else torch is installed like the rest.
+# own.pth: where PYTHON is itself of a virtual environment, --system-site-packages shows not that one but what is below it.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	own=$$($(PYTHON) -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2>/dev/null || true); \
+	own=$$($(PYTHON) -c 'import torch; v = torch.__version__; new = [*map(int, v.split(".")[:2])] >= [2, 9]; \
+		print(v if new and torch.cuda.is_available() else "")' 2>/dev/null || true); \
 	$(PYTHON) -m venv $${own:+--system-site-packages} $(VENV) && \
 	if [ "$$own" ]; then $(PYTHON) -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
 		> "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/own.pth"; fi && \

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,8 +34,6 @@ def show_labels(
 
     A list follows from the data set's fingerprint, the split and its number; its hash is in every record that used it.
     """
-    import json
-
     import numpy as np
 
     from skelbench.console import make_table, out
@@ -63,11 +62,24 @@ def show_labels(
     about = file_name(f"{name}-{part.name}-{share:g}percent-{kind}.json")
     texts = {file: each.text for file, each in files.items()} | {about: json.dumps(facts, indent=1) + "\n"}
     for file, text in texts.items():
-        if (output / file).exists() and (output / file).read_text() != text:
-            raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
+        if (output / file).exists() and (output / file).read_bytes() != text.encode():
+            known = _lists(output / file, facts) if file == about else None
+            if known is None or any(mine != theirs for mine, theirs in zip(told, known)):
+                raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
+            facts["lists"] = max(told, known, key=len)
+            texts[file] = json.dumps(facts, indent=1) + "\n"
     for file, text in texts.items():
         _write(output / file, text)
     out.print(f"{len(files)} lists, and {about} which says what they are, lie in {output}")
+
+
+def _lists(path: Path, facts: dict[str, Any]) -> list[Any] | None:
+    """The lists that a record in ``path`` tells of; None where it is of anything else than ``facts``."""
+    try:
+        known = json.loads(path.read_bytes())
+        return list(known["lists"]) if known | {"lists": 0} == facts | {"lists": 0} else None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _write(path: Path, text: str) -> None:

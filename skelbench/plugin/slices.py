@@ -25,7 +25,6 @@ FAMILIES = {
 OPAQUE = {"globals", "locals", "vars", "dir", "exec", "eval", "*"}
 """Where these are used, or bound, any statement of the file may be needed."""
 SCOPE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
-SCOPE |= ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class TopLevel:
@@ -37,7 +36,9 @@ class TopLevel:
         self.docstring = ast.get_docstring(tree, clean=False)
         imports = [statement for statement in self.body if isinstance(statement, ast.Import | ast.ImportFrom)]
         modules = set().union(*map(_imported, imports))
-        self.binds = [_binds(statement, modules) for statement in self.body]
+        self.own = {each.name for each in self.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        """Functions and classes of the file."""
+        self.binds = [_binds(statement, modules, self.own) for statement in self.body]
         self._follow_second_names()
         lines, ends = source.split("\n"), [1, *(statement.end_lineno or 1 for statement in self.body)]
         self._texts = ["\n".join(lines[before - 1 : end]) for before, end in zip(ends, ends[1:], strict=False)]
@@ -97,8 +98,7 @@ class TopLevel:
 
     def slice(self) -> ast.Module | None:
         """What the hooks need, in order; None where only the whole file is sure to give it."""
-        own = {statement.name for statement in self.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)}
-        if OPAQUE & self.names or not all(_is_plain(each, own) for each in self.body):
+        if OPAQUE & self.names or not all(_is_plain(each, self.own) for each in self.body):
             return None
         needed, more = set[int](), self.hooks | {i for i, bound in enumerate(self.binds) if "annotations" in bound}
         while more - needed:
@@ -195,10 +195,10 @@ def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
     return True
 
 
-def _binds(statement: ast.stmt, imported: Set[str]) -> set[str]:
+def _binds(statement: ast.stmt, imported: Set[str], own: Set[str]) -> set[str]:
     """Names that a statement binds at the top level, or may change: what a method is called of, what a loop goes
-    through, what a call is given whose result nobody takes; of the names that are ``imported`` only where a call stands
-    alone."""
+    through, what a call is given whose result nobody takes, or that is of one of the file's ``own`` functions; of the
+    names that are ``imported`` only where a call stands alone."""
     names: set[str] = set()
     acted: set[str] = set()
     for node in _running(statement):
@@ -213,7 +213,9 @@ def _binds(statement: ast.stmt, imported: Set[str]) -> set[str]:
                 names |= _root(node)
             case ast.Expr(value=ast.Call(func=function, args=args, keywords=keywords)):  # NAMES.append("x")
                 names |= _root(function) if isinstance(function, ast.Attribute) else set()
-                acted |= set().union(*map(_root, [*args, *(keyword.value for keyword in keywords)]))
+                acted |= _roots(args, keywords)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in own:  # ALL = add(NAMES, "x")
+                acted |= _roots(args, keywords)
             case ast.Call(func=ast.Attribute() as function):  # LAST = NAMES.pop()
                 acted |= _root(function)
             case ast.For(iter=each):
@@ -242,6 +244,11 @@ def _root(node: ast.AST) -> set[str]:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def _roots(args: list[ast.expr], keywords: list[ast.keyword]) -> set[str]:
+    """Names of what a call is given."""
+    return set().union(*map(_root, [*args, *(keyword.value for keyword in keywords)]))
 
 
 def _uses(statement: ast.AST) -> set[str]:

@@ -135,15 +135,24 @@ def _of_torch(torch: Any) -> list[Setting]:
     def put_random_state(state: bytes) -> None:
         torch.random.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
+    def precision() -> str | None:
+        """None where it was set device by device (``torch.backends.cuda.matmul.fp32_precision``): no word says it."""
+        try:
+            return str(torch.get_float32_matmul_precision())
+        except RuntimeError:
+            return None
+
+    def put_precision(before: str | None) -> None:
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
+
     return [
         Setting(TORCH, torch.get_default_dtype, torch.set_default_dtype),
         Setting("torch's default device", torch.get_default_device, put_device),
         Setting("torch's threads", torch.get_num_threads, torch.set_num_threads),
         Setting("torch's grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
         Setting("torch's random state", random_state, put_random_state),
-        Setting(
-            "torch's precision of products", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
+        Setting("torch's precision of products", precision, put_precision),
         Setting("torch's deterministic mode", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     ]
 

@@ -1,9 +1,9 @@
-"""Tiles of the prototype loss, and blocks of encoders and decoders, through ``torch.compile``, which fuses what is no
-product.
+"""Tiles of the prototype loss, and the ViT's blocks in encoders, EMA twins and decoders, through ``torch.compile``,
+which fuses what is no product.
 
 Each block alone: blocks are alike, so that one compilation serves them all, and what is around them stays as it is.
-State dicts keep their names, and blocks of copies of a method (EMA twins, the one whose FLOPs are counted) are not
-compiled.
+State dicts keep their names, and blocks of later copies of a method (the one whose FLOPs are counted) are not compiled.
+Blocks of other kinds (of other encoders, modulated ones, such that attend to other tokens) are not either.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def compile_parts(method: nn.Module, device: torch.device, how: str) -> tuple[bo
         return False, f"steps run uncompiled: {one_line(error)}"
     for block in blocks:
         block.compile()
+    if how == "on" and not (tiles or blocks):
+        return False, "train.compile=on compiles nothing here: there are neither ViT blocks nor prototypes"
     return bool(tiles or blocks), ""
 
 

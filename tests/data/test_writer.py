@@ -163,6 +163,15 @@ def test_what_is_left_of_a_replacement_is_removed_while_its_successor_is_there(t
     assert list(list_stores(tmp_path)) == ["s"] and not (tmp_path / ".s.old").exists()
 
 
+def test_folders_that_are_no_stores_are_let_be(tmp_path):
+    for name in (".notes.old", "notes", ".other.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "diary.txt").write_text(name)
+    shutil.copytree(write_store(tmp_path / "s", random_clips()), tmp_path / ".notes.old/s")
+    assert list(list_stores(tmp_path)) == ["s"]
+    assert all((tmp_path / name / "diary.txt").exists() for name in (".notes.old", "notes", ".other.old"))
+
+
 def test_a_link_is_not_replaced(tmp_path):
     large = write_store(tmp_path / "large", random_clips())
     (tmp_path / "s").symlink_to(large)

@@ -98,6 +98,12 @@ def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
         assert hashlib.sha256(text).hexdigest() == each["sha256"]
         assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
     assert main([*words[:3], "--share", "100", *words[5:]]) == main(words) == 0  # beside it; the same again
+    assert main([*words, "--lists", "2"]) == 0 and json.loads(about.read_text()) == told  # the first of them
+    about.write_text(json.dumps(told | {"lists": told["lists"][:1]}))
+    assert main(words) == 0 and json.loads(about.read_text()) == told
+    for other in ("{}", "[]", "\xff", json.dumps(told | {"share": 0.1})):
+        about.write_text(other, encoding="latin-1")
+        assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
     about.write_text("{}")
     assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
 

@@ -114,6 +114,15 @@ SLICES = {
         if __name__ == "__main__":
             RECIPE.clear()
         """,
+    "changed by comprehensions and by functions whose result is taken": """
+        RECIPE = {"a": 1, "b": 2, "c": 0, "z": 9}
+        [RECIPE.update({name: 3 + at}) for at, name in enumerate("cd")]
+        GONE = {name: RECIPE.pop(name) for name in "z"}
+        def add(recipe, **more):
+            recipe |= more
+            return len(recipe)
+        COUNT = add(RECIPE, e=5) + len(f"{add(recipe=RECIPE, f=5, g=6)}")
+        """,
     "a registry filled by a decorator": """
         RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5}
         def register(function):

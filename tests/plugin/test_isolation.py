@@ -92,6 +92,12 @@ BROKEN = {
         "changes torch's default dtype",
         True,
     ),
+    "sets the precision": (
+        plugin(NEEDED.format(TORCH.format("backends.cuda.matmul.fp32_precision = 'tf32'"))),
+        "ok",
+        "torch's precision of products",
+        True,
+    ),
     "sets the threads": (plugin(NEEDED.format(TORCH.format("set_num_threads(3)"))), "ok", "torch's threads", True),
     "sets the device": (plugin(NEEDED.format(TORCH.format("set_default_device('meta')"))), "ok", "device", True),
     "silences warnings": (plugin(NEEDED.format("import warnings; warnings.simplefilter('ignore')")), "ok", "", True),

@@ -430,9 +430,7 @@ CASES += [("masks", "drawn", OneView, "another mask in another view of the clips
 IDS = [f"{kind}-{name}-{cls.__name__}" for kind, name, cls, _ in CASES]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "cls", "said"), CASES, ids=[f"{kind}-{name}-{cls.__name__}" for kind, name, cls, _ in CASES]
-)
+@pytest.mark.parametrize(("kind", "name", "cls", "said"), CASES, ids=IDS)
 def test_what_is_broken_is_found_and_said(kind, name, cls, said, checked):
     descriptor = ComponentSpec(name=cls.kind or cls.__name__.lower(), target=f"{cls.__module__}:{cls.__name__}")
     result = checked(kind, descriptor, name)

@@ -4,9 +4,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from skelbench.errors import SkelbenchError
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views.builder import ViewBuilder, WholeStep
@@ -128,10 +129,18 @@ def test_tubes_are_algorithm_1(stop, kind, times):
 )  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
+    assume(stop == "clip" or a_min <= a_max)
     spec = Tube(lo=lo, hi=lo + (1 - lo) * span, p=p, a_min=a_min, a_max=a_max, stop=stop)
     (mask,) = tube_masks([rows(spec, times, range(6))])
     for key in range(6):
         assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
+
+
+@pytest.mark.parametrize("areas", [{"a_max": 4}, {"a_min": 150}])
+@pytest.mark.parametrize("stop", ["printed", "never"])
+def test_areas_that_no_tube_can_have_are_refused(stop, areas):
+    with pytest.raises(SkelbenchError, match="lower method.a_min or raise method.a_max"):
+        tube_masks([rows(Tube(stop=stop, **areas), 8, range(6))])
 
 
 def test_masks_are_unions_of_connected_tubes_below_their_budget():

@@ -379,11 +379,12 @@ def _put_back(path: Path) -> None:
 
 def put_back_all(root: Path) -> None:
     """Put back the stores under ``root`` that a writer killed in that moment left aside, and remove those that were
-    replaced; live writers are let be."""
-    for old in root.glob(".*.old"):
+    replaced; live writers, and whatever is no store, are let be."""
+    for meta in root.glob(".*.old/meta.json"):
+        old = meta.parent
         path = root / old.name[1 : -len(".old")]
         with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
-            if path.exists():  # else it would come back once this one is removed
+            if (path / "meta.json").exists():  # else it would come back once this one is removed
                 shutil.rmtree(old)
             else:
                 _put_back(path)
