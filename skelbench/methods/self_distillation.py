@@ -144,7 +144,8 @@ def predict_prototypes(
 def self_distillation_groups(
     config: PrototypeSettings, encoder: Encoder, **parts: nn.Module | None
 ) -> Iterator[dict[str, Any]]:
-    """Parameter groups: no decay for biases and norms, a slower stem, prototypes frozen at first, clipping per part.
+    """Parameter groups: no decay for what is called a bias or a norm, a slower stem, prototypes frozen at first,
+    clipping per part.
 
     >>> class Normed(Encoder):
     ...     def __init__(self):
