@@ -6,13 +6,13 @@ import copy
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from threading import Event
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -21,21 +21,21 @@ from torch.nn.parallel import DistributedDataParallel
 
 from skelbench import distributed
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import Diverged, Interrupted, Left, PeerLost, SkelbenchError
+from skelbench.errors import Interrupted, Left, PeerLost, SkelbenchError
 from skelbench.files import naming
 from skelbench.heap import USUAL_BYTES, give_back_memory, keep_freed_memory
 from skelbench.identity import derive_seed
 from skelbench.methods.contract import WITHOUT_GRADIENT, Method, Step
 from skelbench.nn.batch_norm import synchronised
-from skelbench.nn.encoder import Encoder
 from skelbench.nn.prototype_loss import fuse
 from skelbench.optim.groups import groups_of
-from skelbench.plugin.mistakes import plugin_code, where, wrong
+from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.results.metrics import logged_lines
 from skelbench.results.run_dir import RunDir
 from skelbench.results.state_file import write_state
 from skelbench.signals import stop_requested
 from skelbench.spec import RunSpec
+from skelbench.train import diverged
 from skelbench.train.build import phases_of, training_clips, turns_bodies, view_specs
 from skelbench.train.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
 from skelbench.train.collapse import Collapse, sentence
@@ -387,21 +387,7 @@ class Trainer:
                     line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
                     line |= {"clips_per_s": rate, "seconds": seconds()}
                     if not self.rank:
-                        self.run.check_held()
-                        rounded = {key: _rounded(value) for key, value in line.items()}
-                        metrics.write(json.dumps(rounded) + "\n")
-                        metrics.flush()
-                        ranks = [key for key in ("rank_masked", "rank_pooled") if key in figures]
-                        shown |= {key: figures[key] for key in ranks[:1]}
-                        changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
-                        notes = [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]
-                        if notes and signs:
-                            signs(**self._found())
-                        if lost := {name for name in values if rounded[name] is None} - self._lost:
-                            self._lost |= lost
-                            notes.append(f"not finite, so not logged, from step {done:,} on: {', '.join(sorted(lost))}")
-                        if notes:
-                            shown["note"] = "; ".join(notes)
+                        shown |= self._write_line(metrics, line, values, signs)
                         if log:
                             log(done, line)
                 if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
@@ -439,6 +425,25 @@ class Trainer:
             give_back_memory()
         return seconds()
 
+    def _write_line(
+        self, metrics: IO[str], line: dict[str, Any], values: Iterable[str], signs: Callable[..., None] | None
+    ) -> dict[str, Any]:
+        """Log ``line``, of which ``values`` are the method's own figures; what a progress bar is to show of it."""
+        self.run.check_held()
+        rounded = {key: _rounded(value) for key, value in line.items()}
+        metrics.write(json.dumps(rounded) + "\n")
+        metrics.flush()
+        rank = next((key for key in ("rank_masked", "rank_pooled") if key in line), None)
+        shown = {rank: line[rank]} if rank else {}
+        changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
+        notes = [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]
+        if notes and signs:
+            signs(**self._found())
+        if lost := {name for name in values if rounded[name] is None} - self._lost:
+            self._lost |= lost
+            notes.append(f"not finite, so not logged, from step {line['step']:,} on: {', '.join(sorted(lost))}")
+        return shown | ({"note": "; ".join(notes)} if notes else {})
+
     def _found(self) -> dict[str, list[dict[str, Any]]]:
         """What ``signs`` is told."""
         return {name: sign.found for name, sign in self.signs.items() if sign.found}
@@ -450,61 +455,13 @@ class Trainer:
     # ------------------------------------------------------------------------------------------ what is not finite
     def _check(self, found: Found | None) -> None:
         """Raise :class:`Diverged` where the loss or a gradient of a step was not finite."""
-        if not found:
-            return
-        step, what, value = found
-        place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
-        ids = map(int, self.order(step))
-        if (clip := next((i for i in ids if not np.isfinite(self.source.store.clip(i)).all()), None)) is not None:
-            name = self.spec.data.name
-            raise Diverged(
-                f"clip {clip} of data set {name} holds coordinates that are not finite, with which the {what} {place}; "
-                f"see what else is wrong: skelbench data verify {name}, then prepare or import it again",
-                step,
-            )
-        if what == "gradient" and not self.late:  # of a past step there are none left to look at
-            held = ((name, p.grad) for name, p in self.method.named_parameters() if p.grad is not None)
-            if bad := next((name for name, gradient in held if not bool(gradient.isfinite().all())), ""):
-                what += f" of {bad}"
-        advice = self._advice() if step else self._first_advice(what)
-        raise Diverged(f"the {what} {place}; {advice}", step)
+        if found:
+            raise diverged.of_step(self, found)
 
     def _check_state(self, done: int) -> None:
         """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
         if name := next(filter(None, distributed.all_say(state_problem(self.method))), ""):
-            raise Diverged(
-                f"{name} holds nan or inf after step {done - 1} of {self.total} in {self.run.path}; {self._advice()}",
-                done - 1,
-            )
-
-    def _first_advice(self, what: str) -> str:
-        """Before any weight was changed no rate is to blame."""
-        blamed = self._first_not_finite() or type(self.method).training_step
-        return (
-            f"no weight had moved yet: look in {where(blamed) or blamed.__qualname__} for a division by 0, the "
-            f"logarithm or {'root' if what == 'loss' else 'norm'} of 0, the mean of nothing"
-        )
-
-    def _first_not_finite(self) -> Callable[..., Any] | None:
-        """What made features of the first step that are not finite: an encoder's ``forward``; None = no encoder."""
-        if self.late or self.world > 1:  # weights have moved, or a step of one process would wait for the others
-            return None
-        found: list[Callable[..., Any]] = []
-
-        def look(encoder: Encoder, _: Any, out: Any) -> None:
-            made = out if isinstance(out, list) else [out]
-            features = [x for each in made for x in (each.tokens_RND, *each.readouts.values())]
-            found.extend([] if all(bool(x.isfinite().all()) for x in features) else [encoder.forward])
-
-        for encoder in (module for module in self.method.modules() if isinstance(module, Encoder)):
-            encoder.register_forward_hook(look)
-        with torch.no_grad(), suppress(Exception):  # what goes wrong without gradients says nothing of features
-            self.method(self.views(0), self.step_info(0, self.method.turns[0]))
-        return next(iter(found), None)
-
-    def _advice(self) -> str:
-        kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
-        return f"{kept}lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
+            raise diverged.of_state(self, name, done)
 
 
 def _rounded(value: float) -> float | None:
