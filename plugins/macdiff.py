@@ -5,7 +5,14 @@ Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion
 
 from math import isfinite
 
-from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
+from skelbench_plugins._recipes import (
+    DIFFUSION_NATIVE,
+    DIFFUSION_RECIPE,
+    DROPS_TOKENS,
+    MAE_DATA,
+    MAE_UNLIKE,
+    MASKED_SPACE,
+)
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import MaskedDiffusion
@@ -51,23 +58,24 @@ def imported(state, options) -> Imported:
         settings, weights = settings | more, weights | decoder
         of_time = tensor_of(state, "decoder_blocks.0.norm1.fc_t.weight", "2 D x features", lambda s: len(s) == 2)
         settings["method.time_width"] = of_time.shape[1]
-    if "input_mean" in model:
-        mean = _three(model, "input_mean")
+    if model:  # where its command named none, the code takes 0 and 1
+        mean = _three(model, "input_mean", 0.0)
         settings |= {"encoder.input_mean": mean, "method.mean": mean}
-    if "input_var" in model:
-        variances = _three(model, "input_var")
+        variances = _three(model, "input_var", 1.0)
         if min(variances) <= 0:
             raise SkelbenchError(f"its own record says input_var={variances}; variances are positive")
         std = [variance**0.5 for variance in variances]
         settings |= {"encoder.input_std": std, "method.variance": variances}
+    settings |= {"method.mask_ratio": options["mask_ratio"]} if "mask_ratio" in options else {}
     known = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
     settings |= {f"method.{name}": model[option] for option, name in known.items() if option in model}
     return Imported(settings, weights, rest)
 
 
-def _three(model, name) -> list[float]:
-    """Three finite numbers that the file recorded; else :class:`SkelbenchError`."""
-    values = model[name]
+def _three(model, name, otherwise) -> list[float]:
+    """Three finite numbers that the file recorded, each ``otherwise`` where it did not; else
+    :class:`SkelbenchError`."""
+    values = model.get(name, [otherwise] * 3)
     numbers = isinstance(values, (list, tuple)) and all(type(value) in (int, float) for value in values)
     if not numbers or len(values) != 3 or not all(isfinite(value) for value in values):
         raise SkelbenchError(f"its own record says {name}={values!r}; three finite numbers are expected")
@@ -83,7 +91,7 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":MacDiff",
             config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
             imports=":imported",
-            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
+            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA, unlike=MAE_UNLIKE),
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -17,7 +18,8 @@ from skelbench.report.linear import NAME, Papers
 from skelbench.report.published import Figure
 from skelbench.results.run_dir import RunDir
 from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.resolve import open_dataset
+from skelbench.run.request import Request
+from skelbench.run.resolve import open_dataset, resolve
 from skelbench.run.session import Session
 from skelbench.spec import EvalSpec, listed
 
@@ -148,6 +150,12 @@ def _case(
     probe = method.probe if isinstance(method, MethodSpec) else None
     if probe is None:
         return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
+    if why := probe.unlike.get(data.name):
+        return why
+    wanted = probe.data.get(data.name, {})
+    if other := {key: value for key, value in wanted.items() if getattr(data, key) != value}:
+        said = " ".join(f"--set data.{key}={value}" for key, value in other.items())
+        return f"its clips are not seen as its authors' are; import the file again with {said}"
     own = eval_spec(host, run, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
     figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:
@@ -159,14 +167,19 @@ def _case(
 
 
 def _known(session: Session, announced: Papers, dataset: str, split: str | None) -> str:
-    """Methods that could be calibrated there."""
-    methods = [one for one in session.host.all("methods") if isinstance(one, MethodSpec)]
-    able = {one.name for one in methods if one.probe and one.imports}
-    there = {
-        title
-        for title, _, where, part in announced.figures
-        if title.partition(":")[0] in able and where == dataset and (split is None or part == full_name(split))
-    }
+    """Methods that could be calibrated there: with a figure of what an import is evaluated on."""
+    methods = {one.name: one for one in session.host.all("methods") if isinstance(one, MethodSpec)}
+    there = set()
+    for title, stream, where, part in announced.figures:
+        method = methods.get(title.partition(":")[0])
+        if not method or not method.imports or not method.probe or dataset in method.probe.unlike:
+            continue
+        if where == dataset and (split is None or part == full_name(split)):
+            with suppress(SkelbenchError):  # a row of a table may be no variant
+                own = Request(title, dataset=dataset, split=part, preset="imported", native=True, imported="a file")
+                made = resolve(replace(own, presets={"imported": {}}), session.host, session.data_root, session.device)
+                if eval_spec(session.host, made, method.probe.protocol).stream_title == stream:
+                    there.add(title)
     return f" (published figures there: {', '.join(sorted(there)) or 'none of a method whose checkpoints are read'})"
 
 

@@ -16,6 +16,7 @@ from skelbench.run.imports import import_weights
 from skelbench.run.request import Request
 from skelbench.run.resolve import Resolved, resolve
 from skelbench.run.session import Session
+from skelbench.spec import RunSpec
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
 """Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
@@ -31,10 +32,22 @@ class ImportedRun:
     """What the user said where the file does not."""
 
 
+def assumed(spec: RunSpec, run: RunDir, answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that neither the file nor the ``answers`` of the user say."""
+    facts = run.info["imported"]
+    configs = {"encoder": spec.encoder_config}
+    configs |= {"method": spec.method_config} if facts["read"] != "encoder alone" else {}
+    found = {}
+    for key in SHAPELESS:
+        part, _, name = key.partition(".")
+        if name in configs.get(part, {}) and key not in facts["settings"] and key not in answers:
+            found[key] = configs[part][name]
+    return found
+
+
 def reader_of(host: Host, method: str) -> MethodSpec:
-    """The method of that name; SkelbenchError if it reads no checkpoints."""
-    descriptor = host.get("methods", method)
-    assert isinstance(descriptor, MethodSpec)
+    """The method of that name, or of a variant; SkelbenchError if it reads no checkpoints."""
+    descriptor, _ = host.method(method)
     if not descriptor.imports:
         able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
         raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
@@ -64,6 +77,8 @@ def import_file(
         raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
     silent = [key for key in SHAPELESS if key not in imported.settings]
     answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
+    known = descriptor.probe.data.get(dataset or "", {}) if descriptor.probe else {}
+    seen = {f"data.{key}": value for key, value in known.items()}
     request = Request(
         method=method,
         dataset=dataset,
@@ -73,7 +88,7 @@ def import_file(
         seed=seed,
         sets=sets,
         imported=checkpoint.sha256,
-        presets={"imported": {"train.precision": "fp32", **imported.settings, **answers}},
+        presets={"imported": {"train.precision": "fp32", **seen, **imported.settings, **answers}},
     )
     resolved = resolve(request, session.host, session.data_root, session.device)
     return ImportedRun(import_weights(session, resolved, checkpoint, imported, force), resolved, answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -181,10 +181,13 @@ def _has_encoder(session: Session, protocol: str) -> bool:
     return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
 
 
-def _of_weights(loaded: Loaded, spec: Mapping[str, Any]) -> bool:
+def _of_weights(session: Session, loaded: Loaded, spec: Mapping[str, Any]) -> bool:
     """Whether what an evaluation measured is of the exported weights alone: a method may keep one encoder per stream,
-    and others that have a name."""
+    and others that have a name; a protocol may begin with the encoder as initialised."""
     run, checkpoint = loaded.run, loaded.checkpoint
+    with suppress(SkelbenchError):  # it may not be here
+        if not getattr(protocol_class(session.host, spec["protocol"]), "trained", True):
+            return False
     files = {run.encoder(checkpoint, stream) for stream in spec["streams"]}
     own = files == {run.encoder(checkpoint, loaded.preprocessing.stream)}
     return own and not spec.get("partners") and not named_encoder(run, checkpoint, spec["readout"])
@@ -196,7 +199,7 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
     records = {record["id"]: record for record in loaded.run.records()}
-    alone = [_of_weights(loaded, records[name]["spec"]) for name in mine["evaluation"]]
+    alone = [_of_weights(session, loaded, records[name]["spec"]) for name in mine["evaluation"]]
     mine = mine[alone].assign(
         notes=[records[name].get("notes", []) for name in mine["evaluation"][alone]],
         on_encoder=[_has_encoder(session, name) for name in mine["protocol"][alone]],

@@ -37,6 +37,10 @@ def calibrate(
     method: Annotated[
         str | None, typer.Option(help="Method that the FILE is of: mamp, ...", autocompletion=complete.methods)
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="What the FILE does not say, e.g. encoder.heads; repeatable."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     device: Device = None,
     results: Results = None,
@@ -57,16 +61,23 @@ def calibrate(
         raise SkelbenchError(f"--checkpoint {checkpoint} is a file: say what it is of, --method mamp")
     if method and not file:
         raise SkelbenchError("--method says what a file is of; give the file as well: --checkpoint FILE")
+    if set_ and not file:
+        raise SkelbenchError("--set says what a file does not; give the file as well: --checkpoint FILE --method mamp")
     if method:
-        get_host().get("methods", method)  # a misspelt one fails before torch is imported
+        get_host().method(method)  # a misspelt one fails before torch is imported
     from skelbench.api.calibration import calibrate as measured
     from skelbench.api.calibration import failed
-    from skelbench.api.checkpoints import import_file
+    from skelbench.api.checkpoints import assumed, import_file
+    from skelbench.run.request import parse_sets
+    from skelbench.spec import listed
 
     session = open_session(results, data_root, device)
     run = session.results.find(checkpoint) if checkpoint and not file else None
     if file and method:
-        run = import_file(session, method, file, dataset, split).run, "last"
+        made = import_file(session, method, file, dataset, split, sets=parse_sets(set_ or []))
+        run = made.run, "last"
+        if unsaid := assumed(made.resolved.spec, made.run, made.answers):
+            err.print(f"note: assumed {listed(unsaid)}, which the file does not say; another: --set", soft_wrap=True)
     found, skipped = measured(session, dataset, split, run, force)
     for why in skipped:
         err.print(f"note: {why}", soft_wrap=True)

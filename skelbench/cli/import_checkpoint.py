@@ -50,7 +50,7 @@ def import_checkpoint(
     from skelbench.run.request import parse_sets
 
     host = get_host()
-    host.get("methods", method)  # a misspelt one fails before torch is imported
+    host.method(method)  # a misspelt one fails before torch is imported
     protocols, sets = known_protocols(host, probe), parse_sets(set_ or [])
     from skelbench.api.checkpoints import import_file
 
@@ -70,19 +70,13 @@ def import_checkpoint(
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor among the ``answers`` of the user."""
-    from skelbench.api.checkpoints import SHAPELESS
+    from skelbench.api.checkpoints import assumed
     from skelbench.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
     read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no more"
-    configs = {"encoder": spec.encoder_config, "method": spec.method_config if read == facts["read"] else {}}
-    assumed = {
-        key: configs[part][name]
-        for key in SHAPELESS
-        for part, _, name in (key.partition("."),)
-        if name in configs[part] and key not in facts["settings"] and key not in answers
-    }
+    unsaid = assumed(spec, run_dir, answers)
     names = facts["left_out"]
     left_out = ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
     print_facts(
@@ -92,7 +86,7 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
             ("epoch", facts["epoch"]),
             ("read", read),
             ("settings", listed(facts["settings"])),
-            ("assumed", assumed and f"{listed(assumed)} (the file does not say)"),
+            ("assumed", unsaid and f"{listed(unsaid)} (the file does not say)"),
             ("left out", left_out and f"{left_out}: no part of an encoder"),
             ("directory", run_dir.path),
         ]

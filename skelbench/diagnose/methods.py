@@ -72,10 +72,12 @@ def table(inputs: TableInputs) -> Table:
     allowed = set(inputs.frame["run"])
     runs = [run for run in inputs.runs if run.outcome == "done" and run.name in allowed]
     controls = Controls(inputs.runs)
-    outdated, older = list[str](), list[str]()
-    found = {run.name: of_run(run, outdated) for run in inputs.runs if run.outcome == "done"}
+    each = {run.name: of_run(run) for run in inputs.runs if run.outcome == "done"}
+    found = {name: kept for name, (kept, _) in each.items()}
     singles = [row for run in runs for row in _rows(run, described[run.name], found, controls)]
-    again = [OUTDATED.format(runs=", ".join(dict.fromkeys(outdated)))] if outdated else []
+    outdated = [run.name for run in runs if each[run.name][1]]
+    again = [OUTDATED.format(runs=", ".join(outdated))] if outdated else []
+    older = dict[str, None]()
     if not singles:
         return Table(TITLE, _columns(set()), notes=(*again, HOW))
     rows = list(_over_seeds(singles, older))
@@ -98,17 +100,19 @@ NOTES = (
 )
 
 
-def of_run(run: ReadRun, outdated: list[str]) -> dict[str, list[Found]]:
-    """The diagnoses of ``run`` by what they are, the newest of each settings; into ``outdated`` goes its name once for
-    every one that measured something else than is measured now."""
+def of_run(run: ReadRun) -> tuple[dict[str, list[Found]], bool]:
+    """The diagnoses of ``run`` by what they are, the newest of each settings, and whether there are some by which
+    something else was measured than now, and which were not made again."""
     by_kind: dict[str, list[Found]] = {}
+    outdated = False
     for what in WHAT:
         records = (if_whole(partial(_record, path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json")))
         found = sorted(filter(None, records), key=lambda one: one.figures["at"])
         kept = {(one.checkpoint, one.how): one for one in found if one.version == VERSION[what]}
-        outdated += [run.name] * sum(one.version != VERSION[what] for one in found)
+        again = {one.checkpoint for one in kept.values()}
+        outdated |= any(one.version != VERSION[what] and one.checkpoint not in again for one in found)
         by_kind[what] = list(kept.values())
-    return by_kind
+    return by_kind, outdated
 
 
 def _record(path: Path) -> Found:
@@ -162,6 +166,7 @@ def _rows(
             made |= {key: str(row[key]) for key in _OF_FRAME} | {key: row[key] for key in ("training", "finished")}
             data = run.spec.data  # a row of the frame is of one evaluation, whose data may be others
             made |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
+            made["imported"] = run.spec.imported or ""
             for what, one in zip(WHAT, pair, strict=True):
                 made[f"{what}_by"] = one.how if one else ""
                 if one:
@@ -181,17 +186,17 @@ def _over(what: str, mine: Found, theirs: Iterable[Found]) -> dict[str, float]:
     return {"found_over": sum(mine.figures[key] - other.figures[key] for key in keys) / len(keys)} if keys else {}
 
 
-def _over_seeds(rows: Sequence[Mapping[str, Any]], older: list[str]) -> Iterator[dict[str, Any]]:
+def _over_seeds(rows: Sequence[Mapping[str, Any]], older: dict[str, None]) -> Iterator[dict[str, Any]]:
     """Rows that differ in nothing but the seed as one; a seed that occurs twice is a row of its own. Of several
     versions of a method the one whose run finished last counts, runs of the others are named in ``older``."""
-    names = ("method", "tokens", *_SHOWN)
+    names = ("method", "tokens", *_SHOWN, "imported")
     latest = {tuple(row.get(name, "") for name in names): row for row in sorted(rows, key=lambda row: row["finished"])}
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
         key = tuple(row.get(name, "") for name in names)
         if row["training"] != latest[key]["training"]:
-            older.append(row["run"])
+            older[row["run"]] = None
             continue
         groups.setdefault((*key, seen[*key, row["seed"]]), []).append(row)
         seen[*key, row["seed"]] += 1
@@ -202,7 +207,8 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]], older: list[str]) -> Iterator
             if all(name in row for row in group)
         }
         runs = ", ".join(str(row["run"]) for row in group)
-        yield {**dict(zip(names, key, strict=False)), **figures, "seeds": len(group), "run": runs}
+        said = dict(zip(names[:-1], key, strict=False))
+        yield {**said, **figures, "seeds": len(group), "run": runs}
 
 
 def _marked(built: Table) -> Table:

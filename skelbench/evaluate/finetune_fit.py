@@ -71,7 +71,7 @@ class Classifier(nn.Module):
             width = task.clip_features(self.encoder, like).shape[1]
         hidden = settings.head_hidden
         last = settings.classifier(hidden or width, task.num_classes)
-        bends = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
+        bends = [settings.hidden(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
         with waiting():
             self.head = nn.Sequential(*bends, last).to(task.device)
 

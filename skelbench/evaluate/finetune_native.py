@@ -11,6 +11,7 @@ from skelbench.evaluate.finetune import FineTune
 from skelbench.evaluate.finetune_settings import Share
 from skelbench.evaluate.label_subsets import DRAWS
 from skelbench.nn.hyperbolic import MoebiusLinear
+from skelbench.nn.initial import xavier_linear
 from skelbench.plugin import ProtocolSpec, hookimpl
 
 LABELS = "share of the training clips whose labels are used"
@@ -24,12 +25,13 @@ CONCATENATED = {"bodies_pool": "concat", "share": 0.95, "resize": "half-pixel"}
 
 @hookimpl
 def skelbench_protocols() -> list[ProtocolSpec]:
-    def semi(source: str, cls: str, how: str, defaults: dict[str, object]) -> list[ProtocolSpec]:
+    def semi(source: str, cls: str, how: str, defaults: dict[str, object], version: int = 1) -> list[ProtocolSpec]:
         return [
             ProtocolSpec(
                 name=f"semi@{percent}@{source}",
                 target=f":{cls}{'' if percent == 1 else percent}",
                 summary=f"{percent} % of the labels, fine-tuned by {how}",
+                version=version,
                 defaults=defaults,
             )
             for percent in (1, 10)
@@ -40,9 +42,10 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             name="finetune@mamp",
             target=":MampFineTune",
             summary="fine-tuning of MAMP's code: its head of two layers on features that keep the joints apart",
+            version=2,
             defaults=JOINTS,
         ),
-        *semi("mamp", "MampSemi", "MAMP's code: lists that are not stratified", JOINTS),
+        *semi("mamp", "MampSemi", "MAMP's code: lists that are not stratified", JOINTS, version=2),
         *semi("cmd", "CMDSemi", "CMD's code: SGD 0.01, lists that are not stratified", CONCATENATED),
         *semi(
             "aimclr",
@@ -66,6 +69,16 @@ class MampFineTune(FineTune):
     min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
     dropout: float = Field(0.3, ge=0, lt=1, description="on token features before they are averaged")
     head_hidden: int = Field(2048, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
+
+    def hidden(self, width: int, hidden: int) -> nn.Linear:
+        """As all linear layers of its code begin."""
+        layer = nn.Linear(width, hidden)
+        xavier_linear(layer)
+        return layer
+
+    def classifier(self, width: int, classes: int) -> nn.Linear:
+        """As :meth:`hidden`."""
+        return self.hidden(width, classes)
 
 
 class MampSemi(MampFineTune):

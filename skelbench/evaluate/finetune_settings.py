@@ -91,6 +91,10 @@ class FineTuneSettings(EncoderProtocol):
         nn.init.zeros_(layer.bias)
         return layer
 
+    def hidden(self, width: int, hidden: int) -> nn.Linear:
+        """The layer before batch norm and ReLU, where there is one."""
+        return nn.Linear(width, hidden)
+
     def optimiser(self, groups: Groups) -> torch.optim.Optimizer:
         """Of :meth:`groups`, at the peak rate."""
         return OPTIMIZERS[self.optimizer].build(groups, self.lr, self.weight_decay)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from skelbench.cost import BODIES
 from skelbench.report.table import Cell
 from skelbench.results.added import added
 from skelbench.results.damage import if_whole
@@ -69,10 +70,11 @@ def _figures(run: Mapping[str, Any]) -> Iterator[tuple[str, float, str, float]]:
     if run["train_seconds"] is not None:
         yield "train_seconds of run.json", 1 / 60, "in minutes", run["train_seconds"]
     if run["macs"] is not None:
-        yield "encoder macs of cost.json", 2e-9, "2 FLOPs each, in G, one body", run["macs"]
-        yield "encoder macs of cost.json", 4e-9, "2 FLOPs each, in G, two bodies", run["macs"]
+        for bodies, words in ((1, "one body"), (BODIES, "two bodies")):
+            passes = -(-bodies // run["bodies_read"])
+            yield "encoder macs of cost.json", 2e-9 * passes, f"2 FLOPs each, in G, {words}", run["macs"]
     if run["step_flops"] is not None:
-        yield "flops_per_clip of a step, cost.json", 1e-9, "in G, a body's share", run["step_flops"]
+        yield "flops_per_clip of a step, cost.json", 1e-9, "in G, half of two bodies", run["step_flops"]
         yield "flops_per_clip of a step, cost.json", 2e-9, "in G, two bodies", run["step_flops"]
 
 
@@ -94,7 +96,8 @@ def _run(run: ReadRun) -> dict[str, Any]:
         "environment": info.get("environment", {}),
         "spec": info["spec"],
         **{key: info.get(key) for key in _RUN_FACTS},
-        "macs": cost["encoder"]["macs"] / cost["encoder"].get("bodies", 1) if cost else None,
+        "macs": cost["encoder"]["macs"] if cost else None,
+        "bodies_read": cost["encoder"].get("bodies", 1) if cost else None,
         "step_flops": cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
         "evaluations": [_evaluation(record) for record in run.records()],
     }

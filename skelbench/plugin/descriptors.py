@@ -60,6 +60,11 @@ class NativeProbe:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of the protocol: of every data set (""), of one (``"pku2"``), of a split of one by its full name
     (``"ntu60/cross-view"``); the narrower ones win."""
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How their clips of a data set differ from those of others, as an import of theirs sees them there:
+    ``{"ntu120": {"second_body": "repeat"}}``."""
+    unlike: Mapping[str, str] = field(default_factory=dict)
+    """Data sets whose clips here are not theirs, each with the reason; there nothing is held against their figures."""
 
     def on(self, dataset: str, split: str) -> dict[str, Any]:
         """Its settings on one split."""

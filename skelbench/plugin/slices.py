@@ -36,7 +36,7 @@ class TopLevel:
         self.docstring = ast.get_docstring(tree, clean=False)
         imports = [statement for statement in self.body if isinstance(statement, ast.Import | ast.ImportFrom)]
         modules = set().union(*map(_imported, imports))
-        self.own = {each.name for each in self.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        self.own = {each.name: each for each in self.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
         """Functions and classes of the file."""
         self.binds = [_binds(statement, modules, self.own) for statement in self.body]
         self._follow_second_names()
@@ -98,7 +98,7 @@ class TopLevel:
 
     def slice(self) -> ast.Module | None:
         """What the hooks need, in order; None where only the whole file is sure to give it."""
-        if OPAQUE & self.names or not all(_is_plain(each, self.own) for each in self.body):
+        if OPAQUE & self.names or not all(_is_plain(each, self.own.keys()) for each in self.body):
             return None
         needed, more = set[int](), self.hooks | {i for i, bound in enumerate(self.binds) if "annotations" in bound}
         while more - needed:
@@ -174,14 +174,15 @@ class TopLevel:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a statement that run with it: not the bodies of what it defines."""
+    """The parts of a statement that run with it: not the bodies of what it defines, nor a comprehension's own names."""
     yield node
     if not isinstance(node, SCOPE):
         for child in ast.iter_child_nodes(node):
-            yield from _running(child)
+            if not (isinstance(node, ast.comprehension) and child is node.target):
+                yield from _running(child)
 
 
-def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
+def _is_plain(statement: ast.stmt, own: Set[str]) -> bool:
     """Whether all that the statement changes are the names it binds: no ``fill(RECIPES)`` by itself, no decorator that
     is one of the file's ``own`` functions, no class that acts on its subclasses."""
     for node in _running(statement):
@@ -195,10 +196,10 @@ def _is_plain(statement: ast.stmt, own: set[str]) -> bool:
     return True
 
 
-def _binds(statement: ast.stmt, imported: Set[str], own: Set[str]) -> set[str]:
+def _binds(statement: ast.stmt, imported: Set[str], own: Mapping[str, ast.AST]) -> set[str]:
     """Names that a statement binds at the top level, or may change: what a method is called of, what a loop goes
-    through, what a call is given whose result nobody takes, or that is of one of the file's ``own`` functions; of the
-    names that are ``imported`` only where a call stands alone."""
+    through, what a call is given whose result nobody takes, what one of the file's ``own`` functions is given or has
+    in it; of the names that are ``imported`` only where a call stands alone."""
     names: set[str] = set()
     acted: set[str] = set()
     for node in _running(statement):
@@ -215,7 +216,7 @@ def _binds(statement: ast.stmt, imported: Set[str], own: Set[str]) -> set[str]:
                 names |= _root(function) if isinstance(function, ast.Attribute) else set()
                 acted |= _roots(args, keywords)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in own:  # ALL = add(NAMES, "x")
-                acted |= _roots(args, keywords)
+                acted |= _roots(args, keywords) | _changed(own[name])
             case ast.Call(func=ast.Attribute() as function):  # LAST = NAMES.pop()
                 acted |= _root(function)
             case ast.For(iter=each):
@@ -244,6 +245,20 @@ def _root(node: ast.AST) -> set[str]:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def _changed(definition: ast.AST) -> set[str]:
+    """Names of what a function's, or a class's, body may change where it is called."""
+    found: set[str] = set()
+    for node in ast.walk(definition):
+        match node:
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                found |= _root(node)
+            case ast.AugAssign(target=ast.Name(id=name)) | ast.Global(names=[name, *_]):
+                found.add(name)
+            case ast.Call(func=ast.Attribute() as function):
+                found |= _root(function)
+    return found
 
 
 def _roots(args: list[ast.expr], keywords: list[ast.keyword]) -> set[str]:

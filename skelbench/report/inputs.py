@@ -90,8 +90,8 @@ class TableInputs:
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The records that may fill a table."""
-        return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every
+        """The records that may fill a table; a copy, as who makes a table may change it."""
+        return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
 
     @property
     def measures(self) -> dict[str, Measure]:

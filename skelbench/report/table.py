@@ -70,6 +70,12 @@ class Column:
     heads: bool = False
     """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
 
+    def __post_init__(self) -> None:
+        try:
+            self.format and format(0 if "d" in self.format else 0.0, self.format)
+        except ValueError as error:
+            raise ValueError(f"column {self.key!r} has no format {self.format!r}: {error}") from error
+
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
         if value is None:
@@ -116,6 +122,8 @@ class Table:
         keys = [column.key for column in self.columns]
         if len(set(keys)) != len(keys):
             raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
+        if isinstance(self.notes, str):
+            raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
         known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
         rows, bare = [], _Bare()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -81,7 +82,7 @@ class Observing:
         if event == "run_started":
             values = {"run": self._run}
         for name, observer in list(self._at_work.items()):
-            self._watched(name, event, partial(getattr(observer, event), **values))
+            self._watched(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
 
     def _watched(self, name: str, event: str, call: Callable[[], Any]) -> None:
         try:

@@ -37,7 +37,7 @@ HEADINGS = {"dataset": "Data set", "split": "Split", "preset": "Preset", "stream
 """Columns that are shown where rows differ in them."""
 HOW = (
     "Means over seeds, ±: 95 % t interval. Every row has the suite's encoder and training budget; best and second are "
-    "marked among rows of one data set, split, token grid, preset and stream that have all seeds."
+    "marked among figures that have all seeds, of rows of one data set, split, token grid, preset and stream."
 )
 FOOTNOTES = {
     "seeds": "fewer seeds than the suite's: not ranked",
@@ -103,8 +103,7 @@ def leaderboard(inputs: SuiteInputs) -> Table:
         replace(one, shown=one.shown and (one.key not in HEADINGS or one.key in varying)) for one in columns
     )
     notes = (*all_rows(constant), HOW)
-    table = Table(title, columns, tuple(rows), notes, footnotes_of(rows, FOOTNOTES)).ranked([*BLOCK, "complete"])
-    return replace(table, rows=tuple(row if row["complete"].value else _unranked(row) for row in table.rows))
+    return _ranked(Table(title, columns, tuple(rows), notes, footnotes_of(rows, FOOTNOTES)), suite)
 
 
 def _place(suite: Suite, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -145,14 +144,13 @@ def _row(suite: Suite, group: DataFrame) -> dict[str, Any]:
     first = group.iloc[0]
     seeds = sorted(set(group["seed"]))
     wanted = 1 if first["method"] == "raw" else len(suite.seeds)
-    has = group.groupby("protocol")["seed"].nunique()
-    complete = bool((has >= wanted).all())
+    complete = len(seeds) >= wanted
     origins = sorted(set(group["added"].dropna()))
     clips = group["clips_seen"].mean()
     return {
         **{key: str(first[key]) for key in BLOCK},
         "method": Cell(first["title"], footnotes=("added",) if origins else ()),
-        "seeds": Cell(f"{len(seeds)}/{wanted}", footnotes=() if len(seeds) >= wanted else ("seeds",)),
+        "seeds": Cell(f"{len(seeds)}/{wanted}", footnotes=() if complete else ("seeds",)),
         **{name: _figure(group[group["protocol"] == name], name, wanted) for name in suite.protocols},
         "gflops": float(group["gflops"].mean()),
         "step_gflops": float(group["step_gflops"].mean()),
@@ -177,5 +175,15 @@ def _figure(of_protocol: DataFrame, name: str, wanted: int) -> Cell:
     return cell if of_protocol["seed"].nunique() >= wanted else replace(cell, footnotes=("seeds",))
 
 
-def _unranked(row: Mapping[str, Cell]) -> dict[str, Cell]:
-    return {key: replace(cell, mark=None) for key, cell in row.items()}
+def _ranked(table: Table, suite: Suite) -> Table:
+    """Best and second of every protocol, among the figures that have all seeds."""
+    columns, rows = table.columns, table.rows
+    for name in suite.protocols:
+        own = tuple(column if column.key == name else replace(column, best=None) for column in columns)
+
+        def block(row: Mapping[str, Cell], name: str = name) -> tuple[Any, ...]:
+            return *(row[key].value for key in BLOCK), "seeds" in row[name].footnotes
+
+        rows = replace(table, columns=own, rows=rows).ranked(within=block).rows
+        rows = tuple({**row, name: replace(row[name], mark=None)} if block(row)[-1] else row for row in rows)
+    return replace(table, rows=rows)

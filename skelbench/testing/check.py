@@ -7,6 +7,7 @@ failure too: a plugin's code raised it.
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -157,7 +158,7 @@ def place(error: BaseException, home: Collection[str]) -> str:
     cause: BaseException | None = error
     while cause is not None:
         for frame in reversed(traceback.extract_tb(cause.__traceback__)):
-            if frame.filename.startswith(tuple(home)):
+            if os.path.realpath(frame.filename).startswith(tuple(home)):
                 return f"{frame.filename}, line {frame.lineno} ({frame.name})"
         cause = cause.__cause__ or cause.__context__
     return ""

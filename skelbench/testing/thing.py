@@ -90,7 +90,7 @@ def _home(host: Host, descriptor: Descriptor) -> tuple[str, ...]:
     except SkelbenchError:  # its checks say so
         return ()
     file = getattr(sys.modules[descriptor.target.partition(":")[0]], "__file__", None) or ""
-    return (file.removesuffix("__init__.py"),) if file else ()
+    return (os.path.realpath(file.removesuffix("__init__.py")) + os.sep * file.endswith("__init__.py"),) if file else ()
 
 
 def find(what: What, kind: str | None = None) -> list[Thing]:

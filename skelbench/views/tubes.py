@@ -152,9 +152,9 @@ class _Rows:
         hidden = hidden_tokens(request, keyed, stratified=tube.stratified)
         a_min = times if tube.a_min is None else tube.a_min
         a_max = 0.5 * tokens if tube.a_max is None else tube.a_max
-        if a_max < a_min and tube.stop != "clip":  # which cuts both to what the remaining budget allows
+        if a_max < a_min and tube.stop == "printed":  # the first proposal would end every mask
             raise SkelbenchError(
-                f"with stop={tube.stop} no tube can have at least a_min={a_min} and at most a_max={a_max:g} tokens "
+                f"with stop=printed no tube can have at least a_min={a_min} and at most a_max={a_max:g} tokens "
                 f"(a_min is {times} here where it is not said); lower method.a_min or raise method.a_max"
             )
         areas_2R = torch.tensor([a_min, a_max], dtype=torch.float64)[:, None].expand(2, rows)

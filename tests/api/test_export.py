@@ -115,7 +115,8 @@ def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, 
     run = trained("skeletonmae", init_from=parent._directory, seed=1)
     run.evaluate("knn", progress=False)
     run.evaluate("knn", progress=False, settings={"k": 3})
-    run.evaluate("finetune", progress=False, settings={"epochs": 1, "min_steps": 0})
+    for protocol in ("finetune", "supervised"):
+        run.evaluate(protocol, progress=False, settings={"epochs": 1, "min_steps": 0})
     record = run._directory.records()[0]
     path = run._directory.path / f"eval-{record['id']}.json"
     write_json(path, record | {"notes": ["some clips are old"]})
@@ -129,6 +130,7 @@ def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, 
     assert "which were trained on |" in text and "clips of small, training part of split half" in text
     frozen, further = text.split("Test accuracy of protocols that have the encoder itself")
     assert "| probe.k=3 |" in frozen and "| finetune | " in further and "| finetune" not in frozen
+    assert "| supervised" not in text  # which has nothing of these weights
     assert "1. some clips are old" in text and "joint + bone" not in text, "not of the weights of this folder alone"
     assert len([line for line in text.splitlines() if line.startswith("| knn") and line.endswith("| 1 |")]) == 1
     skelbench.export(trained("untrained"), tmp_path / "untrained")

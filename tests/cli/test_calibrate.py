@@ -11,9 +11,12 @@ from small import write_small_store
 
 from skelbench.api.calibration import expected
 from skelbench.cli.main import main
+from skelbench.data.store.splits import FieldRule
+from skelbench.data.store.writer import StoreWriter
 from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.host import get_host, request_files
 from skelbench.results.run_dir import RunDir
+from skelbench.testing import tiny
 
 PLUGIN = """
 from pathlib import Path
@@ -141,6 +144,43 @@ def test_every_imported_run_is_held_against_its_figure(made, capsys):
     assert "no plugin says by which protocol the authors of unknown measured" in printed.err
     assert calibrate(folder, "--checkpoint", "made", "--split", "half", "--json") in (0, 1)
     assert json.loads(capsys.readouterr().out)[0]["run"].startswith("made-small")
+
+
+def test_clips_that_authors_see_otherwise_are_seen_so_or_not_compared(made, fails, capsys):
+    def plugin(more):
+        folder = made(50.0)
+        text = (folder / "made.py").read_text().replace("settings=SETTINGS", f"settings=SETTINGS, {more}")
+        (folder / "made.py").write_text(text)
+        return folder, ["calibrate", "small", "--checkpoint", "made", "--plugin", str(folder / "made.py")]
+
+    plain, words = plugin("")
+    assert main(["import-checkpoint", "made", str(plain / "file.pth"), "--dataset", "small", *words[4:]]) == 0
+    fails(plugin('unlike={"small": "theirs are in camera"}')[1], "theirs are in camera")
+    folder, words = plugin('data={"small": {"second_body": "repeat"}}')
+    fails(words, "its clips are not seen as its authors' are; import the file again with --set data.second_body=repeat")
+    code, one = read(folder, capsys)
+    assert code in (0, 1) and one["changed"] == ""  # as the authors have it is no change
+
+
+def test_what_the_file_does_not_say_is_assumed_and_said_or_given(made, capsys, fails):
+    folder = made(50.0)
+    file = torch.load(folder / "file.pth", weights_only=False)
+    torch.save({"model": file["model"], "epoch": 399}, folder / "file.pth")
+    assert from_file(folder, "--set", "encoder.heads=2", "--set", "method.decoder_heads=2") in (0, 1)
+    assert "assumed" not in capsys.readouterr().err
+    assert from_file(folder) in (0, 1) and "assumed encoder.heads=" in capsys.readouterr().err
+    fails(["calibrate", "small", "--set", "encoder.heads=2"], "--set says what a file does not; give the file as well")
+
+
+def test_figures_are_named_by_what_an_import_is_evaluated_on(data_root, capsys, monkeypatch):
+    """Of CrosSCLR that is joints, and published are three streams together; a variant is typed as such."""
+    splits = {"splits": {"cross-subject": FieldRule(field="subject", train="odd")}, "default_split": "cross-subject"}
+    monkeypatch.setattr(tiny, "StoreWriter", lambda path, **how: StoreWriter(path, **how | splits))
+    write_small_store(data_root, "ntu60")
+    assert main(["calibrate", "ntu60"]) == 2
+    said = " ".join(capsys.readouterr().err.split()).partition("published figures there: ")[2]
+    named = set(said.split(")")[0].split(", "))
+    assert {"aimclr", "aimclr:bone", "mamp"} <= named and "crosclr" not in named
 
 
 def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_path):

@@ -1,5 +1,6 @@
 """Plugin files: listed by the slice that announces, imported when used, single ones hashed."""
 
+import ast
 import hashlib
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import DatasetSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.slices import TopLevel
 from skelbench.plugin.validate import descriptor_problem
 
 TORCH = """
@@ -121,7 +123,10 @@ SLICES = {
         def add(recipe, **more):
             recipe |= more
             return len(recipe)
-        COUNT = add(RECIPE, e=5) + len(f"{add(recipe=RECIPE, f=5, g=6)}")
+        COUNT = add(RECIPE, e=5) + len(f"{add(recipe=RECIPE, f=5)}")
+        def finish():
+            RECIPE["g"] = 6
+        DONE = finish()
         """,
     "a registry filled by a decorator": """
         RECIPE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 5}
@@ -156,6 +161,12 @@ SLICES = {
         exec("RECIPE = dict(a=1, b=2, c=3, d=4, e=5, f=5, g=6)")
         """,
 }
+
+
+def test_a_comprehension_s_own_names_bring_in_nothing():
+    hook = BEE.replace("return [", "return [x for x in ")
+    sliced = TopLevel("import torch\nTABLE = [torch.tensor(x) for x in range(3)]\n" + hook).slice()
+    assert "x for x in" in ast.unparse(sliced) and "torch" not in ast.unparse(sliced)
 
 
 @pytest.mark.parametrize("body", SLICES.values(), ids=SLICES)

@@ -40,6 +40,13 @@ class Broken(Observer):
     def log(self, step, metrics):
         raise RuntimeError(f"no {step}")
 
+class Meddler(Observer):
+    def run_started(self, run):
+        run["id"], run["spec"]["seed"] = "another", 99
+
+    def log(self, step, metrics):
+        metrics.clear()
+
 class Homeless(Observer):
     def __init__(self):
         super().__init__(None)
@@ -48,6 +55,7 @@ class Homeless(Observer):
 def skelbench_observers():
     return [
         ObserverSpec(name="homeless", target=":Homeless"),
+        ObserverSpec(name="meddler", target=":Meddler"),
         ObserverSpec(name="notes", target=":Notes"),
         ObserverSpec(name="broken", target=":Broken"),
         ObserverSpec(name="stranger", target=":PLUGIN"),
@@ -81,7 +89,7 @@ def test_what_is_observed_changes_nothing(watched, session, resolved, tmp_path):
     made = resolved("skeletonmae", epochs=1)
     plain = pretrain(session, made)
     kept, metrics = weights(plain), plain.metrics.read_text().splitlines()
-    seen = pretrain(watched("notes"), made, force=True)
+    seen = pretrain(watched("meddler", "notes"), made, force=True)
     assert seen.path == plain.path and seen.spec.id == made.spec.id
     assert all(torch.equal(x, weights(seen)[name]) for name, x in kept.items())
     apart = ("clips_per_s", "seconds")
@@ -103,7 +111,7 @@ def test_one_that_fails_is_left_out_with_one_warning(watched, resolved, caplog):
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 3
     assert any(
-        re.search(r"homeless failed .*watch.py:28, __init__: .*; it is called with \(folder\)", one) for one in said
+        re.search(r"homeless failed .*watch.py:35, __init__: .*; it is called with \(folder\)", one) for one in said
     )
     assert any("observer broken failed (log)" in line and "RuntimeError: no 1" in line for line in said)
     assert any("observer stranger failed" in line and "not a skelbench.run.observe.Observer" in line for line in said)

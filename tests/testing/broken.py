@@ -353,6 +353,7 @@ def skelbench_methods():
     return [
         MethodSpec(name="pose", target=":Pose", config=":PoseConfig", **WHOLE),
         MethodSpec(name="announcement", target=":Pose", config=":PoseConfig", summary="mean pose"),
+        MethodSpec(name="settings-unsaid", target=":Pose", **WHOLE),
         MethodSpec(name="settings", target=":Pose", config=":Lax", **WHOLE),
         MethodSpec(name="settings-described", target=":Pose", config=":Undescribed", **WHOLE),
         MethodSpec(name="builds", target=":Misspelt", config=":PoseConfig", **WHOLE),

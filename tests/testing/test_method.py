@@ -58,6 +58,17 @@ def test_there_is_a_broken_method_for_every_check():
     assert {check.name for check in CHECKS if not check.thorough} == FOUND.keys()
 
 
+def test_settings_that_are_not_announced_are_found(things):
+    (result,) = things["settings-unsaid"].results(only=["settings"])
+    assert result.state == "failed" and 'config=":PoseConfig"' in result.look
+
+
+def test_where_to_look_is_found_by_a_relative_path(monkeypatch):
+    monkeypatch.chdir(BROKEN.parent)
+    (result,) = next(thing for thing in find(Path(BROKEN.name)) if thing.name == "asks").results(only=["devices"])
+    assert re.search(r"broken.py, line \d+ \(error\)", result.look)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_what_is_wrong_is_found(name, things):
     (result,) = things[name].results(only=[name])

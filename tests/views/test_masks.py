@@ -129,7 +129,7 @@ def test_tubes_are_algorithm_1(stop, kind, times):
 )  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
-    assume(stop == "clip" or a_min <= a_max)
+    assume(stop != "printed" or a_min <= a_max)
     spec = Tube(lo=lo, hi=lo + (1 - lo) * span, p=p, a_min=a_min, a_max=a_max, stop=stop)
     (mask,) = tube_masks([rows(spec, times, range(6))])
     for key in range(6):
@@ -137,10 +137,9 @@ def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
 
 
 @pytest.mark.parametrize("areas", [{"a_max": 4}, {"a_min": 150}])
-@pytest.mark.parametrize("stop", ["printed", "never"])
-def test_areas_that_no_tube_can_have_are_refused(stop, areas):
+def test_areas_by_which_nothing_would_be_hidden_are_refused(areas):
     with pytest.raises(SkelbenchError, match="lower method.a_min or raise method.a_max"):
-        tube_masks([rows(Tube(stop=stop, **areas), 8, range(6))])
+        tube_masks([rows(Tube(stop="printed", **areas), 8, range(6))])
 
 
 def test_masks_are_unions_of_connected_tubes_below_their_budget():

@@ -94,7 +94,7 @@ class Slurm(Queue):
             return "".join(texts)
         # For bash, as sbatch would take all of it for the first one.
         place = shlex.quote(str(self.folder.absolute()))
-        head = f"#!/bin/bash\n# Submits {len(texts)} arrays: bash FILE\nmkdir -p {place}\n"
+        head = f"#!/bin/bash\n# Submits {len(texts)} arrays: bash FILE\nmkdir -p {place}\njob=\n"
         # Of several arrays together no more may run at once than of one.
         after = "${job:+--dependency afterany:${job%%;*}} " if self.wishes.max_parallel else ""
         one = f"\njob=$(sbatch --parsable {after}<<'{_END}'\n{{text}}{_END}\n) && echo \"$job\" || exit\n"

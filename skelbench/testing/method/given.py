@@ -30,6 +30,9 @@ def announcement(m: MethodSubject) -> None:
 
 
 def settings(m: MethodSubject) -> None:
+    own = m.host.subclass(m.descriptor, Method).Config
+    if not m.descriptor.config and own is not Method.Config:
+        raise Failed("every Config announced", f"{own.__name__} is not", f'MethodSpec(..., config=":{own.__name__}")')
     check_settings(m.host.config(m.descriptor), {}, f"method {m.descriptor.name}")
 
 

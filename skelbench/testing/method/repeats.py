@@ -91,6 +91,7 @@ def processes(m: MethodSubject) -> None:
         ranks,
         "gradients and state of two processes with half of the batch each that are those of one with all of it",
         "means over the batch (step.mean), what is compared over it (step.gather), queues and centres in after_step; "
+        "random numbers, which are the same on any number of processes by step.uniform alone; "
         'batch norm, which takes the clips of all processes with recipe={"train.batch_norm": "synchronised"}',
     )
 

@@ -226,6 +226,13 @@ def test_import_reads_shapes_and_options():
     assert made.leftover == ()
 
 
+def test_constants_that_a_command_did_not_name_are_those_of_its_code():
+    made = imported(official_state(), {"mask_ratio": 0.75, "model_args": {"num_heads": 2}}).settings
+    assert made["encoder.input_mean"] == [0, 0, 0] and made["encoder.input_std"] == [1, 1, 1]
+    assert made["method.mask_ratio"] == 0.75
+    assert "encoder.input_mean" not in imported(official_state(), {}).settings  # nothing was recorded
+
+
 def test_import_of_another_model_is_refused():
     with pytest.raises(SkelbenchError, match="decoder_embed.weight"):
         imported(official_state() | {"decoder_embed.weight": torch.zeros(16, 16)}, OPTIONS)
