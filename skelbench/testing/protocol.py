@@ -24,7 +24,7 @@ from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import Mistake
-from skelbench.spec import EvalSpec, validated
+from skelbench.spec import DataSpec, EvalSpec, validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.downstream import Postures
@@ -140,6 +140,23 @@ class ProtocolSubject:
         """Of :attr:`untold`."""
         return self.run(self.untold)
 
+    @cached_property
+    def relabelled(self) -> np.ndarray:
+        """Predictions of :attr:`untold`, the labels of its test clips permuted, with another global seed."""
+        labels = np.random.default_rng(6).permutation(self.untold.test_y)
+        return self._elsewhere(replace(self.untold, test_y=labels))
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether predictions of :attr:`untold` depend on a global generator."""
+        ours = self.noise.predictions["predicted"].ravel()
+        return not np.array_equal(ours, self.relabelled) and not np.array_equal(ours, self._elsewhere(self.untold))
+
+    def _elsewhere(self, features: Features) -> np.ndarray:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            return self.run(features).predictions["predicted"].ravel()
+
     def run(self, features: Features, seed: int = 0, device: str = "cpu", **more: Any) -> ProtocolResult:
         """Evaluate."""
         protocol: Any = self.protocol
@@ -166,6 +183,12 @@ def form(subject: ProtocolSubject) -> None:
         if name not in EvalSpec.model_fields:
             near = ", ".join(EvalSpec.model_fields)
             raise Failed(f"defaults that are fields of an evaluation: {near}", name, "defaults of its ProtocolSpec")
+    try:
+        data = DataSpec(name="moves", split="half", fingerprint="0" * 64)
+        own = {"pretrain_id": "0" * 12, "data": data, "protocol": subject.descriptor.name}
+        validated(EvalSpec, own | dict(getattr(subject.descriptor, "defaults", {})), "an evaluation")
+    except SkelbenchError as error:
+        raise Failed("defaults that an evaluation takes", str(error), "defaults of its ProtocolSpec") from error
     check_presets(cls, getattr(subject.descriptor, "presets", {}), "presets of its ProtocolSpec")
 
 
@@ -199,11 +222,10 @@ def permuted_labels(subject: ProtocolSubject) -> None:
 
 
 def labels_unseen(subject: ProtocolSubject) -> None:
-    labels = np.random.default_rng(6).permutation(subject.untold.test_y)
-    untold = subject.run(replace(subject.untold, test_y=labels))
-    pairs = (subject.result, subject.permuted), (subject.noise, untold)
-    predicted = [[result.predictions["predicted"].ravel() for result in pair] for pair in pairs]
-    changed = np.concatenate([one != other for one, other in predicted])
+    ours, theirs, untold = (
+        result.predictions["predicted"].ravel() for result in (subject.result, subject.permuted, subject.noise)
+    )
+    changed = np.concatenate([ours != theirs, (untold != subject.relabelled) & (not subject.draws)])
     if changed.any():
         where = "task.store.labels" if subject.on_encoder else "features.test_y"
         raise Failed(
@@ -221,7 +243,7 @@ def repeatable(subject: ProtocolSubject) -> None:
     for name, value in first.metrics.items():
         if again.metrics.get(name) != value:
             raise Failed("the same metrics from the same seed", f"{name}: {value} and {again.metrics.get(name)}", look)
-    if not np.array_equal(first.predictions["predicted"], again.predictions["predicted"]):
+    if not np.array_equal(first.predictions["predicted"], again.predictions["predicted"]) or subject.draws:
         raise Failed("the same predictions from the same seed", "they differ", look)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from skelbench.methods import Config, Method
 from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import Rotate, ViewSpec
 from skelbench.views.transfer import waiting
 
@@ -354,6 +354,16 @@ def skelbench_methods():
         MethodSpec(name="pose", target=":Pose", config=":PoseConfig", **WHOLE),
         MethodSpec(name="announcement", target=":Pose", config=":PoseConfig", summary="mean pose"),
         MethodSpec(name="settings-unsaid", target=":Pose", **WHOLE),
+        MethodSpec(
+            name="settings-preset",
+            target=":Pose",
+            config=":PoseConfig",
+            **WHOLE,
+            presets={"quick": {"method.momentun": 2}},
+        ),
+        MethodSpec(
+            name="settings-space", target=":Pose", config=":PoseConfig", **WHOLE, space={"method.momentun": Log(1, 2)}
+        ),
         MethodSpec(name="settings", target=":Pose", config=":Lax", **WHOLE),
         MethodSpec(name="settings-described", target=":Pose", config=":Undescribed", **WHOLE),
         MethodSpec(name="builds", target=":Misspelt", config=":PoseConfig", **WHOLE),

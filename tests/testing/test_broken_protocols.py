@@ -123,6 +123,15 @@ class Mixed(Knn):
         return super().evaluate(features, seed, device, progress)
 
 
+class Tosses(Knn):
+    """Neighbours in a random half of the dimensions, drawn from torch's own generator."""
+
+    def evaluate(self, features, seed, device, progress=None):
+        half = torch.randperm(features.train_x.shape[1]).numpy()[::2]
+        sides = {f"{side}_x": getattr(features, f"{side}_x")[:, half] for side in ("train", "test")}
+        return super().evaluate(replace(features, **sides), seed, device, progress)
+
+
 class Loose(Knn):
     model_config = Knn.model_config | {"extra": "ignore"}
 
@@ -158,15 +167,27 @@ def test_what_is_broken_is_found_and_said(name, cls, said, checked):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("cls", "name", "said"),
     [
-        ("labels-unseen", "change when these are permuted; look at every use of features.test_y"),
-        ("test-apart", "predictions hang on the other test clips; look at test clips that are learnt from"),
+        ("Chooses", "labels-unseen", "change when these are permuted; look at every use of features.test_y"),
+        ("Chooses", "test-apart", "predictions hang on the other test clips; look at test clips that are learnt from"),
+        ("Tosses", "repeatable", "random numbers from a global generator"),
     ],
 )
-def test_what_changes_nothing_where_classes_lie_far_apart_is_found_too(name, said, checked):
-    result = checked("protocols", ProtocolSpec(name="broken", target=f"{__name__}:Chooses"), name)
+def test_what_changes_nothing_where_classes_lie_far_apart_is_found_too(cls, name, said, checked):
+    result = checked("protocols", ProtocolSpec(name="broken", target=f"{__name__}:{cls}"), name)
     assert result.state == "failed" and re.search(said, result.sentence), result
+
+
+def test_what_is_drawn_is_not_blamed_on_labels(checked):
+    result = checked("protocols", ProtocolSpec(name="broken", target=f"{__name__}:Tosses"), "labels-unseen")
+    assert result.state == "passed", result.sentence
+
+
+def test_values_of_defaults_are_what_an_evaluation_takes(checked):
+    spec = ProtocolSpec(name="broken", target="skelbench.evaluate.knn:Knn", defaults={"share": 3})
+    result = checked("protocols", spec, "form")
+    assert result.state == "failed" and re.search("defaults that an evaluation takes; seen: .*share=3", result.sentence)
 
 
 class Bare(Knn):

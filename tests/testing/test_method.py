@@ -58,9 +58,17 @@ def test_there_is_a_broken_method_for_every_check():
     assert {check.name for check in CHECKS if not check.thorough} == FOUND.keys()
 
 
-def test_settings_that_are_not_announced_are_found(things):
-    (result,) = things["settings-unsaid"].results(only=["settings"])
-    assert result.state == "failed" and 'config=":PoseConfig"' in result.look
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("unsaid", 'seen: PoseConfig is not; look at MethodSpec(..., config=":PoseConfig")'),
+        ("preset", "unknown setting of preset quick of its MethodSpec 'momentun'; did you mean 'momentum'?"),
+        ("space", "seen: method.momentun; look at space of its MethodSpec"),
+    ],
+)
+def test_settings_that_are_announced_wrongly_are_found(name, said, things):
+    (result,) = things[f"settings-{name}"].results(only=["settings"])
+    assert result.state == "failed" and said in result.sentence
 
 
 def test_where_to_look_is_found_by_a_relative_path(monkeypatch):

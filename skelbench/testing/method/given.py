@@ -7,6 +7,7 @@ from skelbench.methods.contract import Method
 from skelbench.nn.encoder import Encoder, evaluating
 from skelbench.plugin.mistakes import Mistake
 from skelbench.skeleton.grid import BUDGETS
+from skelbench.spec import section, validated
 from skelbench.testing.announcement import check_announcement
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import (
@@ -33,7 +34,15 @@ def settings(m: MethodSubject) -> None:
     own = m.host.subclass(m.descriptor, Method).Config
     if not m.descriptor.config and own is not Method.Config:
         raise Failed("every Config announced", f"{own.__name__} is not", f'MethodSpec(..., config=":{own.__name__}")')
-    check_settings(m.host.config(m.descriptor), {}, f"method {m.descriptor.name}")
+    config = m.host.config(m.descriptor)
+    check_settings(config, {}, f"method {m.descriptor.name}")
+    for preset, values in m.descriptor.presets.items():  # which may be its own
+        validated(config, section(values, "method"), f"preset {preset} of its MethodSpec")
+    for key in m.descriptor.space:
+        part, _, name = key.partition(".")
+        if part == "method" and name not in config.model_fields:
+            wanted = f"settings of {config.__name__} in the search space: {', '.join(config.model_fields) or 'none'}"
+            raise Failed(wanted, key, "space of its MethodSpec")
 
 
 def described(m: MethodSubject) -> None:
