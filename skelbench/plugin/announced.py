@@ -63,6 +63,8 @@ class Announced:
         by_hook = {
             (kind, getattr(value, "name", None)) for kind in announced.values for value in announced.values[kind]
         }
+        for name in file.top_level.twice:
+            announced.problems.append((f"{name} is defined twice, and only the last counts; return all in one", None))
         for kind, component in components:
             if isinstance(component, str):
                 announced.problems.append((component, None))

@@ -7,6 +7,7 @@ what its text does not show (:func:`_is_plain`) has no slice and is imported who
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from typing import Any
@@ -90,6 +91,12 @@ class TopLevel:
             if not isinstance(statement, ast.Import)
             and (any(name.startswith("skelbench_") for name in self.binds[index]) or self._uses_one(index, markers))
         }
+
+    @property
+    def twice(self) -> list[str]:
+        """Hooks that are defined more than once, of which Python keeps the last."""
+        named = Counter(each.name for each in self.body if isinstance(each, ast.FunctionDef))
+        return [name for name, often in named.items() if often > 1 and name.startswith("skelbench_")]
 
     @property
     def silent(self) -> bool:

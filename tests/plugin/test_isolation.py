@@ -75,6 +75,7 @@ BROKEN = {
         False,
     ),
     "wrong return type": (plugin(inside="return 3"), "invalid", "TypeError", False),
+    "announces twice": (plugin() + plugin(), "invalid", "skelbench_methods is defined twice, and only the last", True),
     "returns another kind": (plugin(inside="return ['mine']"), "invalid", "MethodSpec is expected", False),
     "prints": (plugin(NEEDED.format("print('hello')")), "ok", "prints while it is read: hello", True),
     "slow": (plugin(NEEDED.format("import time; time.sleep(0.15)")), "ok", "s to be read, for which", True),
