@@ -5,14 +5,7 @@ Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion
 
 from math import isfinite
 
-from skelbench_plugins._recipes import (
-    DIFFUSION_NATIVE,
-    DIFFUSION_RECIPE,
-    DROPS_TOKENS,
-    MAE_DATA,
-    MAE_UNLIKE,
-    MASKED_SPACE,
-)
+from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MAE_DATA, MASKED_SPACE
 
 from skelbench.errors import SkelbenchError
 from skelbench.methods import MaskedDiffusion
@@ -91,7 +84,7 @@ def skelbench_methods() -> list[MethodSpec]:
             target=":MacDiff",
             config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
             imports=":imported",
-            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA, unlike=MAE_UNLIKE),
+            probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA),
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",

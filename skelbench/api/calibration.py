@@ -150,8 +150,6 @@ def _case(
     probe = method.probe if isinstance(method, MethodSpec) else None
     if probe is None:
         return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
-    if why := probe.unlike.get(data.name):
-        return why
     wanted = probe.data.get(data.name, {})
     if other := {key: value for key, value in wanted.items() if getattr(data, key) != value}:
         said = " ".join(f"--set data.{key}={value}" for key, value in other.items())
@@ -172,7 +170,7 @@ def _known(session: Session, announced: Papers, dataset: str, split: str | None)
     there = set()
     for title, stream, where, part in announced.figures:
         method = methods.get(title.partition(":")[0])
-        if not method or not method.imports or not method.probe or dataset in method.probe.unlike:
+        if not method or not method.imports or not method.probe:
             continue
         if where == dataset and (split is None or part == full_name(split)):
             with suppress(SkelbenchError):  # a row of a table may be no variant

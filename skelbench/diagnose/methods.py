@@ -109,7 +109,7 @@ def of_run(run: ReadRun) -> tuple[dict[str, list[Found]], bool]:
         records = (if_whole(partial(_record, path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json")))
         found = sorted(filter(None, records), key=lambda one: one.figures["at"])
         kept = {(one.checkpoint, one.how): one for one in found if one.version == VERSION[what]}
-        again = {one.checkpoint for one in kept.values()}
+        again = {one.checkpoint for one in kept.values()}  # with whatever settings: these have a version in them
         outdated |= any(one.version != VERSION[what] and one.checkpoint not in again for one in found)
         by_kind[what] = list(kept.values())
     return by_kind, outdated

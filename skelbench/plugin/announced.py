@@ -50,8 +50,9 @@ class Announced:
 
         Unless it was ``named``, a file that holds no hook and no component is not imported: it may be a script.
         """
-        announced, components = None, []
+        announced, components, twice = None, [], list[str]()
         try:
+            twice = file.top_level.twice
             components = list(file.top_level.components(families))
             if not named and file.top_level.silent and not components:
                 return cls()
@@ -63,7 +64,7 @@ class Announced:
         by_hook = {
             (kind, getattr(value, "name", None)) for kind in announced.values for value in announced.values[kind]
         }
-        for name in file.top_level.twice:
+        for name in twice:
             announced.problems.append((f"{name} is defined twice, and only the last counts; return all in one", None))
         for kind, component in components:
             if isinstance(component, str):

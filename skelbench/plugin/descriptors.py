@@ -63,8 +63,6 @@ class NativeProbe:
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """How their clips of a data set differ from those of others, as an import of theirs sees them there:
     ``{"ntu120": {"second_body": "repeat"}}``."""
-    unlike: Mapping[str, str] = field(default_factory=dict)
-    """Data sets whose clips here are not theirs, each with the reason; there nothing is held against their figures."""
 
     def on(self, dataset: str, split: str) -> dict[str, Any]:
         """Its settings on one split."""

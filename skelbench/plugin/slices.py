@@ -223,7 +223,7 @@ def _binds(statement: ast.stmt, imported: Set[str], own: Mapping[str, ast.AST]) 
                 names |= _root(function) if isinstance(function, ast.Attribute) else set()
                 acted |= _roots(args, keywords)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in own:  # ALL = add(NAMES, "x")
-                acted |= _roots(args, keywords) | _changed(own[name])
+                acted |= _roots(args, keywords) | _reached(own, name)
             case ast.Call(func=ast.Attribute() as function):  # LAST = NAMES.pop()
                 acted |= _root(function)
             case ast.For(iter=each):
@@ -254,17 +254,12 @@ def _root(node: ast.AST) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-def _changed(definition: ast.AST) -> set[str]:
-    """Names of what a function's, or a class's, body may change where it is called."""
-    found: set[str] = set()
-    for node in ast.walk(definition):
-        match node:
-            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-                found |= _root(node)
-            case ast.AugAssign(target=ast.Name(id=name)) | ast.Global(names=[name, *_]):
-                found.add(name)
-            case ast.Call(func=ast.Attribute() as function):
-                found |= _root(function)
+def _reached(own: Mapping[str, ast.AST], name: str) -> set[str]:
+    """Names in the function ``name`` and in those of the file that it names: what a call of it may change."""
+    found, more = set[str](), {name}
+    while more:
+        found |= more
+        more = set().union(*(_uses(own[each]) for each in more if each in own)) - found
     return found
 
 

@@ -90,7 +90,7 @@ class TableInputs:
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The records that may fill a table; a copy, as who makes a table may change it."""
+        """The records that may fill a table; a copy, as who makes a table may change its columns and rows."""
         return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
 
     @property

@@ -123,9 +123,13 @@ SLICES = {
         def add(recipe, **more):
             recipe |= more
             return len(recipe)
-        COUNT = add(RECIPE, e=5) + len(f"{add(recipe=RECIPE, f=5)}")
+        COUNT = add(RECIPE, e=5)
+        def put(key):
+            mine = RECIPE
+            mine[key] = 5
         def finish():
-            RECIPE["g"] = 6
+            put("f")
+            return add(RECIPE, g=6)
         DONE = finish()
         """,
     "a registry filled by a decorator": """

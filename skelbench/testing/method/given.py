@@ -37,7 +37,8 @@ def settings(m: MethodSubject) -> None:
     config = m.host.config(m.descriptor)
     check_settings(config, {}, f"method {m.descriptor.name}")
     for preset, values in m.descriptor.presets.items():  # which may be its own
-        validated(config, section(values, "method"), f"preset {preset} of its MethodSpec")
+        every = {**m.descriptor.recipe, **values}
+        validated(config, section(every, "method"), f"preset {preset} of its MethodSpec")
     for key in m.descriptor.space:
         part, _, name = key.partition(".")
         if part == "method" and name not in config.model_fields:
