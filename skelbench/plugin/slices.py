@@ -223,7 +223,7 @@ def _binds(statement: ast.stmt, imported: Set[str], own: Mapping[str, ast.AST]) 
                 names |= _root(function) if isinstance(function, ast.Attribute) else set()
                 acted |= _roots(args, keywords)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in own:  # ALL = add(NAMES, "x")
-                acted |= _roots(args, keywords) | _reached(own, name)
+                acted |= _roots(args, keywords) | _changed(own, name)
             case ast.Call(func=ast.Attribute() as function):  # LAST = NAMES.pop()
                 acted |= _root(function)
             case ast.For(iter=each):
@@ -254,12 +254,31 @@ def _root(node: ast.AST) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-def _reached(own: Mapping[str, ast.AST], name: str) -> set[str]:
-    """Names in the function ``name`` and in those of the file that it names: what a call of it may change."""
-    found, more = set[str](), {name}
+def _changed(own: Mapping[str, ast.AST], name: str) -> set[str]:
+    """Names that a call of the file's function ``name`` may change: what it, and those that it calls, write into, call
+    a method of, give to a function or take by a second name."""
+    found, seen, more = set[str](), set[str](), {name}
     while more:
-        found |= more
-        more = set().union(*(_uses(own[each]) for each in more if each in own)) - found
+        seen |= more
+        called: set[str] = set()
+        for each in more:
+            changed, local, written = set[str](), set[str](), set[str]()
+            for node in ast.walk(own[each]):
+                match node:
+                    case ast.arg(arg=own_name) | ast.Name(id=own_name, ctx=ast.Store()):
+                        local.add(own_name)
+                    case ast.Global(names=names):
+                        written.update(names)
+                    case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                        changed |= _root(node)
+                    case ast.Assign(value=ast.Name() | ast.Subscript() | ast.Attribute() as value):
+                        changed |= _root(value)
+                    case ast.Call(func=function, args=args, keywords=keywords):
+                        changed |= _roots(args, keywords)
+                        changed |= _root(function) if isinstance(function, ast.Attribute) else set()
+                        called |= {function.id} if isinstance(function, ast.Name) else set()
+            found |= changed - local | written
+        more = (called & own.keys()) - seen
     return found
 
 
