@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -174,8 +174,10 @@ def _known(session: Session, announced: Papers, dataset: str, split: str | None)
             continue
         if where == dataset and (split is None or part == full_name(split)):
             with suppress(SkelbenchError):  # a row of a table may be no variant
-                own = Request(title, dataset=dataset, split=part, preset="imported", native=True, imported="a file")
-                made = resolve(replace(own, presets={"imported": {}}), session.host, session.data_root, session.device)
+                as_import = Request(
+                    title, dataset, part, native=True, imported="a file", preset="imported", presets={"imported": {}}
+                )
+                made = resolve(as_import, session.host, session.data_root, session.device)
                 if eval_spec(session.host, made, method.probe.protocol).stream_title == stream:
                     there.add(title)
     return f" (published figures there: {', '.join(sorted(there)) or 'none of a method whose checkpoints are read'})"

@@ -11,6 +11,15 @@ CONVENTION = (
 )
 
 
+def passes(bodies: int, together: int) -> int:
+    """How often an encoder that reads so many bodies ``together`` runs for a clip of so many ``bodies``.
+
+    >>> passes(1, 2), passes(2, 2), passes(2, 1)
+    (1, 1, 2)
+    """
+    return -(-bodies // together)
+
+
 @dataclass(frozen=True)
 class MacCount:
     """Cost of one pass of an encoder. ``macs`` is fvcore's count; the other two are its witnesses."""
@@ -40,7 +49,7 @@ class MacCount:
 
     def flops(self, bodies: int = 1) -> int:
         """FLOPs of ``bodies`` bodies."""
-        return 2 * self.macs * -(-bodies // self.bodies)
+        return 2 * self.macs * passes(bodies, self.bodies)
 
 
 @dataclass(frozen=True)

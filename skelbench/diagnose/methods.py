@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -213,11 +213,9 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]], older: dict[str, None]) -> It
 
 def _marked(built: Table) -> Table:
     """Best and second best, each diagnosis among the rows that have its settings."""
-    columns = built.columns
     for what in WHAT:
-        own = tuple(column if column.key in _FIGURES[what] else replace(column, best=None) for column in columns)
-        built = replace(built, columns=own).ranked(within=[*_BLOCK, f"{what}_by"])
-    return replace(built, columns=columns)
+        built = built.ranked(within=[*_BLOCK, f"{what}_by"], keys=_FIGURES[what])
+    return built
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from skelbench.cost import BODIES
+from skelbench.cost.count import passes
 from skelbench.report.table import Cell
 from skelbench.results.added import added
 from skelbench.results.damage import if_whole
@@ -71,8 +72,8 @@ def _figures(run: Mapping[str, Any]) -> Iterator[tuple[str, float, str, float]]:
         yield "train_seconds of run.json", 1 / 60, "in minutes", run["train_seconds"]
     if run["macs"] is not None:
         for bodies, words in ((1, "one body"), (BODIES, "two bodies")):
-            passes = -(-bodies // run["bodies_read"])
-            yield "encoder macs of cost.json", 2e-9 * passes, f"2 FLOPs each, in G, {words}", run["macs"]
+            often = passes(bodies, run["bodies_read"])
+            yield "encoder macs of cost.json", 2e-9 * often, f"2 FLOPs each, in G, {words}", run["macs"]
     if run["step_flops"] is not None:
         yield "flops_per_clip of a step, cost.json", 1e-9, "in G, half of two bodies", run["step_flops"]
         yield "flops_per_clip of a step, cost.json", 2e-9, "in G, two bodies", run["step_flops"]

@@ -255,31 +255,34 @@ def _root(node: ast.AST) -> set[str]:
 
 
 def _changed(own: Mapping[str, ast.AST], name: str) -> set[str]:
-    """Names that a call of the file's function ``name`` may change: what it, and those that it calls, write into, call
-    a method of, give to a function or take by a second name."""
+    """Names that a call of the file's function ``name`` may change, itself or by those of the file that it calls."""
     found, seen, more = set[str](), set[str](), {name}
     while more:
         seen |= more
-        called: set[str] = set()
-        for each in more:
-            changed, local, written = set[str](), set[str](), set[str]()
-            for node in ast.walk(own[each]):
-                match node:
-                    case ast.arg(arg=own_name) | ast.Name(id=own_name, ctx=ast.Store()):
-                        local.add(own_name)
-                    case ast.Global(names=names):
-                        written.update(names)
-                    case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-                        changed |= _root(node)
-                    case ast.Assign(value=ast.Name() | ast.Subscript() | ast.Attribute() as value):
-                        changed |= _root(value)
-                    case ast.Call(func=function, args=args, keywords=keywords):
-                        changed |= _roots(args, keywords)
-                        changed |= _root(function) if isinstance(function, ast.Attribute) else set()
-                        called |= {function.id} if isinstance(function, ast.Name) else set()
-            found |= changed - local | written
-        more = (called & own.keys()) - seen
+        bodies = [_body(own[each]) for each in more]
+        found |= set().union(*(changed for changed, _ in bodies))
+        more = (set().union(*(called for _, called in bodies)) & own.keys()) - seen
     return found
+
+
+def _body(definition: ast.AST) -> tuple[set[str], set[str]]:
+    """Names, none of its own, that a definition writes into, calls a method of, gives to a function or takes by a
+    second name; names that it calls."""
+    changed, local, shared, called = set[str](), set[str](), set[str](), set[str]()
+    for node in ast.walk(definition):
+        match node:
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                local.add(name)
+            case ast.Global(names=names):
+                shared.update(names)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                changed |= _root(node)
+            case ast.Assign(value=ast.Name() | ast.Subscript() | ast.Attribute() as value):
+                changed |= _root(value)
+            case ast.Call(func=function, args=args, keywords=keywords):
+                changed |= _roots(args, keywords) | (_root(function) if isinstance(function, ast.Attribute) else set())
+                called |= {function.id} if isinstance(function, ast.Name) else set()
+    return changed - local | shared, called
 
 
 def _roots(args: list[ast.expr], keywords: list[ast.keyword]) -> set[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skelbench.cost import BODIES
+from skelbench.cost.count import passes
 from skelbench.identity import canonical_json, digest
 from skelbench.report.controls import CONTROLS, Controls, question, shapes
 from skelbench.report.outcomes import Reader, paired_outcomes, reader
@@ -364,7 +365,7 @@ class _Tests:
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
     """GFLOPs of the inference encoder for a clip of so many bodies."""
-    return 2e-9 * cost["encoder"]["macs"] * -(-bodies // cost["encoder"].get("bodies", 1)) if cost else None
+    return 2e-9 * cost["encoder"]["macs"] * passes(bodies, cost["encoder"].get("bodies", 1)) if cost else None
 
 
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:

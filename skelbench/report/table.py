@@ -6,7 +6,7 @@ Cells hold raw numbers; how many digits are shown is the column's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
@@ -182,8 +182,13 @@ class Table:
         footnotes = {key: text for key, text in self.footnotes.items() if key in used}
         return replace(self, columns=kept, rows=rows, footnotes=footnotes)
 
-    def ranked(self, within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = ()) -> Table:
-        """The same table with best and second-best marks in every column that says which end is better.
+    def ranked(
+        self,
+        within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
+        keys: Collection[str] | None = None,
+    ) -> Table:
+        """The same table with best and second-best marks in every column that says which end is better, or in those of
+        ``keys`` alone.
 
         Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
         ``within``, or in what ``within`` makes of them. Values that read the same share their rank, and one value alone
@@ -195,7 +200,7 @@ class Table:
         for row in rows:
             groups.setdefault(block(row), []).append(row)
         for column in self.columns:
-            if column.best is not None:
+            if column.best is not None and (keys is None or column.key in keys):
                 for group in groups.values():
                     _rank(column, group)
         return replace(self, rows=tuple(rows))

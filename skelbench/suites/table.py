@@ -177,13 +177,12 @@ def _figure(of_protocol: DataFrame, name: str, wanted: int) -> Cell:
 
 def _ranked(table: Table, suite: Suite) -> Table:
     """Best and second of every protocol, among the figures that have all seeds."""
-    columns, rows = table.columns, table.rows
     for name in suite.protocols:
-        own = tuple(column if column.key == name else replace(column, best=None) for column in columns)
 
         def block(row: Mapping[str, Cell], name: str = name) -> tuple[Any, ...]:
             return *(row[key].value for key in BLOCK), "seeds" in row[name].footnotes
 
-        rows = replace(table, columns=own, rows=rows).ranked(within=block).rows
-        rows = tuple({**row, name: replace(row[name], mark=None)} if block(row)[-1] else row for row in rows)
-    return replace(table, rows=rows)
+        rows = table.ranked(within=block, keys=(name,)).rows
+        unmarked = ({**row, name: replace(row[name], mark=None)} if block(row)[-1] else row for row in rows)
+        table = replace(table, rows=tuple(unmarked))
+    return table
