@@ -6,7 +6,7 @@ F width of a clip's feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench.api import arguments
 from skelbench.api.datasets import ClipBatch, ClipDataset
 from skelbench.api.preprocessing import Preprocessing
 from skelbench.data.raw.origin import centre
@@ -24,6 +25,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.evaluate.features import extract, pool_bodies, read_out
 from skelbench.evaluate.protocol import advances
 from skelbench.nn.encoder import Encoder, evaluating
+from skelbench.run.session import pick_device
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.views.view import View
@@ -74,9 +76,10 @@ class FrozenEncoder:
         return f"FrozenEncoder({self.name} of {self.title}: {what}, on {self.device})"
 
     def to(self, device: torch.device | str) -> FrozenEncoder:
-        """Itself, moved to ``device``."""
-        self.device = torch.device(device)
-        self.module.to(self.device)
+        """Itself, moved to ``device``; SkelbenchError where there is none such."""
+        named = torch.device(pick_device(str(device)))
+        self.module.to(named)
+        self.device = named
         return self
 
     def embed(
@@ -103,6 +106,7 @@ class FrozenEncoder:
             SkelbenchError: the clips have other joints or dimensions, are not finite, or have more bodies than the
                 encoder reads; or no clip is chosen.
         """
+        batch_size = arguments.count(batch_size, "batch_size")
         if device is not None:
             self.to(device)
         source, ids = self._source(clips, ids, subtract_origin)
@@ -168,6 +172,7 @@ class FrozenEncoder:
         subtract_origin: bool = False,
     ) -> Iterator[View]:
         """What the network reads of ``clips``, batch by batch: coordinates of T frames, on the device."""
+        batch_size = arguments.count(batch_size, "batch_size")
         source, ids = self._source(clips, ids, subtract_origin)
         builder = self.preprocessing.builder(self.topology, self.grid, self.device)
         for start in range(0, len(ids), batch_size):
@@ -223,6 +228,8 @@ class FrozenEncoder:
                     f"clips have shape {list(coordinates.shape)}; [clips, frames, joints, 3] or [clips, bodies, "
                     "frames, joints, 3] is expected, of one clip clip[None]"
                 )
+            if not isinstance(coordinates, Iterable):
+                raise SkelbenchError(f"{clips!r} is no clips; give a data set, or coordinates [B, frames, joints, 3]")
             coordinates = [_array(clip) for clip in coordinates]
             if subtract_origin:
                 coordinates = [_centred(clip, self.topology.center) for clip in coordinates]
@@ -245,7 +252,15 @@ class FrozenEncoder:
 
 
 def _array(clip: Any) -> np.ndarray:
-    return clip.detach().cpu().numpy() if isinstance(clip, Tensor) else np.asarray(clip)
+    if isinstance(clip, Tensor):  # numpy has no bfloat16
+        return (clip.float() if clip.is_floating_point() else clip).detach().cpu().numpy()
+    try:
+        return np.asarray(clip)
+    except (TypeError, ValueError) as error:
+        raise SkelbenchError(
+            f"a {type(clip).__name__} is among the clips, where coordinates are expected; of a data set give itself, "
+            "and ids= for some of its clips"
+        ) from error
 
 
 def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.exported import CONFIG, is_exported, load_exported
-from skelbench.api.place import RunOnDisk, open_place
+from skelbench.api.place import Device, RunOnDisk, open_place
 from skelbench.api.preprocessing import Preprocessing, slots_matter
 from skelbench.data.store.source import ClipSource
 from skelbench.errors import SkelbenchError
@@ -41,7 +41,7 @@ def load_encoder(
     *,
     protocol: str = "linear",
     readout: str | None = None,
-    device: str | None = None,
+    device: Device = None,
     plugins: Sequence[Path | str] = (),
     results: Path | str | None = None,
     data: Path | str | None = None,
@@ -56,12 +56,14 @@ def load_encoder(
         protocol: the features are those that this protocol sees.
         readout: of a body: pooled, mean, joints, a level of the encoder, or another encoder of the method; none = the
             protocol's.
-        device: cpu, cuda or cuda:N; none = cuda when there is one.
+        device: cpu, cuda or cuda:N, or that as a ``torch.device``; none = cuda when there is one.
         plugins: files that the encoder or method comes from.
 
     Raises:
         SkelbenchError: there is no such run, it is not finished, or its weights are damaged.
     """
+    if str(run).startswith("~"):
+        run = Path(str(run)).expanduser()
     if not isinstance(run, RunOnDisk) and is_exported(Path(run)):
         if checkpoint != "last" or stream or readout or protocol != "linear":
             raise SkelbenchError(

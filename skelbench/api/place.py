@@ -8,26 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from skelbench.api import arguments
 from skelbench.api.plugins import use_plugins
 from skelbench.results.run_dir import RunDir
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
 
 Place = Path | str | None
+Device = Any
+"""cpu, cuda or cuda:N, or that as a ``torch.device``; None = cuda when there is one."""
 
 
 def open_place(
     results: Place = None,
     data: Place = None,
-    device: str | None = None,
+    device: Device = None,
     plugins: Sequence[Path | str] = (),
     observe: Sequence[str] | None = None,
     progress: bool = True,
 ) -> Session:
     """The session that a call asks for, by the rules of the command line."""
     host = use_plugins(plugins)
-    observers = named_observers(host, observe)
-    session = open_session(path_of(results), path_of(data), device, observers)
+    observers = named_observers(host, None if observe is None else arguments.names(observe, "observe"))
+    session = open_session(path_of(results), path_of(data), None if device is None else str(device), observers)
     return session if progress else replace(session, progress=_silent)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from skelbench.api import arguments
 from skelbench.api.place import path_of
 from skelbench.api.plugins import use_plugins
+from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import FigureSpec, TableSpec
 from skelbench.report.figures.settings import settings_of
 from skelbench.report.filters import Filters
@@ -36,8 +38,12 @@ class Only(TypedDict, total=False):
 def _inputs(results: Path | str | None, all: bool, only: Only | None = None) -> TableInputs:
     store = ResultStore(path_of(results))
     store.check_readable()
-    names: dict[str, Any] = dict(only or {})
-    filters = Filters(**{kind: (one,) if isinstance(one, str) else tuple(one) for kind, one in names.items()})
+    named: dict[str, Any] = dict(only or {})
+    if unknown := [kind for kind in named if kind not in Only.__annotations__]:
+        raise SkelbenchError(did_you_mean(unknown[0], list(Only.__annotations__), "argument"))
+    filters = Filters(
+        **{kind: (one,) if isinstance(one, str) else tuple(arguments.names(one, kind)) for kind, one in named.items()}
+    )
     inputs = TableInputs(use_plugins(), store, exact_only=not all, filters=filters)
     inputs.check_filters()
     return inputs
@@ -107,7 +113,8 @@ def compare(
         SkelbenchError: there is no such table, data set, ...; names the nearest.
     """
     inputs = _inputs(results, all, only)
-    inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
+    inputs.significance, inputs.best_on_test = significance, best_on_test
+    inputs.against = arguments.text(against, "against")
     descriptor = inputs.host.get("tables", table)
     if isinstance(descriptor, TableSpec) and descriptor.counts:
         inputs.check_answered(table)
@@ -141,7 +148,7 @@ def plot(
     inputs = _inputs(results, all, only)
     descriptor = inputs.host.get("figures", figure)
     assert isinstance(descriptor, FigureSpec)
-    inputs.settings = settings_of(inputs.host, descriptor, settings or {}, inputs.filters)
+    inputs.settings = settings_of(inputs.host, descriptor, arguments.settings(settings), inputs.filters)
     if len(inputs.filters.protocol) == 1:
         (inputs.protocol,) = inputs.filters.protocol
     inputs.data_root = path_of(data)
@@ -175,8 +182,9 @@ def report(
     inputs = _inputs(results, all, only)
     inputs.data_root = path_of(data)
     session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
-    save(Path(path), inputs, session, tables)
-    return Path(path)
+    file = Path(path).expanduser()
+    save(file, inputs, session, None if tables is None else arguments.names(tables, "tables"))
+    return file
 
 
 def _show_figures() -> None:

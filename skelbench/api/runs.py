@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skelbench.api.place import Place, RunOnDisk, open_place, path_of
+from skelbench.api import arguments
+from skelbench.api.place import Device, Place, RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
 from skelbench.errors import SkelbenchError
 from skelbench.results.metrics import read_metrics
@@ -144,13 +145,20 @@ class Run(RunOnDisk):
             ("preset", f"{preset}, {info.get('setting', 'shared')} setting, seed {spec.seed}"),
             ("hardware", self._directory.hardware),
         ]
-        for record in self._directory.records():
-            evaluated, metrics = EvalSpec.model_validate(record["spec"]), record["metrics"]
-            stream = "" if evaluated.streams == ("joint",) else f", {evaluated.stream_title}"
-            epoch = "" if evaluated.checkpoint == "last" else f", epoch {evaluated.checkpoint}"
-            text = f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips"
-            facts.append((f"{evaluated.protocol}{stream}{epoch}", text))
+        records = self._directory.records()
+        kinds = [self._kind(EvalSpec.model_validate(record["spec"])) for record in records]
+        for kind, record in zip(kinds, records, strict=True):
+            which = f" (evaluation {record['id']})" if kinds.count(kind) > 1 else ""
+            metrics = record["metrics"]
+            facts.append((kind, f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips{which}"))
         return [*facts, ("directory", str(self.path))]
+
+    def _kind(self, evaluated: EvalSpec) -> str:
+        """Protocol, and stream, epoch and data that are not the usual ones."""
+        stream = "" if evaluated.streams == ("joint",) else f", {evaluated.stream_title}"
+        epoch = "" if evaluated.checkpoint == "last" else f", epoch {evaluated.checkpoint}"
+        places = [f"{data.title} / {data.split}" for data in (self.spec.data, evaluated.data)]
+        return evaluated.protocol + stream + epoch + (f", on {places[1]}" if places[0] != places[1] else "")
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -230,7 +238,7 @@ def run(
     config: Path | str | None = None,
     init_from: Run | str | None = None,
     probes: Sequence[str] = ("linear", "knn"),
-    device: str | None = None,
+    device: Device = None,
     plugins: Sequence[Path | str] = (),
     observe: Sequence[str] | None = None,
     results: Path | str | None = None,
@@ -253,7 +261,7 @@ def run(
         config: a run.toml; what is said here goes before it.
         init_from: a finished run to start from.
         probes: protocols; none of them trains only.
-        device: cpu, cuda or cuda:N; none = cuda when there is one.
+        device: cpu, cuda or cuda:N, or that as a ``torch.device``; none = cuda when there is one.
         plugins: files with methods, encoders, ... of your own; read again when they were edited. They stay loaded.
         observe: tensorboard, mlflow, csv; none = what ``$SKELBENCH_OBSERVE`` says.
         results, data: where runs and data sets lie; none = as for the command.
@@ -271,7 +279,7 @@ def run(
 
     host = use_plugins(plugins)
     host.method(method)
-    names = _names(probes, "probes")
+    names = arguments.names(probes, "probes")
     check_measures_here(host, names)
     session = open_place(results, data, device, (), observe, progress)
     request = Request(
@@ -289,12 +297,13 @@ def run(
         batch_size=batch_size,
         seed=seed,
         precision=precision,
-        sets=dict(settings or {}),
+        sets=arguments.settings(settings),
         config=path_of(config),
     )
     if init_from is not None:
-        pattern = init_from.id if isinstance(init_from, Run) else init_from
-        request.init_from = finished(session.results, pattern)
+        if isinstance(init_from, Run):
+            init_from = init_from.id + ("" if init_from.checkpoint == "last" else f"@{init_from.checkpoint}")
+        request.init_from = finished(session.results, init_from)
     resolved = resolve(request, session.host, session.data_root, session.device, Timer(session, keep=True))
     for note in resolved.notes:
         log.warning("note: %s", note)
@@ -321,7 +330,7 @@ def evaluate(
     bodies_pool: str | None = None,
     min_confidence: float | None = None,
     settings: Mapping[str, Any] | None = None,
-    device: str | None = None,
+    device: Device = None,
     plugins: Sequence[Path | str] = (),
     results: Path | str | None = None,
     data: Path | str | None = None,
@@ -344,7 +353,7 @@ def evaluate(
     """
     from skelbench.api.evaluations import evaluate_runs
 
-    asked = [run] if isinstance(run, Run | str) else list(run)
+    asked = [run] if isinstance(run, Run | str) else arguments.several(run, "run")
     if not asked:
         raise SkelbenchError("there is no run among those given; give one at least")
     first = next((each for each in asked if isinstance(each, Run)), None)
@@ -360,13 +369,13 @@ def evaluate(
         session,
         found,
         [protocol],
-        config=dict(settings or {}),
+        config=arguments.settings(settings),
         dataset=dataset,
         split=split,
         seed=seed,
-        streams=[] if stream is None else [stream] if isinstance(stream, str) else list(stream),
+        streams=[] if stream is None else [stream] if isinstance(stream, str) else arguments.names(stream, "stream"),
         fusion=fusion,
-        weights=weights,
+        weights=arguments.several(weights, "weights"),
         readout=readout,
         bodies_pool=bodies_pool,
         min_confidence=min_confidence,
@@ -382,7 +391,7 @@ def get_run(pattern: str, *, results: Path | str | None = None, data: Path | str
     Raises:
         SkelbenchError: none or several have it; names the nearest.
     """
-    directory, checkpoint = ResultStore(path_of(results)).find(pattern)
+    directory, checkpoint = ResultStore(path_of(results)).find(arguments.text(pattern, "pattern"))
     directory.encoder(checkpoint)
     return Run(RunDir(directory.path), data, checkpoint)
 
@@ -432,9 +441,3 @@ class Runs(Sequence[Run]):
 def runs(results: Path | str | None = None, *, data: Path | str | None = None) -> Runs:
     """Every run below ``results`` (none = ``$SKELBENCH_RESULTS`` or ``results``), by name."""
     return Runs(ResultStore(path_of(results)), data)
-
-
-def _names(names: Sequence[str], what: str) -> list[str]:
-    if isinstance(names, str):
-        raise SkelbenchError(f"{what}={names!r} is one name where a list is expected; write [{names!r}]")
-    return list(names)

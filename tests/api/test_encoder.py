@@ -121,11 +121,29 @@ def test_tokens_average_to_the_readout(trained, session):
         ([], "no clip"),
         ([np.full((9, 25, 3), np.nan)], "clip 0 holds coordinates that are not finite"),
         ([np.ones((9, 25, 3)), np.full((9, 25, 3), "a")], "clip 1 holds"),
+        (None, "None is no clips"),
+        ([(np.ones((9, 25, 3)), 4)], "a tuple is among the clips"),
     ],
 )
 def test_clips_that_cannot_be_read(trained, clips, said):
     with pytest.raises(SkelbenchError, match=said):
         trained("untrained").encoder(device="cpu").embed(clips)
+
+
+def test_batches_and_devices_that_cannot_be_are_refused_and_change_nothing(trained):
+    encoder, x = trained("untrained").encoder(device=torch.device("cpu")), torch.ones(2, 9, 25, 3)
+    expected = encoder.embed(x)
+    assert np.array_equal(encoder.embed(x.bfloat16()), expected)
+    for size in (-1, 0, 2.5):
+        for call in (encoder.embed, encoder.tokens, encoder.prepare):
+            with pytest.raises(SkelbenchError, match="batch_size=.*give a whole number, 1 or more"):
+                call(x, batch_size=size)
+    with pytest.raises(SkelbenchError, match="'gpu' is not a device"):
+        encoder.embed(x, device="gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(SkelbenchError, match="no CUDA device is available here"):
+            encoder.to("cuda")
+    assert np.array_equal(encoder.embed(x), expected)
 
 
 def test_which_encoder(trained, session, tmp_path):
