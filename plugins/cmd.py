@@ -5,8 +5,6 @@ queue; besides, over the keys nearest to a clip in one stream, the others learn 
 maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys that are in a queue, k nearest ones.
 """
 
-from itertools import permutations
-
 import torch
 from pydantic import Field
 from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
@@ -49,12 +47,13 @@ class CMD(StreamContrast):
         contrast_B = torch.stack([info_nce(alike[s] / config.temperature) for s in STREAMS]).sum(0)
         taught_B = torch.zeros_like(contrast_B)
         if nearest := min(round(config.nearest * config.queue), len(keys["joint"])):
-            for teacher, student in permutations(STREAMS, 2):
+            for teacher in STREAMS:
                 near_Bk, index_Bk = cosines(key[teacher], keys[teacher]).topk(nearest, 1)
-                student_Bk = alike[student][:, 1:].gather(1, index_Bk)
-                taught_B = taught_B + divergence(
-                    student_Bk / config.student_temperature, near_Bk / config.teacher_temperature
-                )
+                for student in (stream for stream in STREAMS if stream != teacher):
+                    student_Bk = alike[student][:, 1:].gather(1, index_Bk)
+                    taught_B = taught_B + divergence(
+                        student_Bk / config.student_temperature, near_Bk / config.teacher_temperature
+                    )
         contrast, taught = (step.mean(x_B.sum(), clips) for x_B in (contrast_B, taught_B))
         return {"loss": contrast + config.distillation * taught, "contrast": contrast, "distillation": taught}
 
