@@ -155,7 +155,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     setting = "native" if native and method.native else "shared"
     if request.init_from:
         check_fits(method, spec, request.init_from)
-        first = is_first_stage(method, spec, preset, setting, request.init_from)
+        first = is_first_stage(method, spec, variant, preset, setting, request.init_from)
         modified |= {} if first else {"init_from": spec.init_from}
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}

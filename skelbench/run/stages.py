@@ -77,12 +77,14 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
             )
 
 
-def is_first_stage(method: MethodSpec, spec: RunSpec, preset: str, setting: str, parent: RunDir) -> bool:
-    """Whether ``parent`` is what the published procedure starts from: the bare preset on the same clips and seed."""
+def is_first_stage(method: MethodSpec, spec: RunSpec, variant: str, preset: str, setting: str, parent: RunDir) -> bool:
+    """Whether ``parent`` is what the published procedure starts from: the bare preset on the same clips and seed, of
+    the variant (a stream) that both stages have."""
     info, first = parent.info, parent.spec
     return bool(
         method.stage
-        and not (info["modified"] or info.get("variant") or first.imported)
+        and not (info["modified"] or first.imported)
+        and info.get("variant", "") in ("", variant)
         and (info["preset"], info.get("setting", "shared")) == (preset, setting)
         and (first.data, first.seed) == (spec.data, spec.seed)
     )

@@ -16,6 +16,7 @@ from typing import Any
 from skelbench.data.store.splits import HeldOut
 from skelbench.errors import SkelbenchError
 from skelbench.plugin.host import Host
+from skelbench.plugin.space import Knob
 from skelbench.report.outcomes import outcomes_of, paired_over_seeds
 from skelbench.report.seeds import of_subjects
 from skelbench.results.damage import if_whole
@@ -162,7 +163,7 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
     for method in methods:
         study = asked.study([{"method": method}], asked.fresh[:1])
         (default,) = each(study, session.host, session.data_root, session.device)
-        axes = axes_of(session.host.method(method)[0].space, default.resolved.spec, f"method {method}")
+        axes = axes_of(_space(session.host, method), default.resolved.spec, f"method {method}")
         for axis in axes:
             if given := next((key for key in asked.sets if same(key, axis.key)), None):
                 raise SkelbenchError(f"--set {given} is what is tuned of method {method}; leave it out")
@@ -183,7 +184,7 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
 
 def check_tunable(host: Host, method: str) -> None:
     """Refuse a method that does not exist, does not train or says nothing of what to tune."""
-    descriptor, _ = host.method(method)
+    descriptor, variant = host.method(method)
     if not descriptor.trains:
         raise SkelbenchError(f"method {method} does not train, so there is nothing to tune; leave it out")
     if not descriptor.space:
@@ -191,6 +192,17 @@ def check_tunable(host: Host, method: str) -> None:
             f"method {method} declares no search space; give its MethodSpec one, for example "
             'space={"train.lr": Log("x0.125", "x8")}'
         )
+    if not _space(host, method):
+        raise SkelbenchError(
+            f"variant {variant} is what it is by all settings that method {descriptor.name} has tuned; leave it out"
+        )
+
+
+def _space(host: Host, method: str) -> dict[str, Knob]:
+    """What of a method is tuned: its space, less what a variant sets, without which it were none."""
+    descriptor, variant = host.method(method)
+    fixed = descriptor.variants.get(variant, {})
+    return {key: knob for key, knob in descriptor.space.items() if not any(same(key, own) for own in fixed)}
 
 
 def draw(tunings: Sequence[Tuning], session: Session) -> list[Trial]:

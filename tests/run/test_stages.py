@@ -21,7 +21,8 @@ from skelbench_plugins.skeletonclr import SkeletonCLR
 
 @hookimpl
 def skelbench_methods():
-    parts = dict(target=":SkeletonCLR", config=":MomentumContrastConfig", native={"grid.frames": 40})
+    variants = {"halved": {"method.shear": "x0.5"}}
+    parts = dict(variants=variants, target=":SkeletonCLR", config=":MomentumContrastConfig", native={"grid.frames": 40})
     return [
         MethodSpec(name="later", stage=Stage(after=("skeletonclr",), alone={"method.shear": 0.25}), **parts),
         MethodSpec(name="never-alone", stage=Stage(after=("skeletonclr", "aimclr")), **parts),
@@ -78,6 +79,9 @@ def test_with_the_first_stage_of_its_own_preset_a_second_stage_is_exact(made, at
     parent.update(modified={})
     assert "init_from" not in made(init_from=parent).modified
     assert "init_from" in made(init_from=parent, seed=1).modified
+    parent.update(variant="halved")
+    assert "init_from" in made(init_from=parent).modified
+    assert "init_from" not in made("later:halved", init_from=parent).modified
     assert "init_from" in made(init_from=parent, preset="quick").modified
 
 

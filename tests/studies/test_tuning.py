@@ -32,7 +32,8 @@ from skelbench_plugins.untrained import Untrained
 @hookimpl
 def skelbench_methods():
     space = {"train.lr": Log("x0.125", "x8"), "method.harm": Linear(0.0, 1.0)}
-    keen = MethodSpec(name="keen", target=":Keen", config=":KeenConfig", space=space)
+    variants = {"harmless": {"method.harm": 0.0}, "told": {"lr": 0.1, "harm": 0.1}}
+    keen = MethodSpec(name="keen", target=":Keen", config=":KeenConfig", space=space, variants=variants)
     return [keen, MethodSpec(name="spaceless", target=":Keen", config=":KeenConfig")]
 
 
@@ -165,7 +166,7 @@ def test_every_method_has_equal_trials_and_failures_count(here):
     }
     assert 0 < keen.failed < 6 and {trial.failure for trial in keen.trials} == {
         "",
-        "keen.py:29, training_step: RuntimeError: harmed",
+        "keen.py:30, training_step: RuntimeError: harmed",
     }
     best = max(trial.accuracy for trial in keen.trials if trial.accuracy is not None)
     assert keen.winner == min(trial.number for trial in keen.trials if trial.accuracy == best)  # ties: the earlier
@@ -290,11 +291,18 @@ def test_a_budget_is_a_number_of_clips(text):
         clips_of_budget(text)
 
 
+def test_what_a_variant_sets_is_not_drawn(here):
+    """A variant without a part of the method stays one without it."""
+    whole, harmless = prepare(Asked(COMMON, "knn", 1, clips=8), ["keen", "keen:harmless"], here)
+    assert [[axis.key for axis in one.axes] for one in (whole, harmless)] == [["train.lr", "method.harm"], ["train.lr"]]
+
+
 def test_what_cannot_be_tuned_is_said(here):
     for method, said in (
         ("untrained", "does not train, so there is nothing to tune"),
         ("spaceless", "declares no search space; give its MethodSpec one"),
         ("skeletonmea", "did you mean 'skeletonmae'"),
+        ("keen:told", "variant told is what it is by all settings that method keen has tuned"),
     ):
         with pytest.raises(SkelbenchError, match=said):
             check_tunable(here.host, method)
