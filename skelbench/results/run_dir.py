@@ -67,19 +67,20 @@ class RunDir:
         return Damaged.because(said, error)
 
     def checked(self) -> RunDir:
-        """Itself; :class:`Damaged` if run.json is not what its readers rely on, or its spec not that of its id."""
-        run = self.read()
-        if run.info.get("id", run.spec.id) != run.spec.id:
-            raise self.damaged(ValueError("its spec is not that of its id"))
+        """Itself; :class:`Damaged` as :meth:`read`."""
+        self.read()
         return self
 
     def read(self) -> ReadRun:
-        """The run as it is now, checked."""
+        """The run as it is now; :class:`Damaged` if run.json is not what its readers rely on, or its spec not that of
+        its id."""
         run = ReadRun(self.path)
         try:
             facts = facts_of(RunFacts, run.info)
             if run.spec.imported and facts.outcome == "done" and facts.imported is None:
                 raise ValueError("it does not say what was imported")
+            if run.info.get("id", run.spec.id) != run.spec.id:
+                raise ValueError("its spec is not that of its id")
         except ValueError as error:
             raise self.damaged(error) from error
         return run
@@ -238,7 +239,6 @@ class ReadRun(RunDir):
         info, spec = self.info, self.spec
         return {
             "id": spec.id,
-            "said_id": info.get("id"),
             "method": spec.method,
             "title": titled(spec.method, info.get("variant", "")),
             "dataset": spec.data.name,

@@ -99,8 +99,8 @@ class ResultStore:
         with uncollected():
             whole = [*filter(None, self._read())]
         by_id: dict[str, ReadRun] = {}
-        for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.about['said_id']}"), run.name)):
-            twin = by_id.setdefault(run.about["said_id"] or run.name, run)
+        for run in sorted(whole, key=lambda run: (not run.name.endswith(f"-{run.about['id']}"), run.name)):
+            twin = by_id.setdefault(run.about["id"], run)
             if twin is not run:
                 warn_once(f"{run.path} is a copy of run {twin.name}; remove one of them")
         return sorted(by_id.values(), key=lambda run: run.name)

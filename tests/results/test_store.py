@@ -173,12 +173,13 @@ def test_what_is_damaged_in_a_run_is_one_sentence(store, text):
 
 
 @pytest.mark.parametrize("changed", [{"encoder": ""}, {"seed": 5}, {"encoder_config": {"dim": float("nan")}}], ids=str)
-def test_a_spec_that_is_not_the_runs_is_damage_where_it_is_continued(store, changed):
+def test_a_spec_that_is_not_the_runs_is_damage(store, changed):
     run = open_run(store)
     text = json.dumps({**run.info, "spec": run.info["spec"] | changed})
     (run.path / "run.json").write_text(text)
     with pytest.raises(SkelbenchError, match="run.json of .* damaged.*spec is not that of its id"):
         open_run(store)
+    assert store.read() == [], "nor is it a row of anything"
 
 
 def test_two_processes_cannot_work_in_one_run(store):
