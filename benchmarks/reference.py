@@ -19,10 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import skelbench
-from skelbench.plugin.descriptors import TableSpec
+from skelbench.errors import SkelbenchError
+from skelbench.page.tables import build
 from skelbench.plugin.host import get_host
 from skelbench.report.controls import CONTROLS
 from skelbench.report.figures.output import save
+from skelbench.report.inputs import TableInputs
+from skelbench.report.render import render
 from skelbench.results.packed import opened
 from skelbench.results.store import ResultStore
 
@@ -54,12 +57,12 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
         if (kept / "tuned").exists():
             shutil.copytree(kept / "tuned", store.root / "tuned")
         changed = all(run.info["modified"] for run in store.read() if run.spec.method not in CONTROLS)
-        for about in get_host().all("tables"):
-            if isinstance(about, TableSpec) and not about.counts:
-                table = skelbench.compare(about.name, all=changed, results=store.root)
-                frame = table.frame()
-                if about.name == "tuned" and len(frame) or "run" in frame and frame["run"].astype(bool).any():
-                    yield about.name, table.render("csv")
+        built = build(TableInputs(get_host(), store, exact_only=not changed))
+        if built.failed:
+            raise SkelbenchError(f"of {kept.name}: {built.failed}")
+        for name, table in built.tables.items():
+            if name == "tuned" or any(row["run"].value for row in table.rows if "run" in row):
+                yield name, render(table, "csv")
 
 
 def drawn_of(figure: str) -> list[Path]:

@@ -245,9 +245,9 @@ def per_class(
     on the same clips, with exact paired tests."""
     from skelbench.diagnose import per_class as diagnosis
     from skelbench.diagnose import tables
-    from skelbench.diagnose.frozen import Frozen
     from skelbench.diagnose.record import kept
-    from skelbench.run.resolve import open_dataset
+    from skelbench.report.confusion import classes_of
+    from skelbench.report.outcomes import predictions
 
     session = shared.session
     session.host.get("protocols", protocol)
@@ -255,7 +255,10 @@ def per_class(
     runs = [run for run, _ in found]
     records = [diagnosis.evaluation(run, protocol, checkpoint, dataset, split, stream) for run, checkpoint in found]
     diagnosis.check_alike(runs, records)
-    labels = [Frozen(session, run, checkpoint).label for run, checkpoint in found]
+    # The predictions are enough: runs that were added from a file may be of data that are not here.
+    labels = [run.title + ("" if checkpoint == "last" else f"@{checkpoint}") for run, checkpoint in found]
+    if labels[0] == labels[1]:
+        labels = [f"{label}, {run.spec.tokens} tokens" for label, run in zip(labels, runs)]
     if labels[0] == labels[1]:
         labels = [f"{label} ({run.spec.id})" for label, run in zip(labels, runs)]
     # Counting takes less time than looking whether it was done: never read back.
@@ -266,7 +269,8 @@ def per_class(
         lambda: diagnosis.of_runs(runs, records, (labels[0], labels[1])),
         force=True,
     )
-    classes = open_dataset(records[0]["spec"]["data"]["name"], session.host, session.data_root).classes
+    seen, data = predictions(runs[0], records[0]), records[0]["spec"]["data"]["name"]
+    classes = classes_of(seen, data, session.host, session.data_root)
     shared.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
 
 

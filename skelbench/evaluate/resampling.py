@@ -7,8 +7,9 @@ B, summed over seeds and draws, in units of 1 / ``unit``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from statistics import NormalDist
 from typing import Literal
 
@@ -29,10 +30,14 @@ class Resampled:
     over: Literal["clips", "subjects"]
     count: int
     """How many of them there are."""
-    interval: tuple[float, float]
-    """At 95 %, a share."""
     p_value: float
     """Exact, two-sided: by sign flips."""
+    resample: Callable[[], tuple[float, float]] = field(compare=False, repr=False)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """At 95 %, a share; drawn when it is first asked for, as tests of many pairs need p alone."""
+        return self.resample()
 
     @property
     def width(self) -> float:
@@ -56,10 +61,13 @@ def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: f
         z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
         share, other = float(totals[0] / unit), z2 / (clips + z2)
         interval = share - other * (share + 1), share + other * (1 - share)
-    else:
+        return Resampled("clips", clips, sign_flips(totals, counts), lambda: interval)
+
+    def resample() -> tuple[float, float]:
         draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (unit * clips)
-        interval = _quantiles(draws, (1 - confidence) / 2)
-    return Resampled("clips", clips, interval, sign_flips(totals, counts))
+        return _quantiles(draws, (1 - confidence) / 2)
+
+    return Resampled("clips", clips, sign_flips(totals, counts), resample)
 
 
 def over_subjects(
@@ -75,9 +83,9 @@ def over_subjects(
     total_G, clips_G = sums(subject_C, total_C)
     if len(total_G) < 2:
         return None
-    interval = bootstrap_subjects(total_G / unit, clips_G, n, confidence)
     values, counts = np.unique(total_G, return_counts=True)
-    return Resampled("subjects", len(total_G), interval, sign_flips(values, counts))
+    resample = partial(bootstrap_subjects, total_G / unit, clips_G, n, confidence)
+    return Resampled("subjects", len(total_G), sign_flips(values, counts), resample)
 
 
 def sums(subject_C: np.ndarray, value_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

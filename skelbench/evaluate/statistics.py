@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -84,12 +85,16 @@ def holm(ps: Sequence[float]) -> np.ndarray:
     return adjusted
 
 
-def minimum_detectable_difference(n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Smallest true accuracy difference that a two-sided McNemar test on ``n`` clips finds with ``power``.
+def minimum_detectable_difference(
+    n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8, subjects: int | None = None
+) -> float:
+    """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and where
+    the clips, independent of each other, are of so many ``subjects``, the sign-flip test over these as well.
 
     ``discordant_rate`` is the share of clips on which the two differ. Solves Miettinen's (1968) size formula
     n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite when even one-sided disagreement (d = r) is
-    not enough.
+    not enough. Over G subjects the quantiles are Student's of G - 1, and where p is small enough only if (nearly) all
+    of them point one way, it is that they do.
     """
     if not 0 <= discordant_rate <= 1 or n < 0:
         raise ValueError(f"n = {n}, discordant rate {discordant_rate}")
@@ -98,16 +103,39 @@ def minimum_detectable_difference(n: int, discordant_rate: float, alpha: float =
         return math.inf
     root = za * math.sqrt(n) + zb * math.sqrt(n - za * za + zb * zb)
     d = math.sqrt(discordant_rate) * root / (n + zb * zb)
+    if subjects is not None:
+        size = _subjects_size(subjects, alpha, power)
+        d = max(d, size * math.sqrt(discordant_rate / (n + size * size)) if math.isfinite(size) else size)
     return d if d <= discordant_rate else math.inf
+
+
+def _subjects_size(subjects: int, alpha: float, power: float) -> float:
+    """How many standard errors a difference must be for the sign-flip test over ``subjects`` to find it.
+
+    Of the 2^(G - 1) pairs of opposite signs ``extreme`` may be as extreme as what was seen. Is it one, all subjects
+    must point one way; are they many, the test is about Student's. Between the two this is simulated to hold (power 0.7
+    to 0.9 where 0.8 is asked for; tests/evaluate/test_statistics.py)."""
+    extreme = math.floor(alpha * 2.0 ** min(subjects - 1, 1000) * (1 + 1e-9))
+    if extreme < 1:
+        return math.inf
+    student = t_quantile(1 - alpha / 2, subjects - 1) + t_quantile(power, subjects - 1)
+    all_alike = NormalDist().inv_cdf(power ** (1 / subjects)) * math.sqrt(subjects)
+    return student + max(0.0, all_alike - student) / extreme
 
 
 class _Claim:
     """What is claimed of a difference: of what resampling clips and subjects say, the more careful."""
 
-    interval: tuple[float, float]
     p_value: float
     by_clip: Resampled | None
     by_subject: Resampled | None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
+        wider = _wider(self.by_clip, self.by_subject)
+        assert wider is not None
+        return wider.interval
 
     @property
     def over(self) -> str:
@@ -137,14 +165,32 @@ class PairedTest(_Claim):
     accuracy_a: float
     accuracy_b: float
     difference: float
-    interval: tuple[float, float]
-    """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
     p_value: float
     """Exact two-sided sign-flip test (of single predictions McNemar's) over test clips or subjects, the larger."""
-    verdict: str
     by_clip: Resampled | None = None
     by_subject: Resampled | None = None
     """None where the subjects are not known, or there is one alone."""
+    names: tuple[str, str] = ("A", "B")
+    alpha: float = 0.05
+    shown_from: Callable[[], float] = field(default=lambda: math.inf, compare=False, repr=False)
+    """:func:`minimum_detectable_difference` of two that differ on as many clips."""
+
+    @property
+    def verdict(self) -> str:
+        """Which is better, or that neither is shown to be and what that would take, in a sentence."""
+        (name_a, name_b), low_high, p = self.names, self.interval, self.p_value
+        figures = f"{100 * low_high[0]:+.1f} to {100 * low_high[1]:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
+        wider = _wider(self.by_clip, self.by_subject)
+        if wider and wider.p_value < p:
+            figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"
+        figures += f", {self.n} clips" if "subject" in self.over else ""
+        if p <= self.alpha:
+            winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
+            return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
+        least = self.shown_from()
+        size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
+        size = "more subjects" if self.by_subject and 2.0 ** (1 - self.by_subject.count) > self.alpha else size
+        return f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
 
 
 def paired_test(
@@ -185,41 +231,27 @@ def paired_test(
     subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
     total_C, unit = _totals(*sides)
     by_clip, by_subject = _both(total_C, unit, subject_C)
-    interval, p = _careful(by_clip, by_subject)
-    difference = float(total_C.sum() / (unit * len(total_C)))
-    test = PairedTest(
+    return PairedTest(
         n=len(total_C),
         accuracy_a=float(correct_a.mean()),
         accuracy_b=float(correct_b.mean()),
-        difference=difference,
-        interval=interval,
-        p_value=p,
-        verdict="",
+        difference=float(total_C.sum() / (unit * len(total_C))),
+        p_value=_larger_p(by_clip, by_subject),
         by_clip=by_clip,
         by_subject=by_subject,
+        names=names,
+        alpha=alpha,
+        shown_from=partial(_detectable, total_C / unit, subject_C, alpha),
     )
-    figures = f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f} points at 95 % over {test.over}, p = {p:.2g}"
-    wider = _wider(by_clip, by_subject) or by_clip
-    if wider.p_value < p:
-        figures += f" over {by_subject if wider is by_clip else by_clip}"
-    figures += f", {test.n} clips" if "subject" in test.over else ""
-    if p <= alpha:
-        winner, loser = (name_a, name_b) if difference > 0 else (name_b, name_a)
-        verdict = f"{winner} is better than {loser} by {100 * abs(difference):.1f} points ({figures})"
-    else:
-        least = _detectable(total_C / unit, subject_C, alpha)
-        size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
-        size = "more subjects" if by_subject and 2.0 ** (1 - by_subject.count) > alpha else size
-        verdict = f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
-    return replace(test, verdict=verdict)
 
 
 def _detectable(difference_C: np.ndarray, subject_C: np.ndarray | None, alpha: float) -> float:
     """:func:`minimum_detectable_difference` of two classifiers that differ on clips as ``difference_C`` says, by so
     many clips as their subjects leave independent."""
     effect = design_effect(difference_C, subject_C) if subject_C is not None else 1.0
-    clips = int(len(difference_C) / effect)
-    return minimum_detectable_difference(clips, float((difference_C**2).mean()), alpha)
+    subjects = len(np.unique(subject_C)) if subject_C is not None else 1
+    clips, discordance = int(len(difference_C) / effect), float((difference_C**2).mean())
+    return minimum_detectable_difference(clips, discordance, alpha, subjects=subjects if subjects > 1 else None)
 
 
 @dataclass(frozen=True)
@@ -231,8 +263,6 @@ class SeedsTest(_Claim):
     difference: float
     spread: float | None
     """Sample standard deviation over seeds of the difference; None for one seed."""
-    interval: tuple[float, float]
-    """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
     p_value: float
     """Exact two-sided sign-flip test over test clips or subjects, the larger."""
     by_clip: Resampled | None = None
@@ -240,6 +270,8 @@ class SeedsTest(_Claim):
     """None where the subjects are not known, or there is one alone."""
     discordance: float = 0.0
     """Mean squared difference of a clip's mean outcomes: of one seed the share of clips on which the two differ."""
+    differing: float = 0.0
+    """Share of clips whose mean outcomes differ."""
     effect: float = 1.0
     """Design effect: this many clips are worth one that is independent of the others."""
 
@@ -269,7 +301,6 @@ def seeds_test(
         raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips] or [seeds, draws, clips], not {shapes}")
     total_C, unit = _totals(a_SDC, b_SDC)
     by_clip, by_subject = _both(total_C, unit, subject_C, n)
-    interval, p = _careful(by_clip, by_subject)
     seeds = len(a_SDC)
     differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
     return SeedsTest(
@@ -277,11 +308,11 @@ def seeds_test(
         clips=len(total_C),
         difference=float(total_C.sum() / (unit * len(total_C))),
         spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        interval=interval,
-        p_value=p,
+        p_value=_larger_p(by_clip, by_subject),
         by_clip=by_clip,
         by_subject=by_subject,
         discordance=float(((total_C / unit) ** 2).mean()),
+        differing=float((total_C != 0).mean()),
         effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
     )
 
@@ -304,11 +335,8 @@ def _both(
     return over_clips(total_C, unit, n), by_subject
 
 
-def _careful(by_clip: Resampled, by_subject: Resampled | None) -> tuple[tuple[float, float], float]:
-    """The wider interval and the larger p."""
-    wider = _wider(by_clip, by_subject)
-    assert wider is not None
-    return wider.interval, max(one.p_value for one in (by_clip, by_subject) if one)
+def _larger_p(by_clip: Resampled, by_subject: Resampled | None) -> float:
+    return max(one.p_value for one in (by_clip, by_subject) if one)
 
 
 def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.report import published, significance, study_rows
-from skelbench.report.controls import CONTROLS
+from skelbench.report.controls import CONTROLS, controls_beside
 from skelbench.report.seeds import (
     INTERVALS,
     accuracy,
@@ -27,6 +27,7 @@ from skelbench.report.seeds import (
     subjects_note,
 )
 from skelbench.report.table import Cell, Column, Table, footnotes_of
+from skelbench.words import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -116,7 +117,7 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
     if about.titles:
         frame = frame[frame["title"].isin(list(about.titles))]
     columns = about.columns(frame)
-    frame = frame[frame["protocol"].isin({name for column in columns for name in column.protocols})]
+    frame = controls_beside(frame[frame["protocol"].isin({name for column in columns for name in column.protocols})])
     keys = {column.key for column in columns}
     grouped = [*settings(frame, _SETTING)]
     made = [(row, groups) for groups in grouped if keys & (row := _row(columns, groups)).keys()]
@@ -131,7 +132,8 @@ def build(about: ColumnTable, inputs: TableInputs) -> Table:
         varying.add("stream")
     used = [column for column in columns if any(column.key in row for row in rows)]
     shown = [{key: value for key, value in row.items() if key != "title"} for row in rows]
-    changed = f"Left out: {inputs.left_out} runs with settings changed from their preset or protocol; see --all."
+    gone = counted(inputs.left_out, "run")
+    changed = f"Left out: {gone} with settings changed from their preset or protocol; see --all."
     notes = (
         *([] if own else [about.how]),
         *all_rows(constant),

@@ -75,6 +75,8 @@ def controls_beside(rows: DataFrame) -> DataFrame:
         tested = rows[rows["checkpoint"] == "last"]
         tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
         found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
+        if found.empty:  # of no type that could be compared
+            continue
         found = found.rename(columns={control: key})
         beside = rows.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
         if len(beside):

@@ -101,8 +101,9 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
     if subjects and (least := pairs * 2.0 ** (1 - min(subjects))) > ALPHA:
         p = f"p = {min(1.0, least):.2g} after adjusting for {_many(pairs)}"
         return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
-    points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs)
-    text += f"; two rows differ on {discordance:.1%} of them (median)"
+    of = min(subjects) if subjects else None
+    points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=of)
+    text += f"; two rows differ on {median(test.differing for test in tests):.1%} of them (median)"
     found = f"found with 80 % power, adjusted for {_many(pairs)}"
     if not math.isfinite(points):
         return f"{text}: too few for any difference to be {found}."

@@ -437,11 +437,18 @@ def _table(
     smaller = printed and not sizes <= {*published.SIZES}
     paper = [replace(one, footnotes=("size",)) for one in study.paper] if smaller else study.paper
     used = ({"size": texts["size"]} if smaller else {}) | footnotes_of(rows, texts)
-    notes = (*_notes(study, inputs, constant, missing, older, printed), *_versions(versions))
+    notes = (*_notes(study, inputs, rows, constant, missing, older, printed), *_versions(versions))
     notes += (significance.HOW, *told) if inputs.significance else ()
     study = replace(study, paper=paper)
     table = Table(study.title, _columns(study, rows, varying, inputs.significance), tuple(rows), notes, used)
     return table.ranked(within=[*keys, "changed"])
+
+
+def _probed(frame: DataFrame, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """The evaluations on the data sets and splits of the ``rows`` by the protocols that these show."""
+    places = {(row["dataset"], row["split"]) for row in rows}
+    probed = frame[frame["protocol"].astype(str).str.startswith(("linear", "knn"))]
+    return probed[[place in places for place in zip(probed["dataset"], probed["split"], strict=True)]]
 
 
 def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
@@ -459,6 +466,7 @@ def _versions(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
 def _notes(
     study: StudyTable,
     inputs: TableInputs,
+    rows: Sequence[Mapping[str, Any]],
     constant: Sequence[str],
     missing: Sequence[str],
     older: Sequence[str],
@@ -478,7 +486,7 @@ def _notes(
         "Holm-adjusted over the rows beside it. Brackets and p speak of these trained encoders, not of other "
         "pre-training seeds."
     )
-    yield from subjects_note(inputs.frame)
+    yield from subjects_note(_probed(inputs.frame, rows))
     yield (
         f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step."
     )

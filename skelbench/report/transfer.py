@@ -11,7 +11,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.report import published, study_rows
 from skelbench.report.columns import of_evaluations, settings, size_footnotes, smaller
-from skelbench.report.controls import CONTROLS
+from skelbench.report.controls import CONTROLS, controls_beside
 from skelbench.report.seeds import INTERVALS, accuracy, alike, all_rows, block_of, footnotes, percent, subjects_note
 from skelbench.report.table import Cell, Column, Table, footnotes_of
 
@@ -58,7 +58,7 @@ def table(inputs: TableInputs) -> Table:
     if frame.empty:
         return Table(TITLE, (), notes=(HOW,))
     targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
-    frame = frame.assign(target=targets)
+    frame = controls_beside(frame.assign(target=targets))
     figures = _figures(inputs)
     rows = [_row(group) for group in settings(frame, _SETTING)]
     rows = [_beside(row, figures.get(_place(row), {})) for row in rows]

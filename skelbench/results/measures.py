@@ -29,6 +29,7 @@ class Measure:
 STANDARD = {
     "macro_accuracy": Measure("mean class accuracy", share=True),
     "top5_accuracy": Measure("top-5 accuracy", share=True),
+    "train_accuracy": Measure("training accuracy", share=True),
 }
 """Metrics of :mod:`skelbench.evaluate.protocol`."""
 

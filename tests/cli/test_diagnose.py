@@ -95,6 +95,11 @@ def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
         assert main(["diagnose", "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t"]
                     + ["--protocol", "knn", "--format", style]) == 0  # fmt: skip
         assert "all classes" in capsys.readouterr().out
+    (runs / "data").rename(runs / "elsewhere")
+    away = rows(capsys, "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--protocol", "knn")
+    (runs / "elsewhere").rename(runs / "data")
+    assert [row | {"class": ""} for row in away] == [row | {"class": ""} for row in found]
+    assert sorted(row["class"] for row in away)[:2] == ["all classes", "class 0"]
 
 
 def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):

@@ -2,6 +2,7 @@ import math
 import subprocess
 import sys
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -101,6 +102,20 @@ def test_minimum_detectable_difference_has_the_promised_power(n, rate):
     cells = rng.multinomial(n, [(rate + d) / 2, (rate - d) / 2, 1 - rate], size=20_000)
     z = (cells[:, 0] - cells[:, 1]) / np.sqrt(cells[:, 0] + cells[:, 1])
     assert (np.abs(z) > 1.959964).mean() == pytest.approx(0.8, abs=0.015)
+
+
+@pytest.mark.parametrize("pairs, subjects", [(1, 6), (3, 8), (6, 8), (15, 10), (6, 12), (36, 12), (1, 14), (105, 14)])
+def test_minimum_detectable_difference_has_about_the_promised_power_over_subjects(pairs, subjects):
+    """Of the test as it is used: the larger p of clips and subjects, all of its signs gone through."""
+    clips, rate, alpha = 40 * subjects, 0.2, 0.05 / pairs
+    d = minimum_detectable_difference(clips, rate, alpha, subjects=subjects)
+    drawn = np.random.default_rng(0).choice([1, -1, 0], (400, clips), p=[(rate + d) / 2, (rate - d) / 2, 1 - rate])
+    total_NG = drawn.reshape(400, subjects, -1).sum(2)
+    signs_SG = np.array([(1, *rest) for rest in product((1, -1), repeat=subjects - 1)])
+    extreme_N = (np.abs(signs_SG @ total_NG.T) >= np.abs(total_NG.sum(1))).mean(0)
+    by_clip_N = np.array([mcnemar(row >= 0, row <= 0)[2] for row in drawn])
+    assert 0.7 < (np.maximum(extreme_N, by_clip_N) <= alpha).mean() < 0.93
+    assert minimum_detectable_difference(clips, rate, 1e-9 / 2**subjects, subjects=subjects) == math.inf
 
 
 def test_minimum_detectable_difference_limits():

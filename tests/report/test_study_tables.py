@@ -564,7 +564,7 @@ def test_significance_gives_rows_of_a_block_letters_and_ranks(made):
     }
     (said_of,) = [note for note in built.notes if note.startswith("moves / cross-view, preset small:")]
     assert (
-        "200 test clips; two rows differ on 22.5% of them (median). The smallest true difference" in said_of
+        "200 test clips; two rows differ on 30.0% of them (median). The smallest true difference" in said_of
         and "adjusted for 3 pairs" in said_of
     )
     assert "Not told apart" in [column.header for column in built.shown]

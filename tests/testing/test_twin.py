@@ -12,7 +12,7 @@ from skelbench.testing.twin import compared, judge
 
 
 def made(difference, p_value):
-    return PairedTest(100, 0.5 + difference, 0.5, difference, (0.0, 0.0), p_value, "")
+    return PairedTest(100, 0.5 + difference, 0.5, difference, p_value)
 
 
 def test_one_probe_that_finds_it_better_is_enough():
