@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from skelbench.component import Grown
 from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.plugin.mistakes import plugin_code
 from skelbench.skeleton.grid import Grid
 from skelbench.skeleton.topology import Topology
 from skelbench.spec import Bodies, Stream
@@ -98,9 +99,11 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
         if spec.stream == "fused" and spec.resize in PADDED:
             how = f"use another resize than {spec.resize!r}"
             raise SkelbenchError(f"{where} is padded, which makes no motion at its end; {how}")
-        spec.crop.check(where)
+        with plugin_code(spec.crop.check, "(where)"):
+            spec.crop.check(where)
         for augmentation in spec.augment:
-            augmentation.check(where)
+            with plugin_code(augmentation.check, "(where)"):
+                augmentation.check(where)
             if spec.resize in PADDED and not augmentation.of_padded:
                 raise SkelbenchError(f"{where} is padded at its end and would begin with it when flipped in time")
         if spec.mask is not None:
@@ -109,5 +112,6 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
                     f"{where} is masked but its {spec.frames} frames cannot be cut into patches of {patch}; "
                     "choose a view length that is a multiple of the patch"
                 )
-            spec.mask.check(where, Grid(spec.frames, patch, topology.num_joints).tokens)
+            with plugin_code(spec.mask.check, "(where, tokens)"):
+                spec.mask.check(where, Grid(spec.frames, patch, topology.num_joints).tokens)
     return counts

@@ -176,6 +176,7 @@ def test_two_optimisers_take_turns(run, folder):
     (folder / "turns.py").write_text(code + "\n\n" + block("class AdversarialSimCLR"))
     _, lines = run("simclr", *sets(**TINY), plugins=["turns.py"])
     assert {"loss", "fooled", "critic_loss"} <= lines[-1].keys()
+    assert main(["plugins", "check", str(folder / "turns.py"), "--only", "processes", "--only", "pieces"]) == 0
 
 
 def test_parts_of_ones_own_are_found_by_their_names(run, folder):

@@ -235,3 +235,16 @@ def test_columns_are_the_conditions_of_the_protocol(made, protocol):
 def test_the_command_says_what_fills_it(tmp_path, capsys):
     assert main(["compare", "--table", "finetune", "--results", str(tmp_path)]) == 0
     assert "skelbench eval RUN --protocol finetune,supervised" in " ".join(capsys.readouterr().out.split())
+
+
+def test_coordinates_without_a_network_compete_with_the_encoders_of_every_block(made):
+    """Whatever is ahead is marked, and letters say from whom it is not told apart."""
+    for preset in ("small", "quick"):
+        made.run("slim", np.arange(400) < 200, protocol="retrieval", preset=preset, knn=None)
+    made.run("raw", np.arange(400) < 300, protocol="retrieval", preset="quick", encoder="raw", knn=None)
+    table = built(made, "retrieval", significance=True)
+    found = {(row["method"].value, row["preset"].value): row for row in table.rows if not row["method"].published}
+    assert found.keys() == {(method, preset) for method in ("slim", "raw") for preset in ("small", "quick")}
+    for (method, _), row in found.items():
+        assert row["accuracy"].mark == ("best" if method == "raw" else "second")
+        assert row["accuracy_letters"].value == ("a" if method == "raw" else "b")

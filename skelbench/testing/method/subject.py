@@ -106,8 +106,8 @@ def check_finite(out: Mapping[str, Any], where: str) -> None:
 
 
 def gradients_of(method: Method) -> dict[str, Tensor]:
-    """What lies in its parameters, by their names."""
-    return {f"gradient of {name}": p.grad for name, p in method.named_parameters() if p.grad is not None}
+    """What lies in its parameters, by their names; copies, as over processes the next turn's lie in the same memory."""
+    return {f"gradient of {name}": p.grad.clone() for name, p in method.named_parameters() if p.grad is not None}
 
 
 def one_step(training: Trainer, step: int, where: str = "") -> float:
