@@ -239,8 +239,8 @@ def test_the_command_says_what_fills_it(tmp_path, capsys):
 
 def test_coordinates_without_a_network_compete_with_the_encoders_of_every_block(made):
     """Whatever is ahead is marked, and letters say from whom it is not told apart."""
-    for preset in ("small", "quick"):
-        made.run("slim", np.arange(400) < 200, protocol="retrieval", preset=preset, knn=None)
+    for epochs, preset in ((9, "small"), (3, "quick")):
+        made.run("slim", np.arange(400) < 200, protocol="retrieval", preset=preset, epochs=epochs, knn=None)
     made.run("raw", np.arange(400) < 300, protocol="retrieval", preset="quick", encoder="raw", knn=None)
     table = built(made, "retrieval", significance=True)
     found = {(row["method"].value, row["preset"].value): row for row in table.rows if not row["method"].published}
