@@ -12,7 +12,7 @@ from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConf
 from skelbench.methods.imported import masked_autoencoder
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.masks import some_visible
-from skelbench.views.motion import displacement, motion_masks
+from skelbench.views.motion import check_stride, displacement, motion_masks
 
 
 class MAMPConfig(MaskedAutoencoderConfig):
@@ -31,6 +31,7 @@ class MAMP(MaskedAutoencoder):
 
     def __init__(self, config, context):
         super().__init__(config, context)
+        check_stride(config.motion_stride, context.grid.frames)
         self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
 
     @classmethod

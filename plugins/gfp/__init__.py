@@ -16,7 +16,7 @@ from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MAS
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.masks import some_visible
-from skelbench.views.motion import displacement, motion_masks
+from skelbench.views.motion import check_stride, displacement, motion_masks
 
 from .pyramid import PyramidDecoder, TargetGenerator
 from .vicreg import spread
@@ -73,6 +73,8 @@ class GFP(Method):
     def __init__(self, config, context):
         super().__init__(config, context)
         grid, c = context.grid, config
+        self.stride = c.motion_stride or grid.patch
+        check_stride(self.stride, grid.frames)
         self.visible = some_visible(grid.tokens, c.mask_ratio, c.keep)
         self.encoder = context.encoder()
         self.decoder = PyramidDecoder(
@@ -90,7 +92,7 @@ class GFP(Method):
         _, keep_RK = motion_masks(view.x_RTJC, u_RN, grid.patch, self.visible, c.tau)
         predicted = self.decoder(self.encoder(view, keep_RK=keep_RK).tokens_RND, keep_RK)
         step.watch("masked", lambda: torch.cat([p.flatten(0, 1) for p in predicted]))
-        targets = self.targets(displacement(view.x_RTJC, c.motion_stride or grid.patch))
+        targets = self.targets(displacement(view.x_RTJC, self.stride))
         error = sum((p.float() - t.float()).square().sum() for p, t in zip(predicted, targets))
         outputs = view.rows * sum(t.shape[1] for t in targets)
         channels = c.target_dim if c.prediction_channels == "mean" else 1

@@ -42,6 +42,8 @@ class SJEPAConfig(MaskedConfig):
     )
     momentum: float = Field(
         0.9992,
+        ge=0,
+        le=1,
         description="EMA momentum at the start, cosine to 1 (our reading: the paper's 0.9999 looks back over 5 % of "
         "its 1200 epochs, this one over 5 % of the 150 of the shared setting)",
     )

@@ -66,7 +66,7 @@ class SlimConfig(PrototypeSettings):
         False, description="global views of one interval length: L_CL, with local_counts=[0,0,0] (our reading)"
     )
     koleo: float = Field(
-        0.0, description="weight of the KoLeo spread term of the contrastive branch; 0.1 in the authors' code"
+        0.0, ge=0, description="weight of the KoLeo spread term of the contrastive branch; 0.1 in the authors' code"
     )
     global_mask: Masking = Field("tube", description="masks of global views: tubes, independent tokens, none = no MFP")
     local_mask: Masking = Field("tube", description="masks of local views")
@@ -103,7 +103,8 @@ class SlimConfig(PrototypeSettings):
     @property
     def predicts(self) -> bool:
         """Whether hidden tokens are predicted. Without masks of global views there are none to predict."""
-        return self.mfp_weight > 0 and self.global_mask != "none"
+        masked = self.global_mask != "none" and self.global_mask_p > 0 and self.global_ratio[1] > 0
+        return self.mfp_weight > 0 and masked
 
     @property
     def augmentations(self):

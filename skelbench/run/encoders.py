@@ -33,9 +33,16 @@ def load_encoder(
     """The inference encoder of a run that looks at ``stream``, or gives ``readout``, with its weights, in eval mode.
 
     Raises:
-        SkelbenchError: the encoder of that name is another than the run's: it may make other features of the weights.
+        SkelbenchError: the encoder, or the skeleton, of that name is another than the run's: it may make other features
+            of the weights.
     """
     made = run.spec
+    if skeleton := made.components.get(f"topologies {topology.name}"):
+        if skeleton != session.host.identity(session.host.get("topologies", topology.name)):
+            raise SkelbenchError(
+                f"topology {topology.name} is not the one that run {run.name} was made with; use that one, or train "
+                "again with this one"
+            )
     for kind, name in (("methods", made.method), ("encoders", made.encoder)):
         if run.plugin_files and name not in session.host.names(kind):
             raise SkelbenchError(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from skelbench.errors import SkelbenchError
+
 TINY = 1e-10
 """Keeps logarithms and the division finite where MAMP's code does."""
 
@@ -20,6 +22,14 @@ def displacement(x_RTJC: Tensor, stride: int = 1) -> Tensor:
     moved_RTJC = torch.zeros_like(x_RTJC)
     moved_RTJC[:, :-stride] = x_RTJC[:, stride:] - x_RTJC[:, :-stride]
     return moved_RTJC
+
+
+def check_stride(stride: int, frames: int) -> None:
+    """SkelbenchError where :func:`displacement` of clips of so many ``frames`` is 0 throughout."""
+    if stride >= frames:
+        raise SkelbenchError(
+            f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; lower motion_stride"
+        )
 
 
 def token_motion(x_RTJC: Tensor, patch: int) -> Tensor:

@@ -28,6 +28,7 @@ GRID, B, K = Grid(16, 1, 25), 4, 8
 
 
 def made(**settings):
+    torch.manual_seed(0)  # of some weights two keys are alike to seven digits, and either is the nearest
     encoder = STGCNConfig(base=4, out=12, dropout=0.0)
     config = CrosSCLRConfig(**{"queue": K, "embedding": 6, "temperature": 0.5} | settings)
     return CrosSCLR(config, Context(NTU25, GRID, lambda: STGCN(encoder, NTU25, GRID), 12, 12)).train()

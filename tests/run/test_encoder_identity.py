@@ -58,6 +58,16 @@ def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
     evaluate(session, run, eval_spec(session.host, run, "knn"))
 
 
+def test_an_encoder_of_an_edited_skeleton_is_refused(session, resolved, monkeypatch):
+    """Its bones may be others, as may be all that is learnt of them."""
+    run, identity = pretrain(session, resolved("untrained")), Host.identity
+    skeleton = session.host.get("topologies", "ntu25")
+    monkeypatch.setattr(Host, "identity", lambda self, of: "edited" if of == skeleton else identity(self, of))
+    with pytest.raises(SkelbenchError, match="topology ntu25 is not the one that run untrained-.* was made with"):
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
+    assert not list(run.path.glob("eval-*"))
+
+
 READER = """
 from pathlib import Path
 

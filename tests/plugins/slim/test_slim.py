@@ -219,10 +219,12 @@ def test_local_views_lie_inside_their_own_anchor(resolved):
             assert isinstance(view.crop, Inside) and view.crop.parent == f"global{name[-1]}"
 
 
-@pytest.mark.parametrize("sets", [{"mfp_weight": 0.0, "glcl_weight": 0.0}, {"global_mask": "none", "glcl_weight": 0.0}])
+@pytest.mark.parametrize(
+    "sets", [{"mfp_weight": 0.0}, {"global_mask": "none"}, {"global_mask_p": 0.0}, {"global_ratio": (0.0, 0.0)}]
+)
 def test_nothing_left_to_learn_is_one_sentence(sets, resolved):
     with pytest.raises(SkelbenchError) as error:
-        resolved("slim", **sets)
+        resolved("slim", glcl_weight=0.0, **sets)
     assert str(error.value) == (
         "settings of method are not valid: nothing is left to learn; "
         "give mfp_weight (with a global_mask) or glcl_weight"
