@@ -147,7 +147,8 @@ class RandomTokens(Mask):
     def check(self, where: str, tokens: int) -> None:
         super().check(where, tokens)
         if (visible := self._visible(tokens)) is not None and visible < 1:
-            raise SkelbenchError(f"{where}: hiding a share of {self.lo:g} of {tokens} tokens leaves none visible; lower the ratio")
+            share = f"a share of {self.lo:g} of {tokens} tokens"
+            raise SkelbenchError(f"{where}: hiding {share} leaves none visible; lower the ratio")
 
     def _visible(self, tokens: int) -> int | None:
         return visible_tokens(tokens, self.lo, self.keep) if self.lo == self.hi else None
@@ -180,5 +181,6 @@ def some_visible(tokens: int, mask_ratio: float, keep: Literal["int", "round"]) 
     """:func:`visible_tokens` for masks drawn in a method's step; raises :class:`SkelbenchError` when none is left."""
     visible = visible_tokens(tokens, mask_ratio, keep)
     if visible < 1:
-        raise SkelbenchError(f"hiding a share of {mask_ratio:g} of {tokens} tokens leaves none visible; lower mask_ratio")
+        share = f"a share of {mask_ratio:g} of {tokens} tokens"
+        raise SkelbenchError(f"hiding {share} leaves none visible; lower mask_ratio")
     return visible

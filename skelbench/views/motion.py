@@ -28,7 +28,8 @@ def check_stride(stride: int, frames: int) -> None:
     """SkelbenchError where :func:`displacement` of clips of so many ``frames`` is 0 throughout."""
     if stride >= frames:
         raise SkelbenchError(
-            f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; lower motion_stride"
+            f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; "
+            "lower motion_stride"
         )
 
 
