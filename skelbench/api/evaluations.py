@@ -84,7 +84,8 @@ def evaluate_runs(
 def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
     """The streams and the fusion of an evaluation, as far as they are not the run's own."""
     if fusion and fusion not in get_args(Fusion):
-        raise SkelbenchError(did_you_mean(fusion, get_args(Fusion), "fusion"))
+        ways = [way for way in get_args(Fusion) if way != "none"]  # which is for one stream, and goes without saying
+        raise SkelbenchError(did_you_mean(fusion, ways, "fusion"))
     for name in streams:
         if name not in get_args(Stream):
             raise SkelbenchError(did_you_mean(name, get_args(Stream), "stream"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,6 +100,12 @@ def numbers_of(option: str, text: str, example: str) -> list[int]:
         return list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError as error:
         raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
+
+
+def check_said_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """SkelbenchError for what is said by ``--set`` and by an option that is given, one that is not None."""
+    if twice := sorted(key for key in sets if options.get(key) is not None):
+        raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} say the same thing; leave one out")
 
 
 PICTURES = ("png", "svg", "pdf")

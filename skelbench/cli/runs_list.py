@@ -21,6 +21,9 @@ from skelbench.cli.options import (
 )
 from skelbench.errors import SkelbenchError
 
+DAYS = ("made", "finished")
+"""Columns of moments."""
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -158,6 +161,8 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
         Column("added", "added from", shown="added" in said),
         Column("tags", "tags", shown="tags" in said or any(each["tags"] for each in facts)),
         Column("made", "made"),
+        Column("finished", "finished", shown="finished" in said),
+        Column("reason", "reason", shown="reason" in said),
         Column("id", "id"),
         column("note", "note"),
         Column("hardware", "hardware", shown="hardware" in shown, minor=True),
@@ -186,12 +191,13 @@ def _print(table: Table) -> None:
     from skelbench.report.terminal import Terminal
 
     def text(column: Column, cell: Cell) -> str:
-        return column.text(cell.value) if column.key != "made" else _day(str(cell.value or ""))
+        return column.text(cell.value) if column.key not in DAYS else _day(str(cell.value or ""))
 
     def wide(table: Table) -> Table:
         """With days, as they are shown, for the widths."""
-        days = ({**row, "made": replace(row["made"], value=_day(row["made"].value))} for row in table.rows)
-        return replace(table, rows=tuple(days)) if "made" in {column.key for column in table.columns} else table
+        dates = [column.key for column in table.columns if column.key in DAYS]
+        days = ({**row, **{key: replace(row[key], value=_day(row[key].value)) for key in dates}} for row in table.rows)
+        return replace(table, rows=tuple(days))
 
     chosen, left = (list(table.shown), []) if not out.is_terminal else Terminal(wide(table)).columns_for(out.width)
     cells = [[text(column, row[column.key]) for column in chosen] for row in table.rows]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, numbers_of
+from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, check_said_once, numbers_of
 from skelbench.errors import SkelbenchError
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
@@ -28,7 +28,11 @@ def _queued(text: str, flag: str = "", **more: Any) -> Any:
     return typer.Option(*filter(None, [flag]), help=text, rich_help_panel="With --on slurm", **more)
 
 
+PLACES = ("device", "results", "data_root")
+
+
 def study(
+    ctx: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -126,6 +130,9 @@ def study(
 
     host = get_host()
     if name in (None, "list"):
+        given = [key for key in ctx.params if str(ctx.get_parameter_source(key)).endswith("COMMANDLINE")]
+        if given := [f"--{key.strip('_').replace('_', '-')}" for key in given if key not in ("name", *PLACES)]:
+            raise SkelbenchError(f"{given[0]} is of a study, and none is named; write skelbench study NAME {given[0]}")
         _list(host)
         return
     lines = None if setup is None else tuple(setup)
@@ -263,8 +270,7 @@ def _with_options(
     if typed:
         study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
     given = {key: value for key, value in keys.items() if value is not None}
-    if twice := sorted(settings.keys() & (given.keys() | ({"tokens"} if tokens is not None else set()))):
-        raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} say the same thing; leave one out")
+    check_said_once(settings, {**keys, "tokens": tokens})
     for key, value in {**given, **settings}.items():
         study = study.replaced(key, [value])
     return study.replaced("tokens", numbers_of("--tokens", tokens, "8,15")) if tokens is not None else study

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skelbench.cli.options import check_place
 from skelbench.errors import SkelbenchError, did_you_mean
 
 if TYPE_CHECKING:
@@ -16,9 +17,12 @@ KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
 
 
 def format_of(asked: str | None, output: Path | None) -> str:
-    """The format that was asked for, else the one of the output; SkelbenchError for one that there is not."""
+    """The format that was asked for, else the one of the output; SkelbenchError for one that there is not, and where
+    nothing can be written."""
     from skelbench.report.render import FORMATS
 
+    if output is not None:
+        check_place(output)
     chosen = asked or ("terminal" if output is None else KINDS.get(output.suffix.lower(), "md"))
     if chosen not in FORMATS:
         raise SkelbenchError(did_you_mean(chosen, FORMATS, "format"))

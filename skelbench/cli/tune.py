@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.run.observe import named_observers
 from skelbench.run.session import Session, open_session
@@ -121,8 +121,9 @@ def tune(
     clips = clips_of_budget(budget)
     for name in names:
         check_tunable(host, name)
-    settings |= {"tokens": tokens} if tokens is not None else {}
     common: dict[str, Any] = {"dataset": dataset, "split": split, "preset": preset, "native": native or None}
+    check_said_once(settings, {**common, "tokens": tokens})
+    settings |= {"tokens": tokens} if tokens is not None else {}
     common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
     session = open_session(results, data_root, device, observers)
     session.results.check_readable()

@@ -42,6 +42,7 @@ def evaluation(
     if not found:
         place, what = run.spec.id, f"run {run.name}"
         if checkpoint != "last":
+            run.encoder(checkpoint)  # says it of an epoch at which none was kept
             place, what = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {what}"
         raise SkelbenchError(
             f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"

@@ -35,6 +35,8 @@ from skelbench.results.run_dir import KeptRun, ReadRun, RunDir
 from skelbench.spec import RunSpec, file_name, titled
 
 FORMAT = 2
+DIGITS = 4
+"""Of a part of an id that is digits alone: of fewer one slip in a run's number would name another run."""
 """2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
 _MARK = "skelbench.json"
 
@@ -149,7 +151,8 @@ class ResultStore:
         snapshot.
 
         ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant. A whole name, id or title
-        goes before the number (``7``, ``#7``) of :meth:`numbered`, which goes before a part of one.
+        goes before the number (``7``, ``#7``) of :meth:`numbered`, which goes before a part of one; fewer digits than
+        :data:`DIGITS` are no part of an id, as most ids have a 7.
         """
         name, _, checkpoint = pattern.partition("@")
         if not name:  # a part of every name; as of a shell variable that is not set
@@ -161,9 +164,8 @@ class ResultStore:
         matches = matches or [run for run in runs if name == run.title]
         matches = matches or self._numbered(name, len(runs))
         number = name.isascii() and name.isdigit()  # too high a one: a part of an id, not of a seed or a grid
-        matches = matches or [
-            run for run in named if file_name(name) in (run.name.rsplit("-", 1)[-1] if number else run.name)
-        ]
+        if not matches and not (number and len(name) < DIGITS):
+            matches = [run for run in named if file_name(name) in (run.name.rsplit("-", 1)[-1] if number else run.name)]
         if len(matches) == 1:
             return RunDir(matches[0].path).checked(), checkpoint or "last"
         if matches:

@@ -37,17 +37,17 @@ def load_encoder(
             of the weights.
     """
     made = run.spec
-    if skeleton := made.components.get(f"topologies {topology.name}"):
-        if skeleton != session.host.identity(session.host.get("topologies", topology.name)):
-            raise SkelbenchError(
-                f"topology {topology.name} is not the one that run {run.name} was made with; use that one, or train "
-                "again with this one"
-            )
     for kind, name in (("methods", made.method), ("encoders", made.encoder)):
         if run.plugin_files and name not in session.host.names(kind):
             raise SkelbenchError(
                 f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
                 f"{run.plugin_files}: give that here too"
+            )
+    if skeleton := made.components.get(f"topologies {topology.name}"):
+        if skeleton != session.host.identity(session.host.get("topologies", topology.name)):
+            raise SkelbenchError(
+                f"topology {topology.name} is not the one that run {run.name} was made with; use that one, or train "
+                "again with this one"
             )
     if named := named_encoder(run, checkpoint, readout):
         for component, identity in made.components.items():

@@ -28,7 +28,7 @@ from skelbench.plugin.host import Host
 from skelbench.plugin.mistakes import plugin_code, wrong
 from skelbench.run.budget import Budget, Length
 from skelbench.run.buildable import check_buildable
-from skelbench.run.length import Timer, length_of, of_steps
+from skelbench.run.length import MOST_STEPS, Timer, length_of, of_steps
 from skelbench.run.presets import EXCEPTIONS, PRESETS, SHIPPED, own_of
 from skelbench.run.request import CHOICES, Request, full_key, read_config
 from skelbench.run.settings import (
@@ -47,6 +47,7 @@ from skelbench.run.stages import check_fits, is_first_stage, without_parent
 from skelbench.skeleton.grid import Grid
 from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.train.build import degradations
+from skelbench.train.loop import total_steps
 from skelbench.views.spec import ViewSpec
 
 
@@ -144,6 +145,12 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         length = length_of(budget, spec, host, store, timer)
         complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
         spec = spec.model_copy(update={"train": complete.train})
+    steps = total_steps(spec, len(split.train)) if method.trains else 0
+    if steps > MOST_STEPS:
+        raise SkelbenchError(
+            f"train.epochs={spec.train.epochs:g} is {steps:.3g} steps of method {method.name}, more than any run "
+            "makes; give less"
+        )
     if method.trains and complete.train.precision == "bf16" and not half:
         raise SkelbenchError(
             f"train.precision=bf16: the GPU {device} has no bfloat16 and would imitate it slowly; use --precision fp32"

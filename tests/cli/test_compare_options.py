@@ -134,5 +134,7 @@ def test_a_program_reads_an_empty_table_where_there_are_no_runs(tmp_path, capsys
 
 def test_names_that_nobody_has(results, fails):
     fails(["compare", "--method", "slm"], "unknown method 'slm'; did you mean 'slim'?")
+    fails(["compare", "--table", "flops", "-o", "."], "-o . is a folder")
+    fails(["compare", "--table", "flops", "-o", "nowhere/x.md"], "there is no folder nowhere")
     fails(["compare", "--sort", "-acuracy"], "--sort: unknown column 'acuracy'; did you mean 'accuracy'?")
     fails(["plot", "curves", "--preset", "smal"], "unknown preset 'smal'; did you mean 'small'?")

@@ -254,6 +254,7 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
         (["run", "skeletonmae", "--dataset", "small", "--set", "decoder_heads=5"], "cannot be built"),
         (["run", "slim", "--dataset", "small", "--set", "seed=abc"], "run.seed='abc' is not valid"),
         (["run", "slim", "--dataset", "small", "--set", "global_ratio=[0.9,0.5]"], "global1"),
+        (["run", "slim", "--dataset", "small", "--epochs", "1e300"], "train.epochs=1e+300 is 1e+300 steps of method"),
         (["run", "slim", "--init-from", "nothing"], "there is no run 'nothing'"),
     ],
 )

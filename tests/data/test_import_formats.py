@@ -204,6 +204,13 @@ def test_h5_without_h5py_says_what_to_install(tmp_path, monkeypatch):
     refused(tmp_path, r"needs h5py .*pip install 'skelbench\[h5\]'", tmp_path / "x.h5")
 
 
+def scored(x):
+    """Pixels of people a hundred tall, with a score as third number."""
+    x_nC = x.reshape(-1, 3) * np.array([90, 90, 0], x.dtype)
+    x_nC[:, 2] = np.where(x_nC.any(axis=1), 0.6 + 0.4 * np.sin(np.arange(len(x_nC))), 0)
+    return x_nC.reshape(x.shape)
+
+
 PADDED = {
     "labels not one-hot": (dict(y_train=lambda y: y * 0), "'y_train': row 0 is not one-hot"),
     "two labels": (dict(y_train=lambda y: np.maximum(y, np.eye(60)[[3]])), "is not one-hot"),
@@ -216,6 +223,7 @@ PADDED = {
     "widths differ": (dict(x_test=lambda x: x[..., :75]), "differ in their last axis"),
     "millimetres": (dict(x_train=lambda x: x * 1000), "measure .* m; say --units mm"),
     "pixels": (dict(x_train=lambda x: x * 30), "which no joint positions do"),
+    "pixels with scores": (dict(x_train=scored), "as of pixels with a score; give 2-D key points"),
     "all zeros": (dict(x_train=lambda x: x * 0), "its first clips are all zeros"),
     "columns": (dict(x_train=np.asfortranarray), "stored column by column"),
     "objects": (dict(y_train=lambda y: np.array([None] * 6)), "'y_train' holds Python objects"),
@@ -711,6 +719,8 @@ def test_files_given_in_order_and_part_of_a_data_set(tmp_path, take):
         assert (store.labels == labels()[rows]).all(), "each part has its own labels, though both have six"
         assert list(store.meta.splits) == ["cross-subject", "cross-view"] and store.split().name == "cross-subject"
     assert len(take(files[0], files[1])) == 6
+    said = take(files[0], files[1]).meta.details["part"]
+    assert said.startswith("train alone by its name") and "part" not in store.meta.details
     assert list(take(files[0], files[1]).meta.splits) == ["cross-view"], "all six are of one subject"
 
 

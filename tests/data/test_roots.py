@@ -50,6 +50,7 @@ def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
         open_synthetic(tmp_path)
     with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
         new_dataset_name("synthetic-v1")
+    assert list_stores(tmp_path) == {}, "nor is it there by a second name, under which runs would be others"
 
 
 def test_opening_by_name(tmp_path):

@@ -88,6 +88,7 @@ encoder.dim = 16
         (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
         (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
         (["grid.toml", "--probe", "none,knn"], "none stands alone"),
+        (["--dry-run"], "--dry-run is of a study, and none is named"),
         (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
 )

@@ -49,6 +49,8 @@ def run_tune(place, capsys):
         (["keen", "--split", "half~tune"], "held out already"),
         (["keen", "--set", "lr=1e-3"], "--set lr is what is tuned of method keen"),
         (["keen", "--set", "seed=3"], "--set seed"),
+        (["keen", "--preset", "quick", "--set", "preset=small"], "--preset and --set preset say the same thing"),
+        (["keen", "--tokens", "8", "--set", "tokens=15"], "--tokens and --set tokens say the same thing"),
         (["keen", "--set", "bathc_size=3"], "unknown setting 'bathc_size'"),
     ],
 )

@@ -243,7 +243,7 @@ def test_a_member_that_occurs_twice_or_is_gone_is_refused(looked):
         ("linear", lambda r: r["spec"]["protocol_config"].update(lr=1.0), "its spec has hash"),
         ("linear", lambda r: r.update(predictions="../../x.npz"), "its predictions are not in the file"),
         ("linear", lambda r: r["spec"].update(pretrain_id="0" * 12), "it is of another run"),
-        ("run.json", lambda r: r["spec"].update(seed=1), "its spec has hash"),
+        ("run.json", lambda r: r["spec"].update(seed=1), "its spec is not that of its id"),
         ("run.json", lambda r: r.update(steps=7), "are not 9,996 clips"),
         ("run.json", lambda r: r.update(steps=7, clips_seen=7.0 * r["spec"]["train"]["batch_size"]), "its spec makes"),
         ("run.json", lambda r: r.update(outcome="running"), "it is not done but running"),

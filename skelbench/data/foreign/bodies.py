@@ -104,6 +104,12 @@ def find_pose(
                 f"with --up"
             )
         return Pose(usual if up == "auto" else up, METRES[units])
+    sample = list(sample)
+    if _scored(sample):
+        raise SkelbenchError(
+            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
+            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
+        )
     tall, damaged = [], False
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -139,6 +145,20 @@ def find_pose(
             f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
         )
     return Pose(shown, METRES[units])
+
+
+def _scored(sample: Iterable[np.ndarray]) -> bool:
+    """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
+    ends_C2 = np.array([[np.inf, -np.inf]] * 3)
+    for x_MTJC in sample:
+        seen_nC = x_MTJC.reshape(-1, 3)[x_MTJC.any(axis=-1).ravel()]
+        seen_nC = seen_nC[np.isfinite(seen_nC).all(axis=1)]
+        if len(seen_nC):
+            ends_C2[:, 0] = np.minimum(ends_C2[:, 0], seen_nC.min(0))
+            ends_C2[:, 1] = np.maximum(ends_C2[:, 1], seen_nC.max(0))
+    size_C = ends_C2[:, 1] - ends_C2[:, 0]
+    share_C = (ends_C2[:, 0] >= 0) & (ends_C2[:, 1] <= 1) & (size_C > 0)
+    return bool(share_C.sum() == 1 and (size_C[~share_C] > 20).all())
 
 
 def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:

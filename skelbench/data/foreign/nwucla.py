@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.data.foreign.bodies import ALL_ZERO, Pose, find_pose, solid_clip
+from skelbench.data.foreign.bodies import ALL_ZERO, Pose, fault, find_pose, solid_clip
 from skelbench.data.foreign.labels import random_split
 from skelbench.data.foreign.options import ImportOptions
 from skelbench.data.foreign.recording import Recording
@@ -139,7 +139,8 @@ def _read(
             yield Skipped(name=entry.name, reason=clip, expected=clip == ALL_ZERO)
             continue
         x_MTJC, origin, flags, _ = clip
-        found["test" if entry.camera == 3 else "train"] += 1
+        if not fault(x_MTJC):  # else it will be left out
+            found["test" if entry.camera == 3 else "train"] += 1
         about = {"subject": entry.subject, "camera": entry.camera, "trial": entry.trial}
         yield Clip(x_MTJC, entry.label, origin, entry.name, about, flags, len(x_TJC))
     counts = ", ".join(f"{found[side]:,} of {count:,} for {side}" for side, count in LISTED.items())

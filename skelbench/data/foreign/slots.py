@@ -114,6 +114,8 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     if any(part.num_frame is not None for part in parts):
         details["lengths_from"] = ", ".join(part.files[2].name if part.files[2:] else "none" for part in parts)
     details["frames_stored"] = first.x.shape[2]
+    if len(parts) == 1 and first.side:
+        details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
     if isinstance(first.pose, Pose):
         details["up_axis_of_file"] = first.pose.up
         lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])

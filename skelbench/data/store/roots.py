@@ -34,10 +34,16 @@ def check_name(name: str) -> str:
     return name
 
 
+OWN = frozenset({"synthetic-v1"})
+"""Folders that built-in data sets make."""
+
+
 def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first."""
+    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first. What
+    built-in data sets keep there is theirs, and has their names."""
     put_back_all(root)
-    return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
+    found = {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
+    return {name: path for name, path in found.items() if name not in OWN}
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
