@@ -41,6 +41,9 @@ from skelbench.plugin.mistakes import Mistake, told
 from skelbench.signals import AGAIN_LATER, several, warnings_heeded
 from skelbench.version import __version__
 
+READ = frozenset({"--json", "--format", "--show", "--emit"})
+"""Options of what programs read."""
+
 app = typer.Typer(
     name="skelbench",
     help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
@@ -129,7 +132,8 @@ def _main(argv: Sequence[str] | None) -> int:
             if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
                 said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
                 raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else Elsewhere(said, 2)
-            with results_alone() if "--json" in argv else nullcontext():
+            read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
+            with results_alone() if read else nullcontext():
                 result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
