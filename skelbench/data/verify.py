@@ -11,6 +11,7 @@ import numpy as np
 
 from skelbench.data.anatomy import JOINTS, Anatomy
 from skelbench.data.copies import on_both_sides
+from skelbench.data.foreign.bodies import LARGEST_M
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.errors import SkelbenchError, did_you_mean
 from skelbench.words import counted
@@ -202,17 +203,26 @@ def _copies(store: ClipStore) -> Check:
 
 
 def _numbers(store: ClipStore) -> Iterator[Check]:
-    wrong, empty, zero_F = 0, 0, np.zeros(len(store.frames_FJ), dtype=bool)
+    wrong, empty, large, zero_F = 0, 0, 0, np.zeros(len(store.frames_FJ), dtype=bool)
+    span_F = np.zeros(len(store.frames_FJ), dtype=np.float32)
     for start in range(0, len(store.frames_FJ), 1 << 16):
         rows_FJ = store.frames_FJ[start : start + (1 << 16)]
         wrong += int(np.sum(~np.isfinite(rows_FJ)))
         zero_F[start : start + len(rows_FJ)] = ~rows_FJ.any(axis=1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            span_F[start : start + len(rows_FJ)] = np.ptp(rows_FJ, axis=1)
     found = f"{wrong:,} are not finite" if wrong else f"all {store.frames_FJ.size:,} finite"
     advice = "training on them gives nan; prepare or import again with the clips repaired or left out"
     yield _judge("coordinates", not wrong, found, "all finite", advice, "wrong")
     for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
         part_MCT = zero_F[start : start + 3 * length * bodies].reshape(bodies, 3, length)
         empty += int(part_MCT.all(axis=(0, 1)).sum())
+        size_MT = span_F[start : start + 3 * length * bodies].reshape(bodies, 3, length).max(axis=1)
+        sizes = size_MT[~part_MCT.all(axis=1)]
+        large += bool(len(sizes) and np.median(sizes) > LARGEST_M)
+    found = f"{counted(large, 'clip')} of bodies larger than {LARGEST_M:g} m" if large else "none impossible"
+    advice = "no joint positions in metres are; an import leaves such clips out, prepare keeps what the files hold"
+    yield _judge("sizes", not large, found, "none impossible", advice)
     advice = "frames without any body stay in the clips and count as poses; fine if the pipeline is known for it"
     yield _judge("empty frames", not empty, f"{empty:,}" if empty else "none", "0", advice)
 

@@ -147,7 +147,7 @@ WRONG = {
     "mirrored": (mirrored, {"left and right": "wrong"}, "swapped"),
     "z up": (lambda x: x[..., [0, 2, 1]] * np.float32([1, -1, 1]), {"up": "wrong"}, "axis"),
     "upside down": (lambda x: x * np.float32([-1, -1, 1]), {"up": "wrong"}, "y down"),
-    "millimetres": (lambda x: 1000 * x, {"bone lengths": "wrong"}, "in metres"),
+    "millimetres": (lambda x: 1000 * x, {"bone lengths": "wrong", "sizes": "look"}, "in metres"),
     "not centred": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.centre=body"),
     "one long forearm": (one_long_arm, {"bones are symmetric": "look"}, "one side"),
     "knees that jump": (loose_knees, {"bones are rigid": "wrong"}, "left knee"),
@@ -175,6 +175,13 @@ def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
     assert flat["left and right"].found == "left hip right of the right one in 0% of clips"
     front = checks(make(tmp_path / "front", lambda x: x * np.float32([-1, 1, 0]), topologies()["coco17"]))
     assert front["left and right"].found == "left hip right of the right one in 100% of clips"
+
+
+def test_one_clip_of_impossible_bodies_is_counted(tmp_path):
+    """Which medians over clips do not show."""
+    once = iter([1e30])
+    found = checks(make(tmp_path / "made", lambda x: x * np.float32(next(once, 1))))
+    assert not_ok(found) == {"sizes": "look"} and found["sizes"].found == "1 clip of bodies larger than 10 m"
 
 
 # ------------------------------------------------------------------------------------------------ files
@@ -282,7 +289,7 @@ def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, command):
     make(tmp_path / "bad", mirrored)
     code, printed, _ = command("verify", "bad")
     assert code == 3
-    assert "wrong left and right: coordinates are mirrored" in printed and "1 of 15 checks failed" in printed
+    assert "wrong left and right: coordinates are mirrored" in printed and "1 of 16 checks failed" in printed
     assert command("verify", "bad", "--as", "nut60")[0] == 2
 
 
