@@ -5,6 +5,7 @@ Shapes: ``K`` classes, ``C`` test clips.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +17,7 @@ from skelbench.evaluate.statistics import wilson
 from skelbench.plugin.host import Host
 from skelbench.report.table import Cell, Column, Table
 
+log = logging.getLogger(__name__)
 NAME = 28
 """Letters of a class's name that tables and figures have room for."""
 
@@ -34,15 +36,18 @@ def matrix(found: Mapping[str, np.ndarray], num_classes: int) -> np.ndarray:
 
 
 def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_root: Path | None) -> list[str]:
-    """Names of the classes; their numbers where the data set is not here, or is another by now."""
-    from skelbench.data.store.roots import data_root as default_data_root
+    """Names of the classes; their numbers where the data set is not here, is another by now, or is damaged, which is
+    said."""
+    from skelbench.data.store import roots
     from skelbench.run.resolve import open_dataset
 
-    least = 1 + int(max(found["labels"].max(), found["predicted"].max()))
+    least, root = 1 + int(max(found["labels"].max(), found["predicted"].max())), data_root or roots.data_root()
     try:
-        names = list(open_dataset(dataset, host, data_root or default_data_root()).classes)
-    except SkelbenchError:
+        names = list(open_dataset(dataset, host, root).classes)
+    except SkelbenchError as error:
         names = []
+        if dataset in (*host.names("datasets"), *roots.list_stores(root)):
+            log.warning("note: classes are shown without their names: %s", error)
     return names if len(names) >= least else [f"class {label}" for label in range(least)]
 
 

@@ -127,6 +127,7 @@ def figure(word: str, folder: Path) -> str:
     from skelbench.report.figures.curves import draw
     from skelbench.report.figures.output import save
     from skelbench.report.inputs import TableInputs
+    from skelbench.spec import RunSpec
 
     root = Path(tempfile.mkdtemp(dir=folder))
     made = Fabricated(root)
@@ -134,6 +135,7 @@ def figure(word: str, folder: Path) -> str:
     name = made.run("slim:word", metrics=lines)
     info = json.loads((root / name / "run.json").read_text())
     info["variant"], info["spec"]["data"]["name"] = word, word
+    info["id"] = RunSpec.model_validate(info["spec"]).id
     (root / name / "run.json").write_text(json.dumps(info))
     with warnings.catch_warnings():  # letters that no font has
         warnings.simplefilter("ignore")
