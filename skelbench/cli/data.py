@@ -70,7 +70,7 @@ def list_data(data_root: DataRoot = None) -> None:
     for name in host.names("datasets"):
         about = host.get("datasets", name)
         rows.append((name, "built in", "", "", ", ".join(about.splits), about.default_split, about.summary))
-    for name, path in roots.list_stores(root).items():
+    for name, path in roots.named_stores(root).items():
         try:
             meta = ClipStore.open(path).meta
         except SkelbenchError as error:

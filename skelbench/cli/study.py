@@ -29,6 +29,7 @@ def _queued(text: str, flag: str = "", **more: Any) -> Any:
 
 
 PLACES = ("device", "results", "data_root")
+"""Options that say where, which a list of studies may have too."""
 
 
 def study(

@@ -178,8 +178,8 @@ class PairedTest(_Claim):
     @property
     def verdict(self) -> str:
         """Which is better, or that neither is shown to be and what that would take, in a sentence."""
-        (name_a, name_b), low_high, p = self.names, self.interval, self.p_value
-        figures = f"{100 * low_high[0]:+.1f} to {100 * low_high[1]:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
+        (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
+        figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = _wider(self.by_clip, self.by_subject)
         if wider and wider.p_value < p:
             figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"

@@ -46,7 +46,7 @@ def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_r
         names = list(open_dataset(dataset, host, root).classes)
     except SkelbenchError as error:
         names = []
-        if dataset in (*host.names("datasets"), *roots.list_stores(root)):
+        if dataset in (*host.names("datasets"), *roots.named_stores(root)):
             log.warning("note: classes are shown without their names: %s", error)
     return names if len(names) >= least else [f"class {label}" for label in range(least)]
 

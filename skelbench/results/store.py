@@ -35,9 +35,9 @@ from skelbench.results.run_dir import KeptRun, ReadRun, RunDir
 from skelbench.spec import RunSpec, file_name, titled
 
 FORMAT = 2
+"""2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
 DIGITS = 4
 """Of a part of an id that is digits alone: of fewer one slip in a run's number would name another run."""
-"""2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
 _MARK = "skelbench.json"
 
 

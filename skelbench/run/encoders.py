@@ -43,20 +43,16 @@ def load_encoder(
                 f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
                 f"{run.plugin_files}: give that here too"
             )
-    if skeleton := made.components.get(f"topologies {topology.name}"):
-        if skeleton != session.host.identity(session.host.get("topologies", topology.name)):
+    named = named_encoder(run, checkpoint, readout)
+    for component, identity in made.components.items():
+        kind, _, other = component.partition(" ")
+        used = kind == "topologies" or named and kind == "encoders"
+        if used and session.host.identity(session.host.get(kind, other)) != identity:
             raise SkelbenchError(
-                f"topology {topology.name} is not the one that run {run.name} was made with; use that one, or train "
-                "again with this one"
+                f"{SINGULAR[kind]} {other} is not the one that run {run.name} was made with; "
+                "use that one, or train again with this one"
             )
-    if named := named_encoder(run, checkpoint, readout):
-        for component, identity in made.components.items():
-            kind, _, other = component.partition(" ")
-            if kind == "encoders" and session.host.identity(session.host.get(kind, other)) != identity:
-                raise SkelbenchError(
-                    f"encoder {other} is not the one that run {run.name} was made with; "
-                    "use that one, or train again with this one"
-                )
+    if named:
         encoder = as_readout(build_method(made, session.host, topology), named)
         load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
         return encoder.to(session.device).eval()

@@ -6,9 +6,10 @@ from made.clips import random_clips, write_store
 from small import write_small_store
 
 from skelbench.cli.options import new_dataset_name
-from skelbench.data.store.roots import check_name, data_root, list_stores, open_dataset
+from skelbench.data.store.roots import check_name, data_root, list_stores, named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
 from skelbench.errors import SkelbenchError
+from skelbench.suites.freeze import fingerprints
 
 
 def test_where_the_root_is(monkeypatch):
@@ -50,7 +51,8 @@ def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
         open_synthetic(tmp_path)
     with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
         new_dataset_name("synthetic-v1")
-    assert list_stores(tmp_path) == {}, "nor is it there by a second name, under which runs would be others"
+    assert named_stores(tmp_path) == {}, "nor is it there by a second name, under which runs would be others"
+    assert list(fingerprints(tmp_path).values()) == [tmp_path / "synthetic-v1"], "yet checks of packs find it"
 
 
 def test_opening_by_name(tmp_path):

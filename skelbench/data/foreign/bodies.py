@@ -5,7 +5,7 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,7 +105,7 @@ def find_pose(
             )
         return Pose(usual if up == "auto" else up, METRES[units])
     sample = list(sample)
-    if _scored(sample):
+    if _holds_scores(sample):
         raise SkelbenchError(
             f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
             "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
@@ -147,18 +147,15 @@ def find_pose(
     return Pose(shown, METRES[units])
 
 
-def _scored(sample: Iterable[np.ndarray]) -> bool:
+def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
     """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
-    ends_C2 = np.array([[np.inf, -np.inf]] * 3)
-    for x_MTJC in sample:
-        seen_nC = x_MTJC.reshape(-1, 3)[x_MTJC.any(axis=-1).ravel()]
-        seen_nC = seen_nC[np.isfinite(seen_nC).all(axis=1)]
-        if len(seen_nC):
-            ends_C2[:, 0] = np.minimum(ends_C2[:, 0], seen_nC.min(0))
-            ends_C2[:, 1] = np.maximum(ends_C2[:, 1], seen_nC.max(0))
-    size_C = ends_C2[:, 1] - ends_C2[:, 0]
-    share_C = (ends_C2[:, 0] >= 0) & (ends_C2[:, 1] <= 1) & (size_C > 0)
-    return bool(share_C.sum() == 1 and (size_C[~share_C] > 20).all())
+    x_nC = np.concatenate([np.zeros((0, 3)), *(x_MTJC.reshape(-1, 3) for x_MTJC in sample)])
+    x_nC = x_nC[x_nC.any(axis=1) & np.isfinite(x_nC).all(axis=1)]
+    if not len(x_nC):
+        return False
+    low_C, high_C = x_nC.min(0), x_nC.max(0)
+    share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
+    return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
 
 
 def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:

@@ -34,21 +34,24 @@ def check_name(name: str) -> str:
     return name
 
 
-OWN = frozenset({"synthetic-v1"})
-"""Folders that built-in data sets make."""
+SYNTHETIC = "synthetic-v1"
+"""Folder that the built-in data set makes."""
 
 
 def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first. What
-    built-in data sets keep there is theirs, and has their names."""
+    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first."""
     put_back_all(root)
-    found = {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
-    return {name: path for name, path in found.items() if name not in OWN}
+    return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
+
+
+def named_stores(root: Path) -> dict[str, Path]:
+    """Those of them that go by their folder's name; what the built-in data set keeps there goes by its own."""
+    return {name: path for name, path in list_stores(root).items() if name != SYNTHETIC}
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
     """The store of that name, or the built-in data set ``openers[name](root)``; refuses what is both or neither."""
-    stores, openers = list_stores(root), openers or {}
+    stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:
         raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")
     if name in openers:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
+from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import Clip, StoreWriter, store_lock
 from skelbench.data.synthetic.actions import ACTIONS, Motion
@@ -27,7 +28,7 @@ from skelbench.errors import SkelbenchError
 from skelbench.plugin import DatasetSpec, hookimpl
 from skelbench.skeleton.topology import NTU25
 
-NAME = "synthetic-v1"
+NAME = SYNTHETIC
 LINEAGE = "skelbench-synthetic/1, centred at SpineMid of the first frame"
 SUBJECTS, REPETITIONS, CAMERAS, SETUPS = 16, 2, 3, 6
 FPS = 30.0
