@@ -149,11 +149,11 @@ def find_pose(
 
 def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
     """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
-    x_nC = np.concatenate([np.zeros((0, 3)), *(x_MTJC.reshape(-1, 3) for x_MTJC in sample)])
-    x_nC = x_nC[x_nC.any(axis=1) & np.isfinite(x_nC).all(axis=1)]
-    if not len(x_nC):
-        return False
-    low_C, high_C = x_nC.min(0), x_nC.max(0)
+    low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
+    for x_MTJC in sample:  # clip by clip, as they may be views of a file
+        seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
+        if len(seen_nC):
+            low_C, high_C = np.minimum(low_C, seen_nC.min(0)), np.maximum(high_C, seen_nC.max(0))
     share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
     return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
 
