@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 	$(if $(WHEELS),--no-index --find-links $(WHEELS))
 CODE := skelbench plugins tests benchmarks docs
 
-.PHONY: run test check lint format types rooms fix docs bench gpu wheels clean
+.PHONY: run test check lint format types layers fix docs bench gpu wheels clean
 
 # A torch of PYTHON's own, 2.9 or newer, that finds a GPU is taken as it is; else torch is installed like the rest.
 # own.pth: where PYTHON is itself of a virtual environment, --system-site-packages shows not that one but what is below it.
@@ -38,8 +38,8 @@ run: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -q
 
-# What needs no data and no minutes: style, types, and the order of rooms that ARCHITECTURE.md gives.
-check: lint format types rooms
+# What needs no data and no minutes: style, types, and the order of packages that ARCHITECTURE.md gives.
+check: lint format types layers
 
 lint: $(VENV)/.checkers
 	$(BIN)/ruff check $(CODE)
@@ -50,8 +50,8 @@ format: $(VENV)/.checkers
 types: $(VENV)/.checkers
 	$(BIN)/mypy
 
-rooms: $(VENV)/.installed
-	$(BIN)/python -m pytest -q -n0 --noconftest tests/test_rooms.py
+layers: $(VENV)/.installed
+	$(BIN)/python -m pytest -q -n0 --noconftest tests/test_layers.py
 
 # Mends what `make lint` and `make format` find, as far as ruff can.
 fix: $(VENV)/.checkers

@@ -25,11 +25,11 @@ from typing import Any
 import torch
 
 from skelbench.api.evaluations import evaluate_runs
-from skelbench.cost.latency import wait_for
-from skelbench.nn.encoder import Encoder
-from skelbench.results.store import ResultStore
-from skelbench.run.request import parse_sets
-from skelbench.run.session import open_session
+from skelbench.evaluation.cost.latency import wait_for
+from skelbench.models.encoder import Encoder
+from skelbench.pipeline.request import parse_sets
+from skelbench.pipeline.session import open_session
+from skelbench.records.store import ResultStore
 
 
 class Clock:

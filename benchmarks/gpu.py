@@ -41,27 +41,27 @@ from typing import Any
 
 import torch
 
-from skelbench.cores import usable_cores
-from skelbench.cost import BODIES
-from skelbench.cost.latency import wait_for
-from skelbench.cost.report import step_cost
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_json
+from skelbench.core.threads import usable_cores
 from skelbench.data.store.roots import data_root
-from skelbench.errors import SkelbenchError
-from skelbench.files import write_json
+from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.latency import wait_for
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.pipeline.budget import Budget
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.memory import settle_memory
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import Resolved, open_dataset, resolve
+from skelbench.pipeline.session import Session, pick_device, prepare
 from skelbench.plugin.host import get_host
-from skelbench.results.environment import environment
-from skelbench.results.run_dir import RunDir
-from skelbench.results.store import ResultStore
-from skelbench.run.budget import Budget
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.memory import settle_memory
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, open_dataset, resolve
-from skelbench.run.session import Session, pick_device, prepare
-from skelbench.train.build import build_method
-from skelbench.train.compiled import compile_parts
-from skelbench.train.loop import Trainer
+from skelbench.records.environment import environment
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
+from skelbench.training.build import build_method
+from skelbench.training.compiled import compile_parts
+from skelbench.training.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
 RUNS = ("slim", "skeletonmae")

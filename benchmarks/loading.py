@@ -25,16 +25,16 @@ from statistics import median
 import numpy as np
 import torch
 
+from skelbench.core.spec import Bodies
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.data.store.splits import RandomRule
 from skelbench.data.store.writer import StoreWriter
-from skelbench.skeleton.topology import NTU25
-from skelbench.spec import Bodies
 from skelbench.views.augmentations import Rotate
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.spec import ViewSpec
 
 BATCH, FRAMES, LONGEST = 128, 120, 300

@@ -7,10 +7,10 @@ import time
 
 import torch
 
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import MaskRows
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.tubes import Tube
 
 PAPER = (0.695, 0.114, 0.485, 0.895)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from skelbench.evaluate.protocol import Features
+from skelbench.evaluation.protocol import Features
 from skelbench.plugin.host import get_host
 
 PROTOCOLS = ("knn", "knn@20", "retrieval")

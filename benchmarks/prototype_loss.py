@@ -36,8 +36,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.scale import Issued
-from skelbench.nn import prototype_loss
-from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.models import prototype_loss
+from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
 
 STUDENT_TEMP, TEACHER_TEMP = 0.1, 0.04
 LIMITS = {"centre": 1.0, "sinkhorn": 1.5}

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.originals import run_ntu, run_pku, same_as_ntu, same_as_pku
-from skelbench.cores import usable_cores
+from skelbench.core.threads import usable_cores
 from skelbench.data.store.clip_store import ClipStore
 from tests.made.ntu import link_recordings, make_recordings
 from tests.made.pku import make_pku

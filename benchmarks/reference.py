@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import skelbench
-from skelbench.errors import SkelbenchError
-from skelbench.page.tables import build
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import get_host
-from skelbench.report.controls import CONTROLS
-from skelbench.report.figures.output import save
-from skelbench.report.inputs import TableInputs
-from skelbench.report.render import render
-from skelbench.results.packed import opened
-from skelbench.results.store import ResultStore
+from skelbench.records.archive import opened
+from skelbench.records.store import ResultStore
+from skelbench.reporting.controls import CONTROLS
+from skelbench.reporting.figures.output import save
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.page.tables import build
+from skelbench.reporting.render import render
 
 FOLDER = Path(__file__).parents[1] / "results" / "reference"
 DOCS = FOLDER.parents[1] / "docs"

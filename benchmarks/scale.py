@@ -22,21 +22,21 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from skelbench.cost.kept import kept_rows
-from skelbench.cost.report import no_draws
+from skelbench.core.spec import GridSpec, RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
+from skelbench.evaluation.cost.cache import kept_rows
+from skelbench.evaluation.cost.report import no_draws
 from skelbench.methods.contract import Step
+from skelbench.pipeline.memory import GIB, held_bytes, state_bytes, step_line
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host, get_host
-from skelbench.results.run_dir import RunDir
-from skelbench.run.memory import GIB, held_bytes, state_bytes, step_line
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.skeleton.topology import NTU25
-from skelbench.spec import GridSpec, RunSpec
-from skelbench.train.build import build_method, fake_views
-from skelbench.train.loop import Trainer
+from skelbench.records.run_dir import RunDir
+from skelbench.training.build import build_method, fake_views
+from skelbench.training.loop import Trainer
+from skelbench.views.skeleton.topology import NTU25
 
 CLIPS = {"NTU-60": (40_091, 1 + 11 / 60), "NTU-120": (63_026, 1 + 26 / 120), "10 x NTU-120": (630_260, 1 + 26 / 120)}
 """Training clips of the cross-subject split, and bodies of a clip: classes of two people have two."""

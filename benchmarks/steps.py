@@ -55,12 +55,12 @@ def _clocked(work: Callable[[], Any]) -> tuple[float, float, Any]:
 def trainer_of(case: str, folder: Path, sets: dict[str, Any]) -> Any:
     """A trainer of the case on the synthetic data, with the settings ``sets`` changed."""
     from skelbench.data.store.roots import data_root
+    from skelbench.pipeline.request import Request
+    from skelbench.pipeline.resolve import resolve
     from skelbench.plugin.host import get_host
-    from skelbench.results.run_dir import RunDir
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
-    from skelbench.train.build import build_method
-    from skelbench.train.loop import Trainer
+    from skelbench.records.run_dir import RunDir
+    from skelbench.training.build import build_method
+    from skelbench.training.loop import Trainer
 
     method, preset, *clips = case.split(":")
     batch = int(clips[0]) if clips else None
@@ -78,7 +78,7 @@ def trainer_of(case: str, folder: Path, sets: dict[str, Any]) -> Any:
 
 def ours(case: str, folder: Path, sets: dict[str, Any]) -> Callable[[int], dict[str, float]]:
     """A function that does one step and says what it took."""
-    from skelbench.cost.meta import flop_counter
+    from skelbench.evaluation.cost.meta import flop_counter
 
     training = trainer_of(case, folder, sets)
     first = training.views(0)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skelbench.results.kept import SETTLED_NS
+from skelbench.records.cache import SETTLED_NS
 from tests.fabricated import Fabricated
 
 METHODS = ("slim", "skeletonmae", "mamp", "dino", "feature-mse", "skeletonclr", "aimclr", "cmd", "untrained")

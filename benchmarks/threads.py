@@ -4,8 +4,9 @@
 
 One process; in every round each number of threads in turn, so that what else the machine does falls on all alike.
 ``--busy`` names how many other processes count up meanwhile, one core each. Steps a second are the median of rounds;
-beside it what :func:`skelbench.cores.fastest_threads` chooses, three times. Of a probe (256 clips a step) the number of
-multiplications of a product is given: below ``skelbench.cores.TINY`` one thread does it.
+beside it what :func:`skelbench.core.threads.fastest_threads` chooses, three times. Of a probe (256 clips a step) the
+number of
+multiplications of a product is given: below ``skelbench.core.threads.TINY`` one thread does it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.watch import trainer_of
-from skelbench.cores import TINY, fastest_threads, usable_cores
+from skelbench.core.threads import TINY, fastest_threads, usable_cores
 
 ROUNDS = 7
 WIDTHS = {96: 24, 512: 60, 1024: 60, 4096: 120}

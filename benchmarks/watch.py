@@ -19,15 +19,15 @@ import time
 from pathlib import Path
 from statistics import median
 
-from skelbench.cost.latency import wait_for
 from skelbench.data.store.roots import data_root
+from skelbench.evaluation.cost.latency import wait_for
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import get_host
-from skelbench.results.run_dir import RunDir
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.train.build import build_method
-from skelbench.train.fixed_clips import LOOKS
-from skelbench.train.loop import Trainer
+from skelbench.records.run_dir import RunDir
+from skelbench.training.build import build_method
+from skelbench.training.fixed_clips import LOOKS
+from skelbench.training.loop import Trainer
 
 LIMIT = 0.01
 

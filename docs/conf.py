@@ -8,7 +8,7 @@ sys.path.insert(0, str(HERE))
 
 from site_pages import link_files, resolve_short_name, settings_of, signature_of, whole_sentence, write_pages  # noqa: E402
 
-from skelbench.version import __version__  # noqa: E402
+from skelbench.core.version import __version__  # noqa: E402
 
 project = "skelbench"
 author = copyright = "The skelbench authors"

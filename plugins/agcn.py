@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.component import Spec
-from skelbench.nn.encoder import Encoded, Encoder, side_by_side
-from skelbench.nn.graph import SUBSETS, bone_subsets
+from skelbench.core.component import Spec
+from skelbench.models.encoder import Encoded, Encoder, side_by_side
+from skelbench.models.graph import SUBSETS, bone_subsets
 from skelbench.plugin import EncoderSpec, hookimpl
 
 WIDTHS = (1, 1, 1, 1, 2, 2, 2, 4, 4, 4)

@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from skelbench.component import Grown
-from skelbench.nn.encoder import Encoded, Encoder, real_frames, side_by_side
-from skelbench.nn.recurrent import GRU, last_real, turned, unit_range
+from skelbench.core.component import Grown
+from skelbench.models.encoder import Encoded, Encoder, real_frames, side_by_side
+from skelbench.models.recurrent import GRU, last_real, turned, unit_range
 from skelbench.plugin import EncoderSpec, hookimpl
 
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
 from skelbench.methods.recurrent_contrast import recurrent_encoders
-from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
-from skelbench.nn.heads import recurrent_head
+from skelbench.models.contrast import cosines, divergence, info_nce, similarities
+from skelbench.models.heads import recurrent_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
-from skelbench import distributed
+from skelbench.core import distributed
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
-from skelbench.nn.contrast import cosines, divergence, nearest
-from skelbench.nn.ema import ema_copy
-from skelbench.nn.heads import perceptron
+from skelbench.models.contrast import cosines, divergence, nearest
+from skelbench.models.ema import ema_copy
+from skelbench.models.heads import perceptron
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

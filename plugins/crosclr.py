@@ -15,12 +15,12 @@ from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import STREAMS, Imported, ShearedConfig, StreamContrast
 from skelbench.methods.imported import tensor_of
 from skelbench.methods.momentum_contrast import graph_name, graph_settings
-from skelbench.nn.contrast import info_nce, nearest, similarities
-from skelbench.nn.heads import contrast_head
+from skelbench.models.contrast import info_nce, nearest, similarities
+from skelbench.models.heads import contrast_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

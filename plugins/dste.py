@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
-from skelbench.component import Spec
-from skelbench.nn.initial import trunc_normal
-from skelbench.nn.layers import DropPath, set_drop_path
-from skelbench.nn.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
+from skelbench.core.component import Spec
+from skelbench.models.initial import trunc_normal
+from skelbench.models.layers import DropPath, set_drop_path
+from skelbench.models.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
 
 

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from timm.layers import Attention
 from torch import nn
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.nn.encoder import Encoded, Encoder, real_frames, side_by_side
-from skelbench.nn.layers import set_drop_path
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.models.encoder import Encoded, Encoder, real_frames, side_by_side
+from skelbench.models.layers import set_drop_path
 from skelbench.plugin import EncoderSpec, hookimpl
 
 

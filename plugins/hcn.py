@@ -10,9 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.nn.encoder import Encoded, Encoder, side_by_side
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.models.encoder import Encoded, Encoder, side_by_side
 from skelbench.plugin import EncoderSpec, hookimpl
 
 HALVED = 16

@@ -13,11 +13,11 @@ from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE, USDRL_PROBE
 from torch import Tensor, nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import MultiGrained, MultiGrainedConfig
-from skelbench.nn.initial import trunc_normal
+from skelbench.models.initial import trunc_normal
 from skelbench.plugin import Log, MethodSpec, hookimpl
-from skelbench.skeleton.topology import COCO17
+from skelbench.views.skeleton.topology import COCO17
 
 SHARED = {*COCO17.joints, "head"}
 """Names of joints that poses of the image plane have; a Kinect's head is about where COCO's nose is."""

@@ -11,17 +11,17 @@ import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_NATIVE, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Stream
 from skelbench.methods import Imported, Method, StrongConfig
 from skelbench.methods.imported import tensor_of
 from skelbench.methods.momentum_contrast import graph_name, graph_settings
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.heads import perceptron
-from skelbench.nn.hyperbolic import distance, exp_map
-from skelbench.nn.schedule import linear_ramp
-from skelbench.optim.groups import one_group
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.heads import perceptron
+from skelbench.models.hyperbolic import distance, exp_map
+from skelbench.models.optim.groups import one_group
+from skelbench.models.schedule import linear_ramp
 from skelbench.plugin import MethodSpec, NativeProbe, hookimpl
-from skelbench.spec import Stream
 from skelbench.views import ReflectCrop, Shear, ViewSpec
 from skelbench.views.crops import Resampling
 

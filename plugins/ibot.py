@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DISTILLED_SPACE, MULTI_CROP_READINGS, MULTI_CROP_RECIPE
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import (
     Hidden,
     Method,

@@ -13,8 +13,8 @@ from pydantic import Field
 from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
 
 from skelbench.methods import MaskedDiffusion, MaskedDiffusionConfig
-from skelbench.nn.contrast import KeyQueue, cosines, divergence
-from skelbench.nn.tokenizer import unpatchify
+from skelbench.models.contrast import KeyQueue, cosines, divergence
+from skelbench.models.tokenizer import unpatchify
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

@@ -12,8 +12,8 @@ from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, L
 from torch import nn
 
 from skelbench.methods import Method, SequenceConfig
-from skelbench.nn.recurrent import GRU, FrameDecoder, flattened, last_real, unit_range
-from skelbench.optim.groups import one_group
+from skelbench.models.optim.groups import one_group
+from skelbench.models.recurrent import GRU, FrameDecoder, flattened, last_real, unit_range
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views.keyed import pick
 from skelbench.views.mixing import part_of

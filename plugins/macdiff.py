@@ -7,7 +7,7 @@ from math import isfinite
 
 from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MAE_DATA, MASKED_SPACE
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import MaskedDiffusion
 from skelbench.methods.imported import (
     ENCODER,

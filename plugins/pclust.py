@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from skelbench_plugins._recipes import AUTOENCODER_NATIVE, AUTOENCODER_RECIPE, LR_SPACE
 
 from skelbench.methods import Method, SequenceConfig
-from skelbench.nn.recurrent import FrameDecoder, flattened, frame_mean, unit_range
-from skelbench.optim.groups import one_group
+from skelbench.models.optim.groups import one_group
+from skelbench.models.recurrent import FrameDecoder, flattened, frame_mean, unit_range
 from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
 
 
@@ -118,7 +118,7 @@ def skelbench_protocols():
     return [
         ProtocolSpec(
             name="knn@pclust",
-            target="skelbench.evaluate.knn:Knn",
+            target="skelbench.evaluation.knn:Knn",
             summary="as `knn`, of the first body of whole clips; its authors chose k on test, 9 on X-Sub: --set k=9",
             defaults={"bodies": "first", "share": 1.0},
         )

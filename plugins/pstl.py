@@ -12,12 +12,12 @@ from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_NATIVE, RATES_SPACE
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Config, Method
-from skelbench.nn.decorrelation import barlow, cross_correlation
-from skelbench.nn.encoder import lines
-from skelbench.nn.heads import projector
-from skelbench.optim.groups import one_group
+from skelbench.models.decorrelation import barlow, cross_correlation
+from skelbench.models.encoder import lines
+from skelbench.models.heads import projector
+from skelbench.models.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
 from skelbench.views.crops import Resampling

@@ -1,7 +1,7 @@
 """Control: coordinates in place of features, no network. What an encoder adds is what it gains over this."""
 
 from skelbench.methods import Method
-from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.models.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
 
 

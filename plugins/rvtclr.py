@@ -15,11 +15,11 @@ from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import Tensor, nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
-from skelbench.nn.batch_norm import GlobalBatchNorm
-from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
-from skelbench.nn.heads import contrast_head
+from skelbench.models.batch_norm import GlobalBatchNorm
+from skelbench.models.contrast import cross_entropy, info_nce, nearest, similarities
+from skelbench.models.heads import contrast_head
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisDrop, Blur, Noise
 

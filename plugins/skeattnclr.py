@@ -12,14 +12,14 @@ from pydantic import Field
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import nn
 
-from skelbench import distributed
-from skelbench.errors import SkelbenchError
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import graph_name, graph_settings
-from skelbench.nn.contrast import info_nce, similarities
-from skelbench.nn.ema import ema_update
-from skelbench.nn.schedule import cosine
+from skelbench.models.contrast import info_nce, similarities
+from skelbench.models.ema import ema_update
+from skelbench.models.schedule import cosine
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views.mixing import region_swap, rolled, stretches
 

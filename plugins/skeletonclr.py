@@ -7,7 +7,7 @@ by moving average. Facts: LinguoLi/CrosSCLR, net/skeletonclr.py and feeder/tools
 from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
 from skelbench.methods import MomentumContrast
-from skelbench.nn.contrast import info_nce, similarities
+from skelbench.models.contrast import info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 

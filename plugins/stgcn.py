@@ -12,10 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.component import Spec
-from skelbench.nn.encoder import Encoded, Encoder
-from skelbench.nn.graph import bone_subsets
-from skelbench.nn.tokenizer import take
+from skelbench.core.component import Spec
+from skelbench.models.encoder import Encoded, Encoder
+from skelbench.models.graph import bone_subsets
+from skelbench.models.tokenizer import take
 from skelbench.plugin import EncoderSpec, hookimpl
 
 SUBSETS = 3

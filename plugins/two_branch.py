@@ -7,9 +7,9 @@ import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from skelbench.component import Spec
-from skelbench.nn.initial import trunc_normal
-from skelbench.nn.two_branch import (
+from skelbench.core.component import Spec
+from skelbench.models.initial import trunc_normal
+from skelbench.models.two_branch import (
     Branches,
     Embedding,
     TwoBranchEncoder,

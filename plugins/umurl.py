@@ -12,13 +12,13 @@ from pydantic import Field
 from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE
 from torch import nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
-from skelbench.nn.decorrelation import covariance, variance_hinge
-from skelbench.nn.heads import projector
-from skelbench.nn.two_branch import TORCH_LAYER
-from skelbench.optim.groups import one_group
+from skelbench.models.decorrelation import covariance, variance_hinge
+from skelbench.models.heads import projector
+from skelbench.models.optim.groups import one_group
+from skelbench.models.two_branch import TORCH_LAYER
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Same
 from skelbench.views.streams import SINGLE

@@ -7,7 +7,7 @@ terms hold within each view, Barlow Twins' between each two. B clips of all proc
 
 from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE, USDRL_PROBE
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Imported, MultiGrained, MultiGrainedConfig
 from skelbench.methods.imported import renamed, tensor_of
 from skelbench.plugin import Log, MethodSpec, hookimpl

@@ -5,13 +5,11 @@ Importing this package is cheap: nothing here, nor in :mod:`skelbench.plugin`, i
 """
 
 from importlib import import_module
-from inspect import Signature, signature
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from skelbench.component import install
-from skelbench.errors import SkelbenchError as SkelbenchError
-from skelbench.version import __version__ as __version__
+from skelbench.core.component import install
+from skelbench.core.errors import SkelbenchError as SkelbenchError
+from skelbench.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from skelbench.api.datasets import ClipDataset as ClipDataset
@@ -44,8 +42,6 @@ _API = {
     "runs": ("Evaluation", "Run", "evaluate", "get_run", "run", "runs"),
 }
 _PLACES = {name: f"skelbench.api.{module}" for module, names in _API.items() for name in names}
-_ROOMS = ("evaluate", "report", "results", "run")
-"""Functions of notebooks whose names are those of rooms too."""
 
 
 def __getattr__(name: str) -> Any:
@@ -56,25 +52,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*_PLACES, "SkelbenchError", *(name for name in globals() if name.startswith("__"))})
-
-
-class _CallableRoom(ModuleType):
-    """``skelbench.run(...)`` calls the function of notebooks, ``skelbench.run.session`` is a file of the room."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._function(*args, **options)
-
-    @property
-    def _function(self) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])
-
-    @property
-    def __signature__(self) -> Signature:
-        return signature(self._function)
-
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]
-        return self._function.__doc__
 
 
 def _find(kind: str, name: str) -> Any:
@@ -91,5 +68,3 @@ def _names(kind: str) -> list[str]:
 
 
 install(_find, _names)
-for _room in _ROOMS:
-    import_module(f"skelbench.{_room}").__class__ = _CallableRoom

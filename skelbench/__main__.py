@@ -4,7 +4,7 @@ import os
 import sys
 
 from skelbench.cli.main import main
-from skelbench.signals import several
+from skelbench.core.signals import several
 
 if __name__ == "__main__":
     code = main()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from small import silent_session, tiny_run, write_small_store
 
-from skelbench.cores import usable_cores
+from skelbench.core.threads import usable_cores
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
@@ -49,9 +49,9 @@ def resolved(data_root, host):
 @pytest.fixture
 def trainer(resolved, host, tmp_path):
     """``trainer("gfp", **settings)``: a trainer of such a run, its method in training mode."""
-    from skelbench.results.run_dir import RunDir
-    from skelbench.train.build import build_method
-    from skelbench.train.loop import Trainer
+    from skelbench.records.run_dir import RunDir
+    from skelbench.training.build import build_method
+    from skelbench.training.loop import Trainer
 
     def make(name, device="cpu", **settings):
         made = resolved(name, **settings)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skelbench.results.store import ResultStore
-from skelbench.spec import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
+from skelbench.core.spec import DataSpec, EvalSpec, GridSpec, RunSpec, TrainSpec
+from skelbench.records.store import ResultStore
 
 CLIPS = 40
 MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}

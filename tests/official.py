@@ -6,7 +6,7 @@ Everything here is a sine of an index, so that it is the same whatever the versi
 import numpy as np
 import torch
 
-from skelbench.nn.vit import ViTConfig
+from skelbench.models.vit import ViTConfig
 
 ENCODER = ViTConfig(temporal="learned", cls=False)
 """The family's encoder: 6,336,000 parameters at T = 120, P_T = 4."""

@@ -105,8 +105,8 @@ def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, set
 
     ``asked``: fields of the request; other keys are settings, without a dot the method's. ``sets`` go in as they are.
     """
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
+    from skelbench.pipeline.request import Request
+    from skelbench.pipeline.resolve import resolve
 
     fields = {"dataset": "small", "preset": "paper", "seed": 0, "tokens": tokens}
     fields |= {} if tokens else {"clip_length": 32, "patch": 8}
@@ -125,8 +125,8 @@ def shorten(patch) -> None:
     """Until ``patch`` (pytest's MonkeyPatch) is undone: a probe that takes thousands of steps however few the clips are
     takes some dozens, and the time of a pass is that of two. For commands that make whole runs, where neither figure is
     the point."""
-    from skelbench.cost import latency
-    from skelbench.evaluate import linear
+    from skelbench.evaluation import linear
+    from skelbench.evaluation.cost import latency
 
     fit, timed = linear._fit, latency._time
 
@@ -140,8 +140,8 @@ def shorten(patch) -> None:
 
 def silent_session(root, host, results):
     """A session over ``results``, on the CPU, without progress."""
-    from skelbench.results.store import ResultStore
-    from skelbench.run.session import Session
+    from skelbench.pipeline.session import Session
+    from skelbench.records.store import ResultStore
 
     @contextmanager
     def silent(**_):

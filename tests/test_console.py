@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from skelbench import console
-from skelbench.console import PipeConsole, duration, fail, make_table, progress, styled
+from skelbench.core import console
+from skelbench.core.console import PipeConsole, duration, fail, make_table, progress, styled
 
 
 class Clock:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from skelbench import cores
+from skelbench.core import threads
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +36,13 @@ V1, V2 = "3:cpuset:/\n2:cpu,cpuacct:/docker/ab\n1:cpuacct:/x\n", "0::/a/b\n"
 ])  # fmt: skip
 def test_usable_cores_respect_a_containers_limit(tmp_path, monkeypatch, files, cores_):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
-    assert cores.usable_cores(container(tmp_path, files)) == cores_
+    assert threads.usable_cores(container(tmp_path, files)) == cores_
 
 
 def test_usable_cores_respect_what_the_process_is_bound_to(tmp_path, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 5}, raising=False)
     limit = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}
-    assert cores.usable_cores(container(tmp_path, limit)) == 2
+    assert threads.usable_cores(container(tmp_path, limit)) == 2
 
 
 @pytest.mark.parametrize(("load", "free"), [(0.2, 8), (3.4, 8), (12.6, 3), (40.0, 1)])
@@ -51,7 +51,7 @@ def test_free_cores_are_those_that_others_leave(monkeypatch, load, free):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    assert cores.free_cores() == free
+    assert threads.free_cores() == free
 
 
 @pytest.mark.parametrize(("named", "threads"), [(None, 1), ("2", 2)])
@@ -59,7 +59,7 @@ def test_threads_are_no_more_than_usable_cores_unless_the_user_says_so(monkeypat
     monkeypatch.delenv("OMP_NUM_THREADS") if named is None else monkeypatch.setenv("OMP_NUM_THREADS", named)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
     torch.set_num_threads(2)
-    cores.limit_threads()
+    threads.limit_threads()
     assert torch.get_num_threads() == threads
 
 
@@ -76,17 +76,17 @@ def test_threads_are_as_many_as_make_work_fastest(monkeypatch, seconds, fastest,
         seen.add(torch.get_num_threads())
         clock[0] += seconds[torch.get_num_threads()]
 
-    monkeypatch.setattr(cores.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(threads.time, "perf_counter", lambda: clock[0])
     torch.set_num_threads(8)
-    assert cores.fastest_threads(work) == fastest == torch.get_num_threads()
+    assert threads.fastest_threads(work) == fastest == torch.get_num_threads()
     assert seen == tried
 
 
 def test_little_work_is_done_by_one_thread_and_the_rest_by_all():
     torch.set_num_threads(2)
-    with pytest.raises(ZeroDivisionError), cores.one_thread(256 * 48 * 60):
+    with pytest.raises(ZeroDivisionError), threads.one_thread(256 * 48 * 60):
         assert torch.get_num_threads() == 1
         _ = 1 / 0
     assert torch.get_num_threads() == 2
-    with cores.one_thread(256 * 12_800 * 60):
+    with threads.one_thread(256 * 12_800 * 60):
         assert torch.get_num_threads() == 2

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from skelbench import distributed
-from skelbench.errors import PeerLost, SkelbenchError
+from skelbench.core import distributed
+from skelbench.core.errors import PeerLost, SkelbenchError
 
 
 def test_shares_are_whole_and_in_order(monkeypatch):

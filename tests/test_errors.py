@@ -2,7 +2,7 @@
 
 import pytest
 
-from skelbench.errors import did_you_mean, nearest
+from skelbench.core.errors import did_you_mean, nearest
 
 SETTINGS = ("encoder.temporal", "encoder.dim", "method.teacher_temp", "method.prototypes", "train.lr", "train.epochs")
 PRESETS = ("paper", "ablation", "small", "quick")

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from skelbench.errors import SkelbenchError
-from skelbench.files import read_json, write_atomic, write_json, write_whole
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import read_json, write_atomic, write_json, write_whole
 
 
 def test_a_failing_write_leaves_the_old_content_and_no_debris(tmp_path):

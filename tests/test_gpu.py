@@ -14,23 +14,23 @@ import pytest
 import torch
 from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_small_store
 
-from skelbench.errors import Interrupted
-from skelbench.evaluate.features import extract
-from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.core.errors import Interrupted
+from skelbench.evaluation.features import extract
+from skelbench.models.vit import ViT, ViTConfig
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.session import prepare
 from skelbench.plugin.host import get_host
-from skelbench.results.store import ResultStore
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain
-from skelbench.run.session import prepare
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.records.store import ResultStore
 from skelbench.testing.clips import clip_batch
 from skelbench.testing.protocol import ProtocolSubject, made_features
-from skelbench.train import loop
-from skelbench.train.compiled import compile_parts
+from skelbench.training import loop
+from skelbench.training.compiled import compile_parts
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.degradations import MissingJoints, degraded
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 DEVICE = "cuda"
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -149,7 +149,8 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_bits_if_wanted(tmp_path):
 
 def test_memory_is_taken_in_segments():
     script = (
-        "from skelbench.run.session import prepare; import torch; prepare('cuda'); x = torch.ones(9, device='cuda'); "
+        "from skelbench.pipeline.session import prepare; import torch; prepare('cuda'); "
+        "x = torch.ones(9, device='cuda'); "
         "assert all(each['is_expandable'] for each in torch.cuda.memory_snapshot())"
     )
     assert_succeeds([sys.executable, "-c", script])

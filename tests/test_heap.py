@@ -9,7 +9,7 @@ import pytest
 WATCHED = """
 import re
 import numpy as np
-from skelbench.heap import give_back_memory, keep_freed_memory
+from skelbench.core.malloc import give_back_memory, keep_freed_memory
 
 def held():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10  # MB

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skelbench.identity import canonical_json, derive_seed, digest
-from skelbench.spec import RunSpec, TrainSpec
+from skelbench.core.hashing import canonical_json, derive_seed, digest
+from skelbench.core.spec import RunSpec, TrainSpec
 
 numbers = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(

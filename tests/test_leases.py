@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from skelbench import leases
-from skelbench.errors import SkelbenchError
-from skelbench.leases import STALE_SECONDS, Busy, Lease
+from skelbench.core import leases
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.leases import STALE_SECONDS, Busy, Lease
 from skelbench.testing.processes import forked
 
 

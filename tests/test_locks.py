@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from skelbench.locks import Busy, FileLock
+from skelbench.core.locks import Busy, FileLock
 
 
 def increment(lock, counter, begin):
@@ -84,7 +84,7 @@ def test_the_end_of_a_process_ends_it_though_a_child_lives(lock):
     code = """if True:
         import os, sys, time
         from pathlib import Path
-        from skelbench.locks import FileLock
+        from skelbench.core.locks import FileLock
         FileLock(Path(sys.argv[1])).acquire()
         child = os.fork()
         if child:

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from skelbench.cli.main import main
-from skelbench.cores import limit_threads
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.threads import limit_threads
+from skelbench.core.user_config import SETTINGS, Found, found, said
 from skelbench.data.store.roots import data_root
-from skelbench.errors import SkelbenchError
-from skelbench.places import SETTINGS, Found, found, said
+from skelbench.pipeline.session import pick_device
 from skelbench.plugin.host import get_host
-from skelbench.results.store import default_root
-from skelbench.run.session import pick_device
+from skelbench.records.store import default_root
 
 
 @pytest.fixture(autouse=True)

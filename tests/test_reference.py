@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 from benchmarks.reference import DOCS, FIGURES, FOLDER, draw, drawn_of, tables
-from skelbench.results.packed import opened
+from skelbench.records.archive import opened
 
 PACKS = sorted(FOLDER.glob("*/*.zip"))
 FOLDERS = sorted({pack.parent for pack in PACKS})

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from skelbench.signals import stop_requested, warnings_heeded
+from skelbench.core.signals import stop_requested, warnings_heeded
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -13,7 +13,7 @@ from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_REC
 
 from skelbench.methods import ExtremeContrast, ExtremeContrastConfig
 from skelbench.methods.momentum_contrast import imported as imported_contrast
-from skelbench.nn.contrast import cosines, divergence
+from skelbench.models.contrast import cosines, divergence
 from skelbench.plugin import Log, MethodSpec, NativeProbe, Stage, hookimpl
 from skelbench.views import BoneScale, Center, Noise, Pace, ViewSpec
 

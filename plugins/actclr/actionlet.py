@@ -6,9 +6,9 @@ R rows (bodies), P stretches of frames x J joints = N cells, T frames, D channel
 import torch
 import torch.nn.functional as F
 
-from skelbench import distributed
-from skelbench.skeleton.topology import Topology
+from skelbench.core import distributed
 from skelbench.views import View
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from skelbench import distributed
+from skelbench.core import distributed
 from skelbench.views import View
 from skelbench.views.mixing import Mixed, counterparts, region_swap, rolled, stretches
 from skelbench.views.transfer import send

@@ -12,8 +12,8 @@ from pydantic import Field, PositiveInt
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
 
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
-from skelbench.nn.losses import patch_standardise
-from skelbench.nn.tokenizer import patchify
+from skelbench.models.losses import patch_standardise
+from skelbench.models.tokenizer import patchify
 from skelbench.plugin import MethodSpec, hookimpl
 
 from .energy import energy_weights

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from skelbench.nn.initial import trunc_normal, xavier_linear
-from skelbench.nn.layers import Mlp
-from skelbench.nn.vit import ViTConfig
-from skelbench.skeleton.grid import Grid
+from skelbench.models.initial import trunc_normal, xavier_linear
+from skelbench.models.layers import Mlp
+from skelbench.models.vit import ViTConfig
+from skelbench.views.skeleton.grid import Grid
 
 
 class CrossAttention(nn.Module):

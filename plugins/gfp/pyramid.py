@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from skelbench.nn.decoder import FilledGrid
-from skelbench.nn.heads import projection_mlp
-from skelbench.nn.initial import xavier_linear
-from skelbench.nn.vit import Block, ViTConfig
-from skelbench.skeleton.grid import Grid
+from skelbench.models.decoder import FilledGrid
+from skelbench.models.heads import projection_mlp
+from skelbench.models.initial import xavier_linear
+from skelbench.models.vit import Block, ViTConfig
+from skelbench.views.skeleton.grid import Grid
 
 
 def windows(length: int, count: int) -> list[slice]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from skelbench.distributed import all_reduce_sum, global_sum
-from skelbench.nn.precision import no_autocast
+from skelbench.core.distributed import all_reduce_sum, global_sum
+from skelbench.models.precision import no_autocast
 
 
 class Spread(NamedTuple):

@@ -15,8 +15,8 @@ from skelbench_plugins._recipes import FP32, RATES_SPACE
 from torch import nn
 
 from skelbench.methods import Config, Method
-from skelbench.nn.encoder import real_frames, side_by_side
-from skelbench.optim.groups import one_group
+from skelbench.models.encoder import real_frames, side_by_side
+from skelbench.models.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Free, Shear, Tempo, ViewSpec
 from skelbench.views.distortions import OnJoints

@@ -1,6 +1,6 @@
 """Checkpoints of GL-Transformer's code (Boeun-Kim/GL-Transformer) in our names. D width of a joint, T frames."""
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Imported
 from skelbench.methods.imported import renamed, tensor_of
 

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from skelbench.nn.contrast import cosines
-from skelbench.nn.precision import no_autocast
+from skelbench.models.contrast import cosines
+from skelbench.models.precision import no_autocast
 from skelbench.views.keyed import pick
 
 ITERATIONS = 50

@@ -15,9 +15,9 @@ from pydantic import Field
 from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import LEVELS, DistortedContrastConfig, LevelContrast
-from skelbench.nn.contrast import KeyQueue, cosines, info_nce, similarities
+from skelbench.models.contrast import KeyQueue, cosines, info_nce, similarities
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
 
 GRANULAR = ("clip", "part")

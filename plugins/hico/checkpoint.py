@@ -2,10 +2,10 @@
 
 import torch
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Imported
 from skelbench.methods.imported import renamed, tensor_of
-from skelbench.nn.two_branch import TORCH_LAYER
+from skelbench.models.two_branch import TORCH_LAYER
 
 _OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue", "i_queue", "fc.")
 """What is of no use once training is over, heads among it, and a classifier."""

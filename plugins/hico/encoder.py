@@ -8,10 +8,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.two_branch import (
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.models.encoder import Encoded
+from skelbench.models.two_branch import (
     Branches,
     Embedding,
     TwoBranchEncoder,

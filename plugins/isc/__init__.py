@@ -15,13 +15,13 @@ from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIP
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import DistortedConfig, Method
-from skelbench.nn.contrast import KeyQueue, info_nce, similarities
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import ABILITIES
-from skelbench.nn.heads import recurrent_head
-from skelbench.optim.groups import one_group
+from skelbench.models.contrast import KeyQueue, info_nce, similarities
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.encoder import ABILITIES
+from skelbench.models.heads import recurrent_head
+from skelbench.models.optim.groups import one_group
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 from .files import imported as imported

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.recurrent_contrast import FIRST, recurrent_weights
 

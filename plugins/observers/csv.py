@@ -3,9 +3,9 @@
 import csv
 import io
 
-from skelbench.files import write_atomic
+from skelbench.core.files import write_atomic
+from skelbench.pipeline.observe import Observer
 from skelbench.plugin import ObserverSpec, hookimpl
-from skelbench.run.observe import Observer
 
 
 class Table(Observer):

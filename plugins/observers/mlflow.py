@@ -9,8 +9,8 @@ import os
 import time
 from pathlib import Path
 
+from skelbench.pipeline.observe import Observer
 from skelbench.plugin import ObserverSpec, hookimpl
-from skelbench.run.observe import Observer
 
 STATUS = {"done": "FINISHED", "interrupted": "KILLED"}
 """What else ended a run has FAILED."""

@@ -2,8 +2,8 @@
 
 import json
 
+from skelbench.pipeline.observe import Observer
 from skelbench.plugin import ObserverSpec, hookimpl
-from skelbench.run.observe import Observer
 
 
 class TensorBoard(Observer):

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, RATES_SPACE
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import DistortedContrastConfig, RecurrentContrast
-from skelbench.nn.contrast import cosines, divergence, info_nce, similarities
+from skelbench.models.contrast import cosines, divergence, info_nce, similarities
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import Distort
 from skelbench.views.mixing import part_of, region_swap, rolled, stretches

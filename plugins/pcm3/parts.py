@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from skelbench.nn.batch_norm import GlobalBatchNorm
-from skelbench.nn.recurrent import GRU
+from skelbench.models.batch_norm import GlobalBatchNorm
+from skelbench.models.recurrent import GRU
 from skelbench.views.keyed import pick
 
 

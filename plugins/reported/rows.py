@@ -1,7 +1,7 @@
 """Rows of tables that the figures of the CSV files here stand beside."""
 
-from skelbench.report.linear import GROUPS
-from skelbench.report.study_rows import Printed, Row
+from skelbench.reporting.linear import GROUPS
+from skelbench.reporting.study_rows import Printed, Row
 
 _OTHERS, _CONTRASTIVE, _MASKED = GROUPS[:3]
 _WEIGHTED = "0.6 joint + 0.6 bone + 0.4 motion (logits)"

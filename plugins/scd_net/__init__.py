@@ -10,7 +10,7 @@ from pydantic import Field
 from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 
 from skelbench.methods import DistortedContrastConfig, LevelContrast
-from skelbench.nn.contrast import info_nce, similarities
+from skelbench.models.contrast import info_nce, similarities
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, HideFrames, HideJoints, Mirror, Shear
 

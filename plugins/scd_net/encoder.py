@@ -7,8 +7,8 @@ branch.
 from pydantic import Field, model_validator
 from torch import nn
 
-from skelbench.component import Spec
-from skelbench.nn.two_branch import (
+from skelbench.core.component import Spec
+from skelbench.models.two_branch import (
     Branches,
     Embedding,
     TwoBranchEncoder,

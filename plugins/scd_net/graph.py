@@ -7,7 +7,7 @@ frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets o
 import torch
 from torch import Tensor, nn
 
-from skelbench.nn.graph import SUBSETS, bone_subsets
+from skelbench.models.graph import SUBSETS, bone_subsets
 
 KERNEL, DILATIONS = 5, (1, 2)
 PATHS = len(DILATIONS) + 2

@@ -12,12 +12,12 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MOMENTUM_SPACE, MOTION_SPACE, RATES_SPACE
 
-from skelbench.distributed import all_reduce_sum, spread
+from skelbench.core.distributed import all_reduce_sum, spread
 from skelbench.methods import MaskedConfig, Method
-from skelbench.nn.decoder import MaskedDecoder
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.prototype_loss import RunningCentre
-from skelbench.nn.schedule import cosine
+from skelbench.models.decoder import MaskedDecoder
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.prototype_loss import RunningCentre
+from skelbench.models.schedule import cosine
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import Mirror, Rotate, Same, Translate
 from skelbench.views.masks import some_visible

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from skelbench.distributed import global_rows
-from skelbench.nn.precision import no_autocast
+from skelbench.core.distributed import global_rows
+from skelbench.models.precision import no_autocast
 
 
 def koleo(x_RD: Tensor, eps: float = 1e-8) -> Tensor:

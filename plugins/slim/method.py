@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, model_validator
 
+from skelbench.core.spec import validated
 from skelbench.methods import (
     Hidden,
     Method,
@@ -24,7 +25,6 @@ from skelbench.methods import (
     match_views,
     self_distillation_groups,
 )
-from skelbench.spec import validated
 from skelbench.views import (
     Alike,
     AxisDrop,

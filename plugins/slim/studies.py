@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skelbench.report.study_rows import Row
-from skelbench.studies.study import Study
+from skelbench.pipeline.studies.study import Study
+from skelbench.reporting.study_rows import Row
 
 from . import tables
 

@@ -6,13 +6,13 @@ Where the paper leaves a setting open, a note says what we read into it.
 
 from __future__ import annotations
 
-from skelbench.report.columns import ColumnTable
-from skelbench.report.downstream import DEGRADED as DEGRADED_NOTE
-from skelbench.report.downstream import FILLED, NOISE, conditions
-from skelbench.report.linear import GROUPS
-from skelbench.report.study_rows import PAPER_COLUMNS, Printed, Row, StudyTable, variants
-from skelbench.report.table import Column
-from skelbench.skeleton.grid import BUDGETS
+from skelbench.reporting.columns import ColumnTable
+from skelbench.reporting.downstream import DEGRADED as DEGRADED_NOTE
+from skelbench.reporting.downstream import FILLED, NOISE, conditions
+from skelbench.reporting.linear import GROUPS
+from skelbench.reporting.study_rows import PAPER_COLUMNS, Printed, Row, StudyTable, variants
+from skelbench.reporting.table import Column
+from skelbench.views.skeleton.grid import BUDGETS
 
 _BOTH_SPLITS = (PAPER_COLUMNS["paper_xsub"], PAPER_COLUMNS["paper_xview"])
 _NTU60 = "Paper: NTU-60, 100 epochs at the full size (preset `ablation`), one pre-training run; not measured here."

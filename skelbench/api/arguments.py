@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 def text(given: Any, what: str) -> str:

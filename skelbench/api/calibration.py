@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import EvalSpec, listed
 from skelbench.data.store.splits import full_name
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.statistics import wilson
+from skelbench.evaluation.stats.paired import wilson
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import open_dataset, resolve
+from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
-from skelbench.report import study_rows
-from skelbench.report.inputs import TableInputs
-from skelbench.report.linear import NAME, Papers
-from skelbench.report.published import Figure
-from skelbench.results.run_dir import RunDir
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.request import Request
-from skelbench.run.resolve import open_dataset, resolve
-from skelbench.run.session import Session
-from skelbench.spec import EvalSpec, listed
+from skelbench.records.run_dir import RunDir
+from skelbench.reporting import study_rows
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.linear import NAME, Papers
+from skelbench.reporting.published import Figure
 
 Z = 1.96
 """Standard deviations on either side of 95 %."""

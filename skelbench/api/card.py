@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skelbench.api.exported import ONNX, Settings
+from skelbench.core.spec import listed
+from skelbench.core.text import plain
+from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.plugin.descriptors import MethodSpec
-from skelbench.results.run_dir import RunDir
-from skelbench.run.presets import BLURB, SETTING
-from skelbench.spec import listed
-from skelbench.train.collapse import sentence
-from skelbench.version import __version__
-from skelbench.words import plain
+from skelbench.records.run_dir import RunDir
+from skelbench.training.collapse import sentence
 
 if TYPE_CHECKING:
     import pandas

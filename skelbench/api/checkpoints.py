@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec
+from skelbench.pipeline.checkpoint_file import read_checkpoint
+from skelbench.pipeline.imports import import_weights
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import Resolved, resolve
+from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.results.run_dir import RunDir
-from skelbench.run.checkpoint_file import read_checkpoint
-from skelbench.run.imports import import_weights
-from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, resolve
-from skelbench.run.session import Session
-from skelbench.spec import RunSpec
+from skelbench.records.run_dir import RunDir
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
 """Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.skeleton.topology import Topology
+from skelbench.views.skeleton.topology import Topology
 
 PARTS = ("train", "test", "all")
 
@@ -139,7 +139,7 @@ def dataset(
         SkelbenchError: there is no such data set, split or part; says which there are, and how to make one.
     """
     from skelbench.api.plugins import use_plugins
-    from skelbench.run.resolve import open_dataset
+    from skelbench.pipeline.resolve import open_dataset
 
     if part not in PARTS:
         raise SkelbenchError(did_you_mean(str(part), PARTS, "part"))

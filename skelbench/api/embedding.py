@@ -10,8 +10,8 @@ import numpy as np
 from skelbench.api.encoder import Clips, FrozenEncoder
 from skelbench.api.load import load_encoder
 from skelbench.api.place import RunOnDisk
-from skelbench.errors import SkelbenchError
-from skelbench.spec import Stream
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Stream
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin

@@ -17,17 +17,17 @@ from torch import Tensor
 from skelbench.api import arguments
 from skelbench.api.datasets import ClipBatch, ClipDataset
 from skelbench.api.preprocessing import Preprocessing
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.data.store.source import ClipSource
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.features import extract, pool_bodies, read_out
-from skelbench.evaluate.protocol import advances
-from skelbench.nn.encoder import Encoder, evaluating
-from skelbench.run.session import pick_device
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
+from skelbench.evaluation.features import extract, pool_bodies, read_out
+from skelbench.evaluation.protocol import advances
+from skelbench.models.encoder import Encoder, evaluating
+from skelbench.pipeline.session import pick_device
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 Clips = ClipStore | ClipDataset | ClipBatch | np.ndarray | Tensor | Sequence[Any]
@@ -114,7 +114,7 @@ class FrozenEncoder:
         with ExitStack() as stack:
             report = None
             if progress:
-                from skelbench.console import progress as bar
+                from skelbench.core.console import progress as bar
 
                 report = advances(stack.enter_context(bar(len(ids), f"{self.name} features", "clips")))
 

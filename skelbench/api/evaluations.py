@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
-from skelbench.distributed import first
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.report.controls import CONTROLS, Controls
-from skelbench.results.run_dir import RunDir
-from skelbench.results.store import ResultStore
-from skelbench.run.encoders import hides_doubtful, named_encoder
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.resolve import data_of, open_dataset
-from skelbench.run.session import Session
-from skelbench.spec import EvalSpec, Fusion, Stream, evaluation_defaults
+from skelbench.core.distributed import first
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import EvalSpec, Fusion, Stream, evaluation_defaults
+from skelbench.pipeline.encoders import hides_doubtful, named_encoder
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.resolve import data_of, open_dataset
+from skelbench.pipeline.session import Session
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
+from skelbench.reporting.controls import CONTROLS, Controls
 
 log = logging.getLogger(__name__)
 

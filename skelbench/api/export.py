@@ -32,19 +32,19 @@ from skelbench.api.load import Loaded, load_from_run
 from skelbench.api.onnx import need_onnx, write_onnx
 from skelbench.api.place import RunOnDisk, open_place
 from skelbench.api.reports import results as all_results
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.files import naming
+from skelbench.core.spec import Stream
+from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.evaluate.downstream import EncoderProtocol
-from skelbench.evaluate.linear import Linear
-from skelbench.files import naming
+from skelbench.evaluation.downstream import EncoderProtocol
+from skelbench.evaluation.linear import Linear
+from skelbench.pipeline.encoders import named_encoder
+from skelbench.pipeline.evaluate import protocol_class
+from skelbench.pipeline.resolve import open_dataset
+from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec
-from skelbench.results.damage import if_whole
-from skelbench.run.encoders import named_encoder
-from skelbench.run.evaluate import protocol_class
-from skelbench.run.resolve import open_dataset
-from skelbench.run.session import Session
-from skelbench.spec import Stream
-from skelbench.version import __version__
+from skelbench.records.errors import if_whole
 
 FORMATS = ("safetensors", "onnx")
 CHECKED = 3

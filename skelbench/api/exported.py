@@ -17,15 +17,15 @@ from torch import Tensor
 
 from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.preprocessing import Preprocessing
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.files import check_regular, read_json
-from skelbench.nn.encoder import Encoder
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import check_regular, read_json
+from skelbench.core.spec import GridSpec
+from skelbench.models.encoder import Encoder
 from skelbench.plugin.host import Host
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import GridSpec
-from skelbench.train.build import bare_encoder, other_encoder
+from skelbench.training.build import bare_encoder, other_encoder
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD, ONNX = "config.json", "model.safetensors", "README.md", "model.onnx"

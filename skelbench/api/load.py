@@ -11,17 +11,17 @@ from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.exported import CONFIG, is_exported, load_exported
 from skelbench.api.place import Device, RunOnDisk, open_place
 from skelbench.api.preprocessing import Preprocessing, slots_matter
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import EvalSpec, Stream
 from skelbench.data.store.source import ClipSource
-from skelbench.errors import SkelbenchError
-from skelbench.nn.encoder import Encoder
-from skelbench.results.run_dir import RunDir
-from skelbench.run.clips import clips_of
-from skelbench.run.encoders import load_encoder as load_weights_of
-from skelbench.run.encoders import named_encoder
-from skelbench.run.evaluate import check_finished, eval_spec
-from skelbench.run.session import Session
-from skelbench.skeleton.topology import Topology, get_topology
-from skelbench.spec import EvalSpec, Stream
+from skelbench.models.encoder import Encoder
+from skelbench.pipeline.encoders import load_encoder as load_weights_of
+from skelbench.pipeline.encoders import named_encoder
+from skelbench.pipeline.evaluate import check_finished, eval_spec
+from skelbench.pipeline.leakage_checks import clips_of
+from skelbench.pipeline.session import Session
+from skelbench.records.run_dir import RunDir
+from skelbench.views.skeleton.topology import Topology, get_topology
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.api.encoder import FrozenEncoder
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.features import read_out
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.features import read_out
 from skelbench.plugin.status import one_line
 from skelbench.views.crops import PADDED
 from skelbench.views.view import View
@@ -53,7 +53,8 @@ class Features(nn.Module):
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"
 
     def forward(self, clips: Tensor, present: Tensor) -> Tensor:
-        """As :func:`skelbench.evaluate.features.pool_bodies`, with every slot as a row, so that no size depends on what
+        """As :func:`skelbench.evaluation.features.pool_bodies`, with every slot as a row, so that no size depends on
+        what
         the clips hold."""
         count, slots = clips.shape[:2]
         clips = torch.where(present[:, :, None, None, None], clips, 0.0)

@@ -10,9 +10,9 @@ from typing import Any
 
 from skelbench.api import arguments
 from skelbench.api.plugins import use_plugins
-from skelbench.results.run_dir import RunDir
-from skelbench.run.observe import named_observers
-from skelbench.run.session import Session, open_session
+from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.session import Session, open_session
+from skelbench.records.run_dir import RunDir
 
 Place = Path | str | None
 Device = Any

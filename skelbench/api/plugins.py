@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS
 from skelbench.plugin.files import PluginFile, named_file
 from skelbench.plugin.host import Host, forget_hosts, get_host, request_files, request_more, requested_files

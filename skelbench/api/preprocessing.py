@@ -7,11 +7,11 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from skelbench.component import Spec
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
+from skelbench.core.component import Spec
+from skelbench.core.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
 from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 
 
 class Preprocessing(Spec):

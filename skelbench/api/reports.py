@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from skelbench.api import arguments
 from skelbench.api.place import path_of
 from skelbench.api.plugins import use_plugins
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import FigureSpec, TableSpec
-from skelbench.report.figures.settings import settings_of
-from skelbench.report.filters import Filters
-from skelbench.report.inputs import TableInputs
-from skelbench.report.render import render
-from skelbench.report.table import Table
-from skelbench.results.store import ResultStore
+from skelbench.records.store import ResultStore
+from skelbench.reporting.figures.settings import settings_of
+from skelbench.reporting.filters import Filters
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.render import render
+from skelbench.reporting.table import Table
 
 if TYPE_CHECKING:
     import pandas
@@ -54,9 +54,9 @@ def results(path: Path | str | None = None) -> pandas.DataFrame:
 
     Accuracies are shares. Columns: method, variant, data set, split, token grid, preset, whether it is ``exact``,
     hardware, seed, protocol, stream, checkpoint, accuracy, the paired tests against the controls, cost, ...
-    (``skelbench.report.frame.frame`` says what each is).
+    (``skelbench.reporting.frame.frame`` says what each is).
     """
-    from skelbench.report.frame import frame
+    from skelbench.reporting.frame import frame
 
     return frame(_inputs(path, True).runs)
 
@@ -118,7 +118,9 @@ def compare(
     descriptor = inputs.host.get("tables", table)
     if isinstance(descriptor, TableSpec) and descriptor.counts:
         inputs.check_answered(table)
-    built = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+    built = inputs.host.checked(
+        descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table"
+    )
     inputs.check_answered(table, built)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
     return TableView(inputs.noted(built, table, needs_runs), inputs.left_out if needs_runs else 0)
@@ -176,8 +178,8 @@ def report(
     Raises:
         SkelbenchError: there is no run yet, or nothing can be written there.
     """
-    from skelbench.page.build import save
-    from skelbench.run.session import open_session
+    from skelbench.pipeline.session import open_session
+    from skelbench.reporting.page.build import save
 
     inputs = _inputs(results, all, only)
     inputs.data_root = path_of(data)

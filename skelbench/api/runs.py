@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 from skelbench.api import arguments
 from skelbench.api.place import Device, Place, RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
-from skelbench.errors import SkelbenchError
-from skelbench.results.metrics import read_metrics
-from skelbench.results.run_dir import ReadRun, RunDir
-from skelbench.results.store import ResultStore
-from skelbench.run.budget import Budget
-from skelbench.run.request import Request, check_measures_here
-from skelbench.spec import EvalSpec, RunSpec
-from skelbench.words import plain
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import EvalSpec, RunSpec
+from skelbench.core.text import plain
+from skelbench.pipeline.budget import Budget
+from skelbench.pipeline.request import Request, check_measures_here
+from skelbench.records.metrics import read_metrics
+from skelbench.records.run_dir import ReadRun, RunDir
+from skelbench.records.store import ResultStore
 
 if TYPE_CHECKING:
     import pandas
 
     from skelbench.api.encoder import FrozenEncoder
-    from skelbench.run.resolve import Resolved
+    from skelbench.pipeline.resolve import Resolved
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Run(RunOnDisk):
     def _plain_evaluation(self, protocol: str) -> str:
         """Id of the evaluation by ``protocol`` for which nothing else was asked. Those of a snapshot fill no rows of
         presets, so that their records do not say it."""
-        from skelbench.run.evaluate import eval_spec
+        from skelbench.pipeline.evaluate import eval_spec
 
         try:
             return eval_spec(use_plugins(), self._directory, protocol, self.checkpoint).id
@@ -203,7 +203,7 @@ class Evaluation:
         import numpy as np
         import pandas
 
-        from skelbench.report.outcomes import predictions
+        from skelbench.evaluation.outcomes import predictions
 
         found = predictions(RunDir(self.run.path), self.record)
         if found["predicted"].ndim == 1:
@@ -271,11 +271,11 @@ def run(
     Raises:
         SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
     """
-    from skelbench.run.conclude import conclude
-    from skelbench.run.pace import Timer
-    from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import resolve
-    from skelbench.run.stages import finished
+    from skelbench.pipeline.evaluate_with_controls import conclude
+    from skelbench.pipeline.pace import Timer
+    from skelbench.pipeline.pretrain import pretrain
+    from skelbench.pipeline.resolve import resolve
+    from skelbench.pipeline.warm_start import finished
 
     host = use_plugins(plugins)
     host.method(method)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from skelbench.api.encoder import Clips, FrozenEncoder
 from skelbench.api.exported import Settings, build_exported, read_settings, settings_of
 from skelbench.api.plugins import use_plugins
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 class SkeletonModel(nn.Module):

@@ -10,8 +10,8 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results
-from skelbench.errors import SkelbenchError
-from skelbench.run.session import open_session
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.api.calibration import Calibration
@@ -53,7 +53,7 @@ def calibrate(
     standard deviations on both sides where the source states one. Where the authors print the best epoch on test, that
     of ours is compared. Exit code: 0 all pass, 1 one or more fail, 2 nothing to compare.
     """
-    from skelbench.console import err, out
+    from skelbench.core.console import err, out
     from skelbench.plugin.host import get_host
 
     file = Path(checkpoint) if checkpoint and Path(checkpoint).is_file() else None
@@ -68,8 +68,8 @@ def calibrate(
     from skelbench.api.calibration import calibrate as measured
     from skelbench.api.calibration import failed
     from skelbench.api.checkpoints import assumed, import_file
-    from skelbench.run.request import parse_sets
-    from skelbench.spec import listed
+    from skelbench.core.spec import listed
+    from skelbench.pipeline.request import parse_sets
 
     session = open_session(results, data_root, device)
     run = session.results.find(checkpoint) if checkpoint and not file else None
@@ -89,7 +89,7 @@ def calibrate(
 
 
 def _show(found: list[Calibration]) -> None:
-    from skelbench.console import make_table, out
+    from skelbench.core.console import make_table, out
 
     columns = ("method", "data", "probe", "published", "expected", "ours", "last epoch", "verdict")
     rows = [

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from skelbench.cli.summary import named_root
-from skelbench.console import out
-from skelbench.diagnose.per_class import evaluation
+from skelbench.core.console import out
+from skelbench.core.spec import EvalSpec
+from skelbench.evaluation.outcomes import predictions
 from skelbench.plugin.host import get_host
-from skelbench.report import confusion
-from skelbench.report.outcomes import predictions
-from skelbench.report.terminal import Terminal
-from skelbench.results.run_dir import RunDir
-from skelbench.spec import EvalSpec
+from skelbench.records.run_dir import RunDir
+from skelbench.reporting import confusion
+from skelbench.reporting.diagnostics.per_class import evaluation
+from skelbench.reporting.terminal import Terminal
 
 
 def print_classes(

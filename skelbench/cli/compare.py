@@ -87,22 +87,22 @@ def compare(
     accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
     (`diagnostics`), default and tuned settings (`tuned`), and those of plugins. `skelbench study` runs what a table of
     the same name shows."""
-    from skelbench.cores import uncollected
+    from skelbench.core.threads import uncollected
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
+    from skelbench.records.store import ResultStore
 
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
     from skelbench.cli.tables import format_of, put, say_left_out
-    from skelbench.console import err, out, progress
-    from skelbench.errors import SkelbenchError, did_you_mean
+    from skelbench.core.console import err, out, progress
+    from skelbench.core.errors import SkelbenchError, did_you_mean
 
     format_ = format_of(format_, output)
     store = ResultStore(results, progress if err.is_terminal else None)
     store.check_readable()
-    from skelbench.report.inputs import TableInputs
+    from skelbench.reporting.inputs import TableInputs
 
     asked = names_of(metrics or "")
     no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
@@ -119,7 +119,7 @@ def compare(
         (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
         if not reads:
             return
-    from skelbench.report.table import Table
+    from skelbench.reporting.table import Table
 
     for name in asked:
         if not descriptor.needs_runs:
@@ -127,7 +127,7 @@ def compare(
         if name not in inputs.measures:
             raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
     with uncollected() if descriptor.needs_runs else nullcontext():  # to count is to make much that goes
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
     built = replace(built, name=table)
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):
@@ -135,7 +135,7 @@ def compare(
     inputs.check_answered(table, built)
     if descriptor.needs_runs:
         say_left_out(inputs)
-    from skelbench.report.arrange import sorted_by, with_columns
+    from skelbench.reporting.sort_and_select import sorted_by, with_columns
 
     built = inputs.noted(built, table, descriptor.needs_runs)
     built = sorted_by(built, sort) if sort else built

@@ -104,7 +104,7 @@ def splits(ctx: typer.Context, incomplete: str) -> Words:
 @_completer
 def presets(ctx: typer.Context, incomplete: str) -> Words:
     """Presets of the harness, and those of the method alone."""
-    from skelbench.run.presets import BLURB
+    from skelbench.pipeline.presets import BLURB
 
     yield from BLURB.items()
     if (method := _method(ctx)) is not None:
@@ -115,7 +115,7 @@ def presets(ctx: typer.Context, incomplete: str) -> Words:
 @_completer
 def runs(ctx: typer.Context, incomplete: str) -> Words:
     """Runs of the results directory, by the names of their folders."""
-    from skelbench.results.store import default_root
+    from skelbench.records.store import default_root
 
     for path in sorted(Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json")):
         yield path.parent.name, "run"
@@ -124,7 +124,7 @@ def runs(ctx: typer.Context, incomplete: str) -> Words:
 @_completer
 def tags(ctx: typer.Context, incomplete: str) -> Words:
     """Tags of the runs of the results directory."""
-    from skelbench.results.store import default_root
+    from skelbench.records.store import default_root
 
     found: set[str] = set()
     for path in Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json"):
@@ -137,8 +137,8 @@ def tags(ctx: typer.Context, incomplete: str) -> Words:
 @_completer
 def settings(ctx: typer.Context, incomplete: str) -> Words:
     """KEY= of ``--set`` of a run, and for what has names behind it KEY=NAME."""
-    from skelbench.run.request import CHOICES
-    from skelbench.spec import DataSpec, GridSpec, RunSpec, TrainSpec
+    from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec
+    from skelbench.pipeline.request import CHOICES
 
     host, said = get_host(), dict(pair.partition("=")[::2] for pair in ctx.params.get("set_") or [])
     method = _method(ctx)
@@ -198,7 +198,7 @@ def _method(ctx: typer.Context) -> MethodSpec | None:
 @_completer
 def kinds_to_write(ctx: typer.Context, incomplete: str) -> Words:
     """Kinds that there are templates of."""
-    from skelbench.scaffold.plan import USE
+    from skelbench.testing.scaffold.plan import USE
 
     for kind in USE:
         yield kind, f"a new {kind}"

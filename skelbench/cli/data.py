@@ -11,9 +11,9 @@ import typer
 
 from skelbench.cli import data_export, data_import, data_info, data_labels, data_prepare, data_show, data_verify
 from skelbench.cli.options import DataRoot
-from skelbench.console import make_table, out
-from skelbench.errors import SkelbenchError
-from skelbench.signals import ENDINGS, handle_signals
+from skelbench.core.console import make_table, out
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.signals import ENDINGS, handle_signals
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, what is in it, getting recordings in.")
 app.add_typer(data_prepare.app, name="prepare")

@@ -10,8 +10,8 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
-from skelbench.console import late_progress, out, print_facts
-from skelbench.words import counted
+from skelbench.core.console import late_progress, out, print_facts
+from skelbench.core.text import counted
 
 
 def export_data(
@@ -40,7 +40,7 @@ def export_data(
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
     again gives the same clips.
     """
-    from skelbench.data.foreign.exporters import export_mamp_npz
+    from skelbench.data.importers.exporters import export_mamp_npz
 
     store = open_store(name, data_root)
     with late_progress(f"export {name}", "clips") as progress:

@@ -9,9 +9,9 @@ import typer
 
 from skelbench.cli.data_info import print_store
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, print_facts, styled
-from skelbench.errors import SkelbenchError
-from skelbench.words import counted, plain
+from skelbench.core.console import LEFT_OUT, err, late_progress, out, print_facts, styled
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import counted, plain
 
 
 def import_data(
@@ -104,7 +104,7 @@ def import_data(
     if any of them was not to be expected.
     """
     from skelbench.cli.summary import named_data
-    from skelbench.data.foreign import ImportOptions, import_files, name_for
+    from skelbench.data.importers import ImportOptions, import_files, name_for
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 

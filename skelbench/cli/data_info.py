@@ -9,8 +9,8 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot
-from skelbench.console import make_table, out, print_facts, styled
-from skelbench.words import counted, plain
+from skelbench.core.console import make_table, out, print_facts, styled
+from skelbench.core.text import counted, plain
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
@@ -26,8 +26,8 @@ def info(
 def open_store(name: str, data_root: Path | None) -> ClipStore:
     """The data set ``name``, built in or stored in ``data_root`` (None = the user's)."""
     from skelbench.data.store.roots import data_root as default_data_root
+    from skelbench.pipeline.resolve import open_dataset
     from skelbench.plugin.host import get_host
-    from skelbench.run.resolve import open_dataset
 
     return open_dataset(name, get_host(), data_root or default_data_root())
 
@@ -79,8 +79,8 @@ def print_store(store: ClipStore, name: str) -> None:
 
 def print_remarks(store: ClipStore) -> None:
     """What whoever trains on a data set should know beforehand: clips that are very short, or on both sides."""
+    from skelbench.core.spec import GridSpec
     from skelbench.data.copies import on_both_sides
-    from skelbench.spec import GridSpec
 
     patch = GridSpec().patch
     if short := int((store.lengths < patch).sum()):

@@ -11,7 +11,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 def show_labels(
@@ -36,9 +36,9 @@ def show_labels(
     """
     import numpy as np
 
-    from skelbench.console import make_table, out
-    from skelbench.evaluate.label_subsets import label_subset
-    from skelbench.spec import file_name
+    from skelbench.core.console import make_table, out
+    from skelbench.core.spec import file_name
+    from skelbench.evaluation.label_subsets import label_subset
 
     store = open_store(name, data_root)
     part = store.split(split)
@@ -83,6 +83,6 @@ def _lists(path: Path, facts: dict[str, Any]) -> list[Any] | None:
 
 
 def _write(path: Path, text: str) -> None:
-    from skelbench.files import write_whole
+    from skelbench.core.files import write_whole
 
     write_whole(path, lambda file: file.write(text.encode()))

@@ -11,8 +11,8 @@ import typer
 
 from skelbench.cli.data_info import print_remarks
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.console import LEFT_OUT, err, late_progress, out, styled
-from skelbench.words import counted, plain
+from skelbench.core.console import LEFT_OUT, err, late_progress, out, styled
+from skelbench.core.text import counted, plain
 
 if TYPE_CHECKING:
     from skelbench.data.raw.report import Report
@@ -79,11 +79,11 @@ def _prepare(
     force: bool, root: Path | None,
 ) -> None:  # fmt: skip
     from skelbench.cli.summary import named_data
-    from skelbench.cores import free_cores, usable_cores
+    from skelbench.core.malloc import keep_freed_memory
+    from skelbench.core.threads import free_cores, usable_cores
     from skelbench.data.raw.parallel import KEPT_BYTES
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
-    from skelbench.heap import keep_freed_memory
 
     name = new_dataset_name(which if asked is None else asked)
     keep_freed_memory(KEPT_BYTES)

@@ -10,7 +10,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot, check_place
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 KINDS = (".gif", ".png", ".html")
 
@@ -57,8 +57,8 @@ def show_clip(
     Left and right sides have different shades, bodies different colours; one body is seen from the front, a little from
     the side, two bodies side by side.
     """
-    from skelbench.console import out, progress
-    from skelbench.picture.scene import clip_scene, find_clip
+    from skelbench.core.console import out, progress
+    from skelbench.reporting.skeletons.scene import clip_scene, find_clip
 
     if output is not None and output.suffix.lower() not in KINDS:
         raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
@@ -70,10 +70,10 @@ def show_clip(
         scene = clip_scene(store, number)
     else:
         from skelbench.data.store import roots
-        from skelbench.picture.views import view_scene
+        from skelbench.pipeline.request import Request, parse_sets
+        from skelbench.pipeline.resolve import resolve
         from skelbench.plugin.host import get_host
-        from skelbench.run.request import Request, parse_sets
-        from skelbench.run.resolve import resolve
+        from skelbench.reporting.skeletons.views import view_scene
 
         request = Request(method=view, dataset=name, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
         resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
@@ -83,11 +83,11 @@ def show_clip(
     check_place(output)
     kind = output.suffix.lower()
     if kind == ".html":
-        from skelbench.picture.page import save_page
+        from skelbench.reporting.skeletons.page import save_page
 
         save_page(scene, output)
     else:
-        from skelbench.picture.draw import animation_frames, save_animation, save_strip
+        from skelbench.reporting.skeletons.draw import animation_frames, save_animation, save_strip
 
         if kind == ".png":
             save_strip(scene, output)

@@ -9,7 +9,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
-from skelbench.console import LEFT_OUT
+from skelbench.core.console import LEFT_OUT
 
 STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
@@ -32,10 +32,10 @@ def verify_data(
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
     """
-    from skelbench.console import make_table, out, progress, styled
+    from skelbench.core.console import make_table, out, progress, styled
+    from skelbench.core.text import plain
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
-    from skelbench.words import plain
 
     store = open_store(name, data_root)
     kind = recognise(store, known)

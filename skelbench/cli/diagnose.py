@@ -13,15 +13,15 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.run.session import Session, open_session
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from skelbench.diagnose.frozen import Clips, Frozen
-    from skelbench.report.table import Table
-    from skelbench.spec import DataSpec
+    from skelbench.core.spec import DataSpec
+    from skelbench.reporting.diagnostics.frozen import Clips, Frozen
+    from skelbench.reporting.table import Table
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -47,7 +47,7 @@ class Shared:
         data_root: DataRoot = None,
         force: Force = False,
     ) -> None:
-        from skelbench.report.render import FORMATS
+        from skelbench.reporting.render import FORMATS
 
         self.format, self.output, self.force = format_, output, force
         self._places = device, results, data_root
@@ -63,7 +63,7 @@ class Shared:
 
     def subjects(self, patterns: list[str]) -> dict[str, Frozen]:
         """The runs that were asked for, with their untrained twins, by name."""
-        from skelbench.diagnose.frozen import subjects
+        from skelbench.reporting.diagnostics.frozen import subjects
 
         return subjects(self.session, patterns)
 
@@ -71,7 +71,7 @@ class Shared:
         self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
     ) -> dict[str, Record]:
         """The record of every one of ``runs``: read back, else found and kept beside it."""
-        from skelbench.diagnose.record import VERSION, kept
+        from skelbench.reporting.diagnostics.record import VERSION, kept
 
         settings = {"version": VERSION[what], **settings}
         return {
@@ -81,9 +81,9 @@ class Shared:
 
     def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
         """Print the table of the records in ``found``; returns the records."""
-        from skelbench.console import err, out
-        from skelbench.report.render import render
-        from skelbench.report.terminal import Terminal
+        from skelbench.core.console import err, out
+        from skelbench.reporting.render import render
+        from skelbench.reporting.terminal import Terminal
 
         records = {name: record for name, (record, _) in found.items()}
         table = build(records)
@@ -98,8 +98,8 @@ class Shared:
     def draw(self, build: Callable[[dict[str, Any], str], Figure], records: dict[str, Any], place: str) -> None:
         """Write the picture of ``records``, which are of the data ``place``, if one was asked for."""
         if self.output is not None:
-            from skelbench.console import err
-            from skelbench.report.figures.output import save
+            from skelbench.core.console import err
+            from skelbench.reporting.figures.output import save
 
             save(build(records, place), self.output, kind_of_picture(self.output))
             err.print(f"wrote {self.output}")
@@ -155,9 +155,9 @@ def interpolation(
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
     from dataclasses import replace
 
-    from skelbench.diagnose import figures, tables
-    from skelbench.diagnose import interpolation as diagnosis
-    from skelbench.diagnose.record import VERSION, kept
+    from skelbench.reporting.diagnostics import figures, tables
+    from skelbench.reporting.diagnostics import interpolation as diagnosis
+    from skelbench.reporting.diagnostics.record import VERSION, kept
 
     session, runs = shared.session, dict[str, "Frozen"]()
     if run is None:
@@ -191,8 +191,8 @@ def invariance(
 ) -> None:
     """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
     own original a changed clip stays, and whether that is still the nearest."""
-    from skelbench.diagnose import figures, tables
-    from skelbench.diagnose import invariance as diagnosis
+    from skelbench.reporting.diagnostics import figures, tables
+    from skelbench.reporting.diagnostics import invariance as diagnosis
 
     runs = shared.subjects(run)
     found = shared.of_each(
@@ -213,8 +213,8 @@ def order(
 ) -> None:
     """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
     backwards? Beside their untrained encoders."""
-    from skelbench.diagnose import order as diagnosis
-    from skelbench.diagnose import tables
+    from skelbench.reporting.diagnostics import order as diagnosis
+    from skelbench.reporting.diagnostics import tables
 
     runs = shared.subjects(run)
     found = shared.of_each(
@@ -243,11 +243,11 @@ def per_class(
 ) -> None:
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
     on the same clips, with exact paired tests."""
-    from skelbench.diagnose import per_class as diagnosis
-    from skelbench.diagnose import tables
-    from skelbench.diagnose.record import kept
-    from skelbench.report.confusion import classes_of
-    from skelbench.report.outcomes import predictions
+    from skelbench.evaluation.outcomes import predictions
+    from skelbench.reporting.confusion import classes_of
+    from skelbench.reporting.diagnostics import per_class as diagnosis
+    from skelbench.reporting.diagnostics import tables
+    from skelbench.reporting.diagnostics.record import kept
 
     session = shared.session
     session.host.get("protocols", protocol)
@@ -294,10 +294,10 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
     """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
     import torch
 
-    from skelbench.diagnose.frozen import Clips
-    from skelbench.run.resolve import data_of, open_dataset
-    from skelbench.skeleton.grid import BUDGETS, Grid
-    from skelbench.spec import DataSpec
+    from skelbench.core.spec import DataSpec
+    from skelbench.pipeline.resolve import data_of, open_dataset
+    from skelbench.reporting.diagnostics.frozen import Clips
+    from skelbench.views.skeleton.grid import BUDGETS, Grid
 
     if tokens not in BUDGETS:
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skelbench.cli.summary import print_header
-from skelbench.console import duration, make_table, out, print_facts
-from skelbench.cost import BODIES
-from skelbench.run.controls import control, raw_control
-from skelbench.run.evaluate import eval_spec
-from skelbench.run.request import CHOICES
-from skelbench.run.resolve import Resolved
-from skelbench.run.session import Session
-from skelbench.spec import RunSpec
+from skelbench.core.console import duration, make_table, out, print_facts
+from skelbench.core.spec import RunSpec
+from skelbench.evaluation.cost import BODIES
+from skelbench.pipeline.controls import control, raw_control
+from skelbench.pipeline.evaluate import eval_spec
+from skelbench.pipeline.request import CHOICES
+from skelbench.pipeline.resolve import Resolved
+from skelbench.pipeline.session import Session
 
 
 def show(every: Sequence[Resolved], protocols: list[str], session: Session, as_json: bool, as_list: bool) -> None:
@@ -37,9 +37,9 @@ def show(every: Sequence[Resolved], protocols: list[str], session: Session, as_j
 
 def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[str, Any]:
     """What a run would be, as plain data; ``training``: None for a method that does not train."""
-    from skelbench.cost.report import step_cost
-    from skelbench.run.estimate import estimate
-    from skelbench.train.build import build_method, parameters
+    from skelbench.evaluation.cost.report import step_cost
+    from skelbench.pipeline.estimate import estimate
+    from skelbench.training.build import build_method, parameters
 
     spec, host = resolved.spec, session.host
     run = session.results.by_id(spec.id)

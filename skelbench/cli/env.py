@@ -17,7 +17,7 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fals
 
     It works where other things do not, and shows no variables but skelbench's own.
     """
-    from skelbench.console import out
+    from skelbench.core.console import out
 
     facts = gathered()
     if as_json:
@@ -28,7 +28,7 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fals
 
 def gathered() -> dict[str, Any]:
     """All of it, as plain data; what cannot be found out is a sentence among the ``problems``."""
-    from skelbench.cores import usable_cores
+    from skelbench.core.threads import usable_cores
 
     problems: list[str] = []
     torch_facts = _torch(problems)
@@ -46,7 +46,7 @@ def gathered() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    from skelbench.version import __version__, installed
+    from skelbench.core.version import __version__, installed
 
     packages = {name: installed(name) or "not installed" for name in PACKAGES}
     return {"skelbench": __version__, "python": platform.python_version()} | packages
@@ -57,8 +57,8 @@ def _torch(problems: list[str]) -> dict[str, Any]:
     try:
         import torch
 
-        from skelbench.cores import limit_threads
-        from skelbench.results.environment import hardware
+        from skelbench.core.threads import limit_threads
+        from skelbench.records.environment import hardware
 
         devices = {"cpu": hardware("cpu")}
         devices |= {f"cuda:{i}": hardware(f"cuda:{i}") for i in range(torch.cuda.device_count())}
@@ -71,16 +71,16 @@ def _torch(problems: list[str]) -> dict[str, Any]:
 
 def _settings(problems: list[str]) -> dict[str, Any]:
     """What is in effect, and where that comes from."""
-    from skelbench import places
+    from skelbench.core import user_config
+    from skelbench.core.errors import SkelbenchError
     from skelbench.data.store.roots import data_root
-    from skelbench.errors import SkelbenchError
-    from skelbench.results.store import default_root
+    from skelbench.records.store import default_root
 
     effect: dict[str, Any] = {"results": default_root, "data": data_root}
     facts: dict[str, Any] = {}
-    for key, setting in places.SETTINGS.items():
+    for key, setting in user_config.SETTINGS.items():
         try:
-            value, source = places.found(key)
+            value, source = user_config.found(key)
             shown = str(effect[key]().absolute()) if key in effect else setting.default if value is None else value
             facts[key] = {"value": list(map(str, shown)) if isinstance(shown, tuple) else shown, "from": source}
         except SkelbenchError as error:
@@ -105,8 +105,8 @@ def _plugins(problems: list[str]) -> dict[str, str]:
 
 
 def _show(facts: dict[str, Any]) -> None:
-    from skelbench.console import out, print_facts, styled
-    from skelbench.words import plain
+    from skelbench.core.console import out, print_facts, styled
+    from skelbench.core.text import plain
 
     print_facts([*facts["versions"].items(), ("platform", facts["platform"])], title="Versions")
     cores = facts["cores"]

@@ -8,8 +8,8 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, ReadResults, names_of
-from skelbench.errors import SkelbenchError
-from skelbench.run.session import open_session
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.session import open_session
 
 
 def evaluate(
@@ -86,15 +86,15 @@ def evaluate(
     """
     from skelbench.cli.run import known_protocols
     from skelbench.cli.summary import print_records
+    from skelbench.pipeline.request import parse_sets
     from skelbench.plugin.host import get_host
-    from skelbench.run.request import parse_sets
 
     host = get_host()
     protocols = known_protocols(host, protocol, elsewhere=True)  # a misspelt one fails before torch is imported
     if not protocols:
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
-    from skelbench import distributed
     from skelbench.api.evaluations import evaluate_runs
+    from skelbench.core import distributed
 
     session = open_session(results, data_root, device)
     runs = [session.results.find(pattern) for pattern in run]

@@ -27,7 +27,7 @@ def export(
     """Write the encoder of a finished RUN with its config and a model card: for `skelbench.load_encoder`, timm, and the
     Hugging Face Hub."""
     from skelbench.api import export as exporting
-    from skelbench.console import out, print_facts
+    from skelbench.core.console import out, print_facts
 
     chosen: dict[str, Any] = {"format": format_, "stream": stream}
     written = exporting.export(run, output, **chosen, results=results, data=data_root, force=force)

@@ -10,11 +10,11 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results
-from skelbench.console import out, print_facts, styled
-from skelbench.run.session import open_session
+from skelbench.core.console import out, print_facts, styled
+from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
-    from skelbench.run.resolve import Resolved
+    from skelbench.pipeline.resolve import Resolved
 
 
 def import_checkpoint(
@@ -46,8 +46,8 @@ def import_checkpoint(
     """
     from skelbench.cli.run import conclude, known_protocols
     from skelbench.cli.summary import named_data, named_root
+    from skelbench.pipeline.request import parse_sets
     from skelbench.plugin.host import get_host
-    from skelbench.run.request import parse_sets
 
     host = get_host()
     host.method(method)  # a misspelt one fails before torch is imported
@@ -71,7 +71,7 @@ def import_checkpoint(
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
     """What was read from where, and what was neither read nor among the ``answers`` of the user."""
     from skelbench.api.checkpoints import assumed
-    from skelbench.spec import listed
+    from skelbench.core.spec import listed
 
     spec, facts = resolved.spec, run_dir.info["imported"]
     grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"

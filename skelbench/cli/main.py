@@ -33,13 +33,13 @@ from skelbench.cli import (
 )
 from skelbench.cli import eval as evaluation
 from skelbench.cli import report as reporting
-from skelbench.console import AGAIN, err, fail, log_to_terminal, results_alone
-from skelbench.errors import Elsewhere, SkelbenchError
+from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
+from skelbench.core.errors import Elsewhere, SkelbenchError
+from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
+from skelbench.core.version import __version__
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import request_files
-from skelbench.plugin.mistakes import Mistake, told
-from skelbench.signals import AGAIN_LATER, several, warnings_heeded
-from skelbench.version import __version__
+from skelbench.plugin.plugin_errors import Mistake, told
 
 READ = frozenset({"--json", "--format", "--show", "--emit"})
 """Options of what programs read."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.report.filters import Filters
+    from skelbench.reporting.filters import Filters
 
 
 def _is_there(place: Path | None) -> Path | None:
@@ -89,7 +89,7 @@ def names_of(text: str) -> list[str]:
 
 def filters_of(**typed: list[str] | None) -> Filters:
     """What the options of these kinds say, each of which may hold several names."""
-    from skelbench.report.filters import Filters
+    from skelbench.reporting.filters import Filters
 
     return Filters(**{kind: tuple(names_of(",".join(words or ()))) for kind, words in typed.items()})
 
@@ -113,7 +113,7 @@ PICTURES = ("png", "svg", "pdf")
 
 def kind_of_picture(output: Path, format_: str | None = None) -> str:
     """``png``, ``svg`` or ``pdf``, by ``format_`` or the name of ``output``; refuses a place where none can be."""
-    from skelbench.errors import did_you_mean
+    from skelbench.core.errors import did_you_mean
 
     if format_ is not None and format_ not in PICTURES:
         raise SkelbenchError(did_you_mean(format_, PICTURES, "format"))

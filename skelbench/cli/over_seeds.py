@@ -8,11 +8,11 @@ from statistics import fmean, stdev
 import pandas
 
 from skelbench.cli.summary import print_basis
-from skelbench.console import make_table, out
-from skelbench.evaluate.statistics import SeedsTest, t_half_width
-from skelbench.report.outcomes import paired_over_seeds
-from skelbench.results.store import ResultStore
-from skelbench.run.conclude import Conclusion
+from skelbench.core.console import make_table, out
+from skelbench.evaluation.outcomes import paired_over_seeds
+from skelbench.evaluation.stats.paired import SeedsTest, t_half_width
+from skelbench.pipeline.evaluate_with_controls import Conclusion
+from skelbench.records.store import ResultStore
 
 
 def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:

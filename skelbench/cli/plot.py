@@ -18,7 +18,7 @@ from skelbench.cli.options import (
     filters_of,
     kind_of_picture,
 )
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 def plot(
@@ -71,11 +71,11 @@ def plot(
 
     Of finished runs: `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`, `confusion`,
     `map` and `retrieval`; of a method, without a run: `coverage` and `gallery` (`--method NAME`)."""
+    from skelbench.pipeline.request import parse_sets
     from skelbench.plugin import FigureSpec
     from skelbench.plugin.host import get_host
-    from skelbench.report.figures.settings import settings_of
-    from skelbench.results.store import ResultStore
-    from skelbench.run.request import parse_sets
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.figures.settings import settings_of
 
     host = get_host()
     descriptor = host.get("figures", figure)
@@ -87,9 +87,9 @@ def plot(
     store = ResultStore(results)
     store.check_readable()
     from skelbench.cli.tables import say_left_out
-    from skelbench.console import out, progress
-    from skelbench.report.figures import NothingToDraw
-    from skelbench.report.inputs import TableInputs
+    from skelbench.core.console import out, progress
+    from skelbench.reporting.figures import NothingToDraw
+    from skelbench.reporting.inputs import TableInputs
 
     if protocol is not None:
         host.get("protocols", protocol)
@@ -105,7 +105,7 @@ def plot(
     inputs.checkpoints = asked or None
     from matplotlib.figure import Figure
 
-    from skelbench.report.figures.output import save
+    from skelbench.reporting.figures.output import save
 
     try:
         drawn = host.load(descriptor)(inputs)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete, plugins_check, plugins_doctor, plugins_new
-from skelbench.console import make_table, out, print_facts
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.console import make_table, out, print_facts
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import listed
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor, EncoderSpec, MethodSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
-from skelbench.spec import listed
 
 PARTS = (ComponentSpec, TopologySpec)
 """What is listed by name alone."""
@@ -154,7 +154,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
 
 def _show_cost(host: Host, about: Descriptor) -> None:
-    from skelbench.cost.budgets import CONVENTION, budget_costs  # torch
+    from skelbench.evaluation.cost.budgets import CONVENTION, budget_costs  # torch
 
     rows = [
         (cost.tokens, float(f"{cost.encoder_gmacs:.4g}"), cost.step_gflops and float(f"{cost.step_gflops:.4g}"))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.console import out, styled
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.words import plain
+from skelbench.core.console import out, styled
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.text import plain
 
 if TYPE_CHECKING:
     from skelbench.testing import CheckResult

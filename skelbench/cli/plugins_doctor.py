@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.console import out, print_facts, styled
+from skelbench.core.console import out, print_facts, styled
+from skelbench.core.text import plain
 from skelbench.plugin.status import SINGULAR
-from skelbench.words import plain
 
 
 def doctor(

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.console import out, print_facts
-from skelbench.places import SETTINGS
+from skelbench.core.console import out, print_facts
+from skelbench.core.user_config import SETTINGS
 
 
 def new(
@@ -33,8 +33,8 @@ def new(
 ) -> None:
     """Write a small plugin that runs as it is, to be changed into yours; nothing is ever overwritten."""
     from skelbench.plugin.host import get_host
-    from skelbench.scaffold.plan import Plan
-    from skelbench.scaffold.write import write_new
+    from skelbench.testing.scaffold.plan import Plan
+    from skelbench.testing.scaffold.write import write_new
 
     plan = Plan.of(kind, name, get_host())
     place = (output or Path()) / (name if package else f"{plan.module}.py")

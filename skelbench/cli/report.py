@@ -20,7 +20,7 @@ from skelbench.cli.options import (
     check_place,
     filters_of,
 )
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 def report(
@@ -66,10 +66,10 @@ def report(
     With --serve: a page at http://127.0.0.1:8765 that shows losses, ranks and progress of the runs that go on, and the
     queue of studies, until Ctrl-C."""
     from skelbench.cli.tables import say_left_out
-    from skelbench.console import out, progress
+    from skelbench.core.console import out, progress
     from skelbench.plugin.host import get_host
-    from skelbench.report.inputs import TableInputs
-    from skelbench.results.store import ResultStore
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.inputs import TableInputs
 
     host, store = get_host(), ResultStore(results)
     store.check_readable()
@@ -79,7 +79,7 @@ def report(
             raise SkelbenchError(
                 "--serve shows what goes on and writes nothing; leave out -o, --table, --all and what chooses runs"
             )
-        from skelbench.page.serve import serve as serve_page
+        from skelbench.reporting.page.serve import serve as serve_page
 
         serve_page(store, port, lambda address: out.print(f"{address} follows {store.root}; Ctrl-C ends it"))
         return
@@ -94,11 +94,11 @@ def report(
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
     inputs.check_filters()
     inputs.data_root = data_root
-    from skelbench.page.build import save
+    from skelbench.reporting.page.build import save
 
     session = None
     if skeletons and inputs.stored:
-        from skelbench.run.session import open_session
+        from skelbench.pipeline.session import open_session
 
         session = open_session(results, data_root, device)
     size = save(output, inputs, session, table or None)

@@ -10,14 +10,14 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import Budget, DataRoot, Device, Force, Observe, Results, names_of, numbers_of
-from skelbench.errors import SkelbenchError
-from skelbench.run.observe import named_observers
-from skelbench.run.session import Session, open_session
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
+    from skelbench.pipeline.evaluate_with_controls import Conclusion
+    from skelbench.pipeline.resolve import Resolved
     from skelbench.plugin.host import Host
-    from skelbench.run.conclude import Conclusion
-    from skelbench.run.resolve import Resolved
 
 
 def run(
@@ -112,8 +112,8 @@ def run(
 
     Issuing the same command again continues or skips what is done.
     """
-    from skelbench.run.budget import Budget as Spending
-    from skelbench.run.request import Request, parse_sets
+    from skelbench.pipeline.budget import Budget as Spending
+    from skelbench.pipeline.request import Request, parse_sets
 
     if as_json and not dry_run:
         raise SkelbenchError("--json is how --dry-run shows what it found; add --dry-run")
@@ -136,20 +136,20 @@ def run(
         sets=parse_sets(set_ or []),
         config=config,
     )
+    from skelbench.pipeline.request import read_config
     from skelbench.plugin.host import request_more
-    from skelbench.run.request import read_config
 
     host = request_more(read_config(config)[0]["plugins"] if config else ())
     host.method(method)  # misspelt names fail before torch is imported
     protocols = known_protocols(host, probe)
     observers = named_observers(host, observe)
 
-    from skelbench import distributed
     from skelbench.cli.summary import print_header
-    from skelbench.run.pace import Timer
-    from skelbench.run.pretrain import pretrain
-    from skelbench.run.resolve import resolve
-    from skelbench.run.stages import check_parent, finished
+    from skelbench.core import distributed
+    from skelbench.pipeline.pace import Timer
+    from skelbench.pipeline.pretrain import pretrain
+    from skelbench.pipeline.resolve import resolve
+    from skelbench.pipeline.warm_start import check_parent, finished
 
     session = open_session(results, data_root, device, observers)
     if init_from is not None:
@@ -195,9 +195,9 @@ def _seeds(seeds: str | None, seed: int | None, sets: list[str]) -> list[int | N
 
 def say_before(session: Session, resolved: Resolved) -> None:
     """Why an earlier attempt at the same run failed, if one did."""
-    from skelbench.console import err
-    from skelbench.studies.watch import at_work
-    from skelbench.words import plain
+    from skelbench.core.console import err
+    from skelbench.core.text import plain
+    from skelbench.pipeline.studies.run_status import at_work
 
     run = session.results.by_id(resolved.spec.id)
     if run is None:
@@ -211,12 +211,12 @@ def say_before(session: Session, resolved: Resolved) -> None:
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:
     """Probe a finished run and its controls, count what they cost, and show them side by side. Of several processes,
     all of which take part, the first one shows."""
-    from skelbench import distributed
     from skelbench.cli.summary import print_summary
-    from skelbench.console import err
+    from skelbench.core import distributed
+    from skelbench.core.console import err
+    from skelbench.core.text import plain
+    from skelbench.pipeline import evaluate_with_controls
     from skelbench.plugin.status import one_line
-    from skelbench.run import conclude
-    from skelbench.words import plain
 
     chief = not distributed.rank()
 
@@ -224,7 +224,7 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
         if chief:
             err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
 
-    found = conclude.conclude(session, run_dir, resolved, protocols, force, uncounted)
+    found = evaluate_with_controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
         print_summary(found.pairs, found.cost, resolved, session.data_root)
     session.features.clear()  # those of the next seed are others
@@ -244,7 +244,7 @@ def protocols_of(probe: str) -> list[str]:
 def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:
     """The protocols of a comma-separated list; a misspelt one fails here, and so does, unless ``elsewhere``, one that
     measures on other data than the run's."""
-    from skelbench.run.request import check_measures_here
+    from skelbench.pipeline.request import check_measures_here
 
     protocols = [] if elsewhere and not names_of(probe) else protocols_of(probe)
     for name in protocols:

@@ -9,10 +9,10 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import ReadResults
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.results.run_dir import RunDir
+    from skelbench.records.run_dir import RunDir
 
 _RUN = "Run: name, id, number, or an unambiguous part of name or id."
 Run = Annotated[str, typer.Argument(help=_RUN, autocompletion=complete.runs)]
@@ -25,9 +25,9 @@ def tag(
     results: ReadResults = None,
 ) -> None:
     """Give a run tags, by which lists, tables and figures can be chosen (`--tag`); its id stays."""
-    from skelbench.console import out
-    from skelbench.results import housekeeping
-    from skelbench.results.store import ResultStore
+    from skelbench.core.console import out
+    from skelbench.records import housekeeping
+    from skelbench.records.store import ResultStore
 
     found = ResultStore(results).whole(run)
     kept = housekeeping.untag(found, tags) if remove else housekeeping.tag(found, tags)
@@ -40,9 +40,9 @@ def note(
     results: ReadResults = None,
 ) -> None:
     """Keep a note with a run: what it was for, what to make of it. It replaces an earlier one; the run's id stays."""
-    from skelbench.console import out
-    from skelbench.results import housekeeping
-    from skelbench.results.store import ResultStore
+    from skelbench.core.console import out
+    from skelbench.records import housekeeping
+    from skelbench.records.store import ResultStore
 
     found = ResultStore(results).whole(run)
     housekeeping.note(found, text)
@@ -57,9 +57,9 @@ def remove(
 ) -> None:
     """Delete runs with their encoders and evaluations, all of those named or none. A run that a process works on, or
     that another one starts from, is refused. With --yes runs are given by name or id: a removal moves numbers."""
-    from skelbench.console import out
-    from skelbench.results import housekeeping
-    from skelbench.results.store import ResultStore
+    from skelbench.core.console import out
+    from skelbench.records import housekeeping
+    from skelbench.records.store import ResultStore
 
     store = ResultStore(results)
     found: dict[str, RunDir] = {}

@@ -11,13 +11,13 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults, Results
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.results.packed import Packed
-    from skelbench.results.run_dir import ReadRun
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.verify import Finding, Place
+    from skelbench.records.archive import Packed
+    from skelbench.records.run_dir import ReadRun
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.verify import Finding, Place
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of `skelbench runs export`.")]
 Asked = Annotated[
@@ -48,14 +48,14 @@ def export(
 
     The same records give the same bytes. `skelbench runs verify` checks such a file, `runs add` takes it in.
     """
-    from skelbench.console import out
+    from skelbench.core.console import out
     from skelbench.plugin.host import get_host
-    from skelbench.results.pack import pack
-    from skelbench.results.run_dir import ReadRun
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.match import Recorded
-    from skelbench.suites.rows import rows_of
-    from skelbench.suites.suite import find_suite
+    from skelbench.records.pack import pack
+    from skelbench.records.run_dir import ReadRun
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.match import Recorded
+    from skelbench.reporting.suites.rows import rows_of
+    from skelbench.reporting.suites.suite import find_suite
 
     if os.path.lexists(output) and not force:
         raise SkelbenchError(f"{output} is there already; give another -o, or replace it with --force")
@@ -80,8 +80,8 @@ def export(
 
 def _controls(store: ResultStore, chosen: dict[str, ReadRun]) -> dict[str, ReadRun]:
     """Those of the runs that are here and made here."""
-    from skelbench.report.controls import CONTROLS, Controls
-    from skelbench.results.added import FIELD
+    from skelbench.records.provenance import FIELD
+    from skelbench.reporting.controls import CONTROLS, Controls
 
     controls = Controls(run for run in store.read() if FIELD not in run.info)
     found = (controls.of(kind, run.spec) for run in chosen.values() for kind in CONTROLS)
@@ -94,7 +94,7 @@ def verify(files: Files, suite: Asked = None, results: Results = None, data_root
 
     Exit code 0: all holds; 1: something does not; 2: a file cannot be read. Nothing is kept, nothing in it is run.
     """
-    from skelbench.console import out
+    from skelbench.core.console import out
 
     place, checks, wrong = _place(suite, results, data_root), 0, 0
     for file in files:
@@ -114,7 +114,7 @@ def add(files: Files, suite: Asked = None, results: Results = None, data_root: D
 
     Tables and figures show them beside those that were made here. A run that is here already stays as it is.
     """
-    from skelbench.console import out
+    from skelbench.core.console import out
 
     place, added = _place(suite, results, data_root), False
     with tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
@@ -137,8 +137,8 @@ def add(files: Files, suite: Asked = None, results: Results = None, data_root: D
 
 def _looked(file: Path, folder: Path, place: Place) -> tuple[Packed, list[Finding]]:
     """The file, whose runs are in ``folder`` now, and what was found of them."""
-    from skelbench.results.packed import opened
-    from skelbench.suites.verify import verify as findings_of
+    from skelbench.records.archive import opened
+    from skelbench.reporting.suites.verify import verify as findings_of
 
     with opened(file) as packed:
         return packed, findings_of(packed, folder, place)
@@ -146,7 +146,7 @@ def _looked(file: Path, folder: Path, place: Place) -> tuple[Packed, list[Findin
 
 def _add(packed: Packed, folder: Path, place: Place) -> bool:
     """Take the runs of one file, say so, and whether there was one that was not here."""
-    from skelbench.console import out
+    from skelbench.core.console import out
 
     added, here = _take(packed, folder, place)
     for name in added:
@@ -164,9 +164,9 @@ def _add(packed: Packed, folder: Path, place: Place) -> bool:
 def _place(suite: str | None, results: Path | None, data_root: Path | None) -> Place:
     from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.suite import find_suite
-    from skelbench.suites.verify import Place
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.suite import find_suite
+    from skelbench.reporting.suites.verify import Place
 
     host, store = get_host(), ResultStore(results)
     store.check_readable()
@@ -180,10 +180,10 @@ def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[s
     of those that were here, the outcome, and how many evaluations are new in the file, if they too were added."""
     import shutil
 
-    from skelbench.files import read_json, write_json
-    from skelbench.locks import FileLock
-    from skelbench.results.added import FIELD, mark
-    from skelbench.results.packed import sha256_of
+    from skelbench.core.files import read_json, write_json
+    from skelbench.core.locks import FileLock
+    from skelbench.records.archive import sha256_of
+    from skelbench.records.provenance import FIELD, mark
 
     place.results.prepare()
     root, added, here = place.results.root, [], {}
@@ -202,7 +202,7 @@ def _take(packed: Packed, folder: Path, place: Place) -> tuple[list[str], dict[s
 
 
 def _print(file: Path, findings: list[Finding]) -> None:
-    from skelbench.console import make_table, out
+    from skelbench.core.console import make_table, out
 
     words = {True: "holds", False: "does not hold", None: "not checked"}
     for run in dict.fromkeys(finding.run for finding in findings):

@@ -19,7 +19,7 @@ from skelbench.cli.options import (
     filters_of,
     names_of,
 )
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 DAYS = ("made", "finished")
 """Columns of moments."""
@@ -27,9 +27,9 @@ DAYS = ("made", "finished")
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skelbench.report.filters import Filters
-    from skelbench.report.table import Cell, Column, Table
-    from skelbench.results.run_dir import ReadRun
+    from skelbench.records.run_dir import ReadRun
+    from skelbench.reporting.filters import Filters
+    from skelbench.reporting.table import Cell, Column, Table
 
 
 def list_runs(
@@ -49,7 +49,7 @@ def list_runs(
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
     Accuracies are those of the final weights."""
-    from skelbench.cores import uncollected
+    from skelbench.core.threads import uncollected
 
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     with uncollected():
@@ -57,11 +57,11 @@ def list_runs(
 
 
 def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool, results: Path | None) -> None:
-    from skelbench.console import err, out, progress
+    from skelbench.core.console import err, out, progress
     from skelbench.plugin.host import get_host
-    from skelbench.report.arrange import sorted_by, with_columns
-    from skelbench.results.run_dir import shown
-    from skelbench.results.store import ResultStore
+    from skelbench.records.run_dir import shown
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.sort_and_select import sorted_by, with_columns
 
     if as_json and (sort or columns):
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
@@ -90,8 +90,8 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     """What a list says of a run; accuracies are shares."""
-    from skelbench.results.added import added
-    from skelbench.studies.watch import outcome_now
+    from skelbench.pipeline.studies.run_status import outcome_now
+    from skelbench.records.provenance import added
 
     about = run.about
     accuracy = {one["protocol"]: one["accuracy"] for one in run.evaluations if one["standard"]}
@@ -135,8 +135,8 @@ def _day(iso: str | None) -> str:
 def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
     """``asked``: columns that a person named, which are not left out because all runs are alike in them."""
     from skelbench.data.store.splits import for_choosing
-    from skelbench.report.seeds import alike
-    from skelbench.report.table import Column, Table
+    from skelbench.reporting.seeds import alike
+    from skelbench.reporting.table import Column, Table
 
     said = {name.removeprefix("-").lower() for name in asked}
     varying, constant = alike(facts, ["dataset", "split", "tokens", "encoder", "preset", "changed", "seed", "hardware"])
@@ -187,8 +187,8 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
 
 def _print(table: Table) -> None:
     """Line by line: of a thousand runs every cell laid out by itself takes seconds."""
-    from skelbench.console import make_table, out
-    from skelbench.report.terminal import Terminal
+    from skelbench.core.console import make_table, out
+    from skelbench.reporting.terminal import Terminal
 
     def text(column: Column, cell: Cell) -> str:
         return column.text(cell.value) if column.key not in DAYS else _day(str(cell.value or ""))

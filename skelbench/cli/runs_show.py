@@ -11,10 +11,10 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
-    from skelbench.results.run_dir import RunDir
+    from skelbench.records.run_dir import RunDir
 
 _SECTIONS = ("method", "encoder", "optimizer", "schedule")
 """Of a spec: a name, and its settings under ``NAME_config``."""
@@ -52,9 +52,9 @@ def show(
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
     cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
     from skelbench.cli.summary import cost_facts, named_root, print_records
-    from skelbench.console import make_table, out, print_facts
-    from skelbench.results.damage import if_whole
-    from skelbench.results.store import ResultStore
+    from skelbench.core.console import make_table, out, print_facts
+    from skelbench.records.errors import if_whole
+    from skelbench.records.store import ResultStore
 
     if classes and as_json:
         raise SkelbenchError("--json and --classes are two ways to show a run; leave one out")
@@ -102,8 +102,8 @@ def show(
 
 
 def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
-    from skelbench.results.added import added
-    from skelbench.studies.watch import outcome_now
+    from skelbench.pipeline.studies.run_status import outcome_now
+    from skelbench.records.provenance import added
 
     info, spec = run.info, run.spec
     yield "run", run.name
@@ -180,7 +180,7 @@ def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
-    from skelbench.train.collapse import UNMOVED, sentence
+    from skelbench.training.collapse import UNMOVED, sentence
 
     info = run.info
     if info.get("steps"):

@@ -12,15 +12,15 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, check_said_once, numbers_of
-from skelbench.errors import SkelbenchError
-from skelbench.run.observe import named_observers
-from skelbench.run.session import Session, open_session
-from skelbench.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.session import Session, open_session
+from skelbench.pipeline.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
 
 if TYPE_CHECKING:
+    from skelbench.pipeline.studies.study import Study
+    from skelbench.pipeline.studies.trials import Status, Trial
     from skelbench.plugin.host import Host
-    from skelbench.studies.study import Study
-    from skelbench.studies.trials import Status, Trial
 
 
 def _queued(text: str, flag: str = "", **more: Any) -> Any:
@@ -147,8 +147,8 @@ def study(
     from skelbench.cli.run import known_protocols
 
     if show:
-        from skelbench.console import out
-        from skelbench.studies.files import write_study
+        from skelbench.core.console import out
+        from skelbench.pipeline.studies.files import write_study
 
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
@@ -162,11 +162,11 @@ def study(
             host.method(request.method)  # misspelt names fail before torch is imported
     import torch
 
-    from skelbench.console import err
-    from skelbench.run.pace import Timer
-    from skelbench.studies.runner import processes
-    from skelbench.studies.trials import complete as trials_of
-    from skelbench.studies.trials import status as status_of
+    from skelbench.core.console import err
+    from skelbench.pipeline.pace import Timer
+    from skelbench.pipeline.studies.runner import processes
+    from skelbench.pipeline.studies.trials import complete as trials_of
+    from skelbench.pipeline.studies.trials import status as status_of
 
     if issubclass(engine_class, Queue):
         if any(request.budget and request.budget.kind == "minutes" for request in chosen.requests()):
@@ -216,7 +216,7 @@ def _engine(host: Host, name: str, wishes: Wishes, asked: list[str], dry_run: bo
 
 # ---------------------------------------------------------------------------------------------------- which study
 def _list(host: Host) -> None:
-    from skelbench.console import make_table, out
+    from skelbench.core.console import make_table, out
 
     rows = [(descriptor.name, descriptor.summary) for descriptor in host.all("studies")]
     out.print(make_table(("study", "what it asks"), rows))
@@ -240,14 +240,14 @@ def _of_file(name: str) -> Iterator[None]:
 
 def _find(name: str, host: Host) -> Study:
     """The study of that name, or of that TOML file."""
-    from skelbench.studies.study import Study
+    from skelbench.pipeline.studies.study import Study
 
     if _is_file(name):
-        from skelbench.studies.files import read_study
+        from skelbench.pipeline.studies.files import read_study
 
         return read_study(Path(name))
     descriptor = host.get("studies", name)
-    found: Study = host.checked(descriptor, host.load(descriptor), Study, "skelbench.studies.study.Study")
+    found: Study = host.checked(descriptor, host.load(descriptor), Study, "skelbench.pipeline.studies.study.Study")
     return found.model_copy(update={"name": descriptor.name, "summary": found.summary or descriptor.summary})
 
 
@@ -256,9 +256,9 @@ def _with_options(
 ) -> Study:
     """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
     from skelbench.cli.run import protocols_of
-    from skelbench.run.request import parse_sets
-    from skelbench.spec import validated
-    from skelbench.studies.study import Study
+    from skelbench.core.spec import validated
+    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.studies.study import Study
 
     settings = parse_sets(sets)
     if "seed" in settings:
@@ -280,9 +280,9 @@ def _with_options(
 # ---------------------------------------------------------------------------------------------------- dry run
 def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int) -> None:
     """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
-    from skelbench.console import duration, make_table, out
-    from skelbench.cost import BODIES
-    from skelbench.studies.trials import makespan, prices
+    from skelbench.core.console import duration, make_table, out
+    from skelbench.evaluation.cost import BODIES
+    from skelbench.pipeline.studies.trials import makespan, prices
 
     open_trials = [trial for trial, state in states if not state.done]
     settings = {trial.setting for trial, _ in states}
@@ -328,7 +328,7 @@ def _conclude(
     study: Study, states: list[tuple[Trial, Status]], session: Session, protocols: list[str], failures: Failures
 ) -> None:
     """Show the table of trials that have come to their ends, and what failed."""
-    from skelbench.console import LEFT_OUT, out
+    from skelbench.core.console import LEFT_OUT, out
 
     _table(study, [trial for trial, _ in states], session, protocols)
     say_failed([trial for trial, _ in states], failures)
@@ -339,7 +339,7 @@ def _conclude(
 
 def recognise_all(states: list[tuple[Trial, Status]], session: Session) -> None:
     """Runs that were made by hand count as trials from now on, and tables show them as such."""
-    from skelbench.studies.trials import recognise
+    from skelbench.pipeline.studies.trials import recognise
 
     for trial, state in states:
         if state.done:
@@ -356,10 +356,10 @@ def work_through(
     engine: Engine | None = None,
 ) -> Failures:
     """Bring the trials of study ``name`` that are not done to their end, here or by ``engine``; those that failed."""
-    from skelbench.console import err
-    from skelbench.studies.display import display
-    from skelbench.studies.local import Local
-    from skelbench.studies.runner import Stopped
+    from skelbench.core.console import err
+    from skelbench.pipeline.studies.display import display
+    from skelbench.pipeline.studies.local import Local
+    from skelbench.pipeline.studies.runner import Stopped
 
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
@@ -385,8 +385,8 @@ def work_through(
 
 def say_failed(trials: list[Trial], failures: Failures) -> None:
     """Which trials failed, why, and where to read more."""
-    from skelbench.console import err, styled
-    from skelbench.words import plain
+    from skelbench.core.console import err, styled
+    from skelbench.core.text import plain
 
     for trial in trials:
         if trial.id in failures:
@@ -399,13 +399,13 @@ def say_failed(trials: list[Trial], failures: Failures) -> None:
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
     """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
     from skelbench.cli.summary import named_data, named_root
-    from skelbench.console import err, out, styled
+    from skelbench.core.console import err, out, styled
+    from skelbench.core.text import plain
     from skelbench.plugin.status import one_line
-    from skelbench.report.inputs import TableInputs
-    from skelbench.report.scaling import LENGTH
-    from skelbench.report.scaling import NAME as SCALING
-    from skelbench.report.terminal import Terminal
-    from skelbench.words import plain
+    from skelbench.reporting.inputs import TableInputs
+    from skelbench.reporting.scaling import LENGTH
+    from skelbench.reporting.scaling import NAME as SCALING
+    from skelbench.reporting.terminal import Terminal
 
     if not protocols:
         return

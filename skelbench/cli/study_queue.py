@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skelbench.console import err, make_table, out
-from skelbench.errors import SkelbenchError
-from skelbench.words import plain
+from skelbench.core.console import err, make_table, out
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import plain
 
 if TYPE_CHECKING:
-    from skelbench.run.session import Session
-    from skelbench.studies.engine import Failures, Queue
-    from skelbench.studies.study import Study
-    from skelbench.studies.trials import Status, Trial
+    from skelbench.pipeline.session import Session
+    from skelbench.pipeline.studies.engine import Failures, Queue
+    from skelbench.pipeline.studies.study import Study
+    from skelbench.pipeline.studies.trials import Status, Trial
 
     States = list[tuple[Trial, Status]]
 
@@ -49,7 +49,7 @@ def act(
         err.print(AGAIN, soft_wrap=True)
         return None
     _wait(study, [trial for trial, _ in missing], engine)
-    from skelbench.studies.trials import status
+    from skelbench.pipeline.studies.trials import status
 
     return [(trial, state if state.done else status(trial, session, protocols)) for trial, state in states]
 

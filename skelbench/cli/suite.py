@@ -10,14 +10,14 @@ from typer.core import TyperGroup
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Jobs, ReadResults, Results, names_of
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError, did_you_mean
 
 if TYPE_CHECKING:
+    from skelbench.pipeline.session import Session
+    from skelbench.pipeline.studies.trials import Trial
     from skelbench.plugin.host import Host
-    from skelbench.run.session import Session
-    from skelbench.studies.trials import Trial
-    from skelbench.suites.match import Check, Recorded
-    from skelbench.suites.suite import Suite
+    from skelbench.reporting.suites.match import Check, Recorded
+    from skelbench.reporting.suites.suite import Suite
 
 USUAL = "skeleton-v1"
 
@@ -46,9 +46,9 @@ Of = Annotated[str, typer.Option("--suite", help="The suite.", autocompletion=co
 @app.command("list")
 def list_suites() -> None:
     """All suites, with their hashes."""
-    from skelbench.console import make_table, out
+    from skelbench.core.console import make_table, out
     from skelbench.plugin.host import get_host
-    from skelbench.suites.suite import find_suite
+    from skelbench.reporting.suites.suite import find_suite
 
     host = get_host()
     rows = [(about.name, find_suite(host, about.name).hash, about.summary) for about in host.all("suites")]
@@ -59,12 +59,12 @@ def list_suites() -> None:
 @app.command()
 def show(name: Name, results: ReadResults = None, data_root: DataRoot = None) -> None:
     """What a suite freezes, its hash, and whether this installation and the data here are that: exit code 1 if not."""
-    from skelbench.console import err, make_table, out
+    from skelbench.core.console import err, make_table, out
     from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.match import Recorded, data, installation
-    from skelbench.suites.suite import find_suite
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.match import Recorded, data, installation
+    from skelbench.reporting.suites.suite import find_suite
 
     host = get_host()
     suite = find_suite(host, name)
@@ -116,13 +116,13 @@ def freeze(
     A plugin announces the file by the hook skelbench_suites. Of data sets that are made the same everywhere the
     contents are frozen, of others the rules of their splits.
     """
-    from skelbench.console import out
+    from skelbench.core.console import out
+    from skelbench.core.files import write_json
     from skelbench.data.store.roots import data_root as default_data_root
-    from skelbench.files import write_json
     from skelbench.plugin.host import get_host
-    from skelbench.suites.freeze import KNOWN, fixed_datasets, read_plan
-    from skelbench.suites.freeze import freeze as frozen
-    from skelbench.suites.match import open_store
+    from skelbench.reporting.suites.freeze import KNOWN, fixed_datasets, read_plan
+    from skelbench.reporting.suites.freeze import freeze as frozen
+    from skelbench.reporting.suites.match import open_store
 
     chosen, host, root = read_plan(plan), get_host(), data_root or default_data_root()
     stores = {name: open_store(name, host, root) for name in chosen.datasets if name not in KNOWN}
@@ -167,10 +167,10 @@ def run(
     What is done is skipped, what was interrupted goes on; issuing the same command again continues. A method of a
     plugin file is a row as any other: --plugin mine.py.
     """
+    from skelbench.pipeline.studies.study import Study
     from skelbench.plugin.host import get_host
-    from skelbench.report.controls import CONTROLS
-    from skelbench.studies.study import Study
-    from skelbench.suites.suite import find_suite
+    from skelbench.reporting.controls import CONTROLS
+    from skelbench.reporting.suites.suite import find_suite
 
     host = get_host()
     found = find_suite(host, suite)
@@ -223,12 +223,12 @@ def _make(
     import torch
 
     from skelbench.cli.study import say_failed, show_trials, work_through
-    from skelbench.console import LEFT_OUT, out
-    from skelbench.run.session import open_session
-    from skelbench.studies.runner import processes
-    from skelbench.studies.trials import complete as trials_of
-    from skelbench.studies.trials import status
-    from skelbench.suites.match import Recorded, data_check, installation
+    from skelbench.core.console import LEFT_OUT, out
+    from skelbench.pipeline.session import open_session
+    from skelbench.pipeline.studies.runner import processes
+    from skelbench.pipeline.studies.trials import complete as trials_of
+    from skelbench.pipeline.studies.trials import status
+    from skelbench.reporting.suites.match import Recorded, data_check, installation
 
     session = open_session(results, data_root, device)
     session.results.check_readable()
@@ -260,7 +260,7 @@ def _make(
 def _refuse(suite: Suite, checks: list[Check], recorded: Recorded, trials: list[Trial]) -> None:
     """SkelbenchError if what would be made here were no row: what differs here, or what the method is. Of other parts
     those that a run is made of matter, and all that protocols degrade clips with."""
-    from skelbench.suites.rows import run_reasons
+    from skelbench.reporting.suites.rows import run_reasons
 
     trained = [part for part in suite.components if not part.startswith("degradations ")]
     wrong = [check for check in checks if check.state == "differs" and check.part not in trained]
@@ -279,8 +279,8 @@ def _refuse(suite: Suite, checks: list[Check], recorded: Recorded, trials: list[
 
 def _mark(suite: Suite, session: Session, trials: list[Trial]) -> None:
     """Write into run.json for which suite, and which hash of it, runs were made."""
-    from skelbench.results.added import FIELD
-    from skelbench.suites.rows import MARK
+    from skelbench.records.provenance import FIELD
+    from skelbench.reporting.suites.rows import MARK
 
     for trial in trials:
         run = session.results.by_id(trial.id)
@@ -315,8 +315,8 @@ def table(
 ) -> None:
     """The table of a suite, with its name and hash. Runs that are no rows of it are left out, each with the reason."""
     from skelbench.plugin.host import get_host
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.suite import find_suite
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.suite import find_suite
 
     host = get_host()
     found = find_suite(host, suite)
@@ -332,16 +332,16 @@ MOST_REASONS = 20
 
 def _print_table(suite: Suite, root: Path, host: Host, name: str, format_: str | None, output: Path | None) -> None:
     from skelbench.cli.tables import format_of, put
-    from skelbench.console import err, progress
-    from skelbench.report.table import Table
-    from skelbench.results.store import ResultStore
-    from skelbench.suites.table import SuiteInputs, leaderboard, stamped
+    from skelbench.core.console import err, progress
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.suites.table import SuiteInputs, leaderboard, stamped
+    from skelbench.reporting.table import Table
 
     format_ = format_of(format_, output)
     inputs = SuiteInputs(host, ResultStore(root), progress=progress, suite=suite)
     if name:
         descriptor = host.get("tables", name)
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.report.table.Table")
+        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
     else:
         built = leaderboard(inputs)
     built = stamped(built, suite, inputs.added)

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skelbench.console import make_table, out, print_facts, styled
+from skelbench.core.console import make_table, out, print_facts, styled
+from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed
 from skelbench.data.store.roots import data_root
-from skelbench.evaluate.statistics import PairedTest, SeedsTest
+from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
+from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
-from skelbench.results import measures
-from skelbench.results.damage import if_whole
-from skelbench.results.run_dir import RunDir
-from skelbench.results.store import default_root
-from skelbench.run.presets import BLURB, SETTING
-from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import DataSpec, EvalSpec, RunSpec, listed
-from skelbench.train.collapse import UNMOVED, sentence
+from skelbench.records import measures
+from skelbench.records.errors import if_whole
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import default_root
+from skelbench.training.collapse import UNMOVED, sentence
+from skelbench.views.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
-    from skelbench.report.outcomes import Outcomes
-    from skelbench.run.resolve import Resolved
+    from skelbench.evaluation.outcomes import Outcomes
+    from skelbench.pipeline.resolve import Resolved
 
 
 def print_header(resolved: Resolved, device: str) -> None:
     """What is about to run, where, and what its figures may be compared with."""
-    from skelbench.results.environment import hardware
+    from skelbench.records.environment import hardware
 
     spec, topology = resolved.spec, resolved.store.topology
     preset = resolved.preset + (" with changes" if resolved.modified else "")
@@ -131,7 +131,7 @@ def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
-    from skelbench.report.outcomes import paired
+    from skelbench.evaluation.outcomes import paired
 
     run, records = pairs[0]
     columns = ["probe", run.title, "95 % interval"]
@@ -250,14 +250,14 @@ def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
 
 
 def _outcomes(run: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
-    from skelbench.report.outcomes import outcomes_of
+    from skelbench.evaluation.outcomes import outcomes_of
 
     return if_whole(lambda: outcomes_of(run, record))
 
 
 def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
     """95 % interval of an accuracy, and over what: clips, or subjects where that is wider."""
-    from skelbench.evaluate.statistics import accuracy_interval
+    from skelbench.evaluation.stats.paired import accuracy_interval
 
     found = _outcomes(run, record)
     by_subject = list((found.by_subject or {}).values()) if found else []

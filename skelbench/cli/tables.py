@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skelbench.cli.options import check_place
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError, did_you_mean
 
 if TYPE_CHECKING:
-    from skelbench.report.inputs import TableInputs
-    from skelbench.report.table import Table
+    from skelbench.reporting.inputs import TableInputs
+    from skelbench.reporting.table import Table
 
 KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
 """Format by how the name of a file ends; any other file is Markdown."""
@@ -19,7 +19,7 @@ KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
 def format_of(asked: str | None, output: Path | None) -> str:
     """The format that was asked for, else the one of the output; SkelbenchError for one that there is not, and where
     nothing can be written."""
-    from skelbench.report.render import FORMATS
+    from skelbench.reporting.render import FORMATS
 
     if output is not None:
         check_place(output)
@@ -31,7 +31,7 @@ def format_of(asked: str | None, output: Path | None) -> str:
 
 def say_left_out(inputs: TableInputs) -> None:
     """That there are runs that ``--all`` would add."""
-    from skelbench.console import err
+    from skelbench.core.console import err
 
     if n := inputs.left_out:
         one, more = (
@@ -44,9 +44,9 @@ def say_left_out(inputs: TableInputs) -> None:
 def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:
     """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see columns that have no room, and
     ``paged`` shows them all, screen by screen."""
-    from skelbench.console import out
-    from skelbench.report.render import render
-    from skelbench.report.terminal import Terminal
+    from skelbench.core.console import out
+    from skelbench.reporting.render import render
+    from skelbench.reporting.terminal import Terminal
 
     if format_ == "terminal" and output is None:
         if paged and out.is_terminal:
@@ -58,7 +58,7 @@ def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: 
     if output is None:
         out.print(text, soft_wrap=True, end="")
         return
-    from skelbench.files import write_whole
+    from skelbench.core.files import write_whole
 
     write_whole(output, lambda file: file.write(text.encode()))
     out.print(f"wrote {output}")

@@ -9,13 +9,13 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.run.observe import named_observers
-from skelbench.run.session import Session, open_session
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
-    from skelbench.studies.trials import Trial
-    from skelbench.studies.tuning import Failures, Tuning
+    from skelbench.pipeline.studies.trials import Trial
+    from skelbench.pipeline.studies.tuning import Failures, Tuning
 
 MOST_TRIALS = 4096
 
@@ -92,8 +92,8 @@ def tune(
     beside the defaults. Issuing the same command again continues.
     """
     from skelbench.cli.run import known_protocols
+    from skelbench.pipeline.request import parse_sets
     from skelbench.plugin.host import get_host
-    from skelbench.run.request import parse_sets
 
     host = get_host()
     names = list(dict.fromkeys(names_of(methods)))
@@ -111,8 +111,8 @@ def tune(
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
             raise SkelbenchError(f"--set {key} is no setting of a run; {instead}")
-    from skelbench.studies.draws import SAMPLERS, need_optuna
-    from skelbench.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
+    from skelbench.pipeline.studies.samplers import SAMPLERS, need_optuna
+    from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
 
     if sampler not in SAMPLERS:
         raise SkelbenchError(did_you_mean(sampler, SAMPLERS, "sampler"))
@@ -134,8 +134,8 @@ def tune(
 
 def _announce(tunings: Sequence[Tuning]) -> None:
     """What is drawn from, and who is held out."""
-    from skelbench.console import err, make_table, out
-    from skelbench.words import plain
+    from skelbench.core.console import err, make_table, out
+    from skelbench.core.text import plain
 
     rows = [
         (
@@ -167,10 +167,10 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     import torch
 
     from skelbench.cli.study import show_trials
-    from skelbench.console import out
-    from skelbench.studies.runner import processes
-    from skelbench.studies.trials import status
-    from skelbench.studies.tuning import draw
+    from skelbench.core.console import out
+    from skelbench.pipeline.studies.runner import processes
+    from skelbench.pipeline.studies.trials import status
+    from skelbench.pipeline.studies.tuning import draw
 
     asked = tunings[0].asked
     states = [(trial, status(trial, session, [asked.probe])) for trial in draw(tunings, session)]
@@ -192,13 +192,13 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
 def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     """Make the trials, train the winners again, and show and write what came of it."""
     from skelbench.cli.study import say_failed, work_through
-    from skelbench.console import LEFT_OUT, out
-    from skelbench.report import tuned
-    from skelbench.report.terminal import Terminal
-    from skelbench.results.tuned import write
-    from skelbench.studies.runner import processes
-    from skelbench.studies.trials import status
-    from skelbench.studies.tuning import NAME, retrain, try_all
+    from skelbench.core.console import LEFT_OUT, out
+    from skelbench.pipeline.studies.runner import processes
+    from skelbench.pipeline.studies.trials import status
+    from skelbench.pipeline.studies.tuning import NAME, retrain, try_all
+    from skelbench.records.tuned import write
+    from skelbench.reporting import tuned
+    from skelbench.reporting.terminal import Terminal
 
     asked = tunings[0].asked
     probes = [asked.probe]
@@ -214,7 +214,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
         say_failed([trial for trial, _ in states], failures)
         return failures
 
-    from skelbench.results.environment import command
+    from skelbench.records.environment import command
 
     try_all(tunings, session, work)
     records = [tuning.record(session, command()) for tuning in tunings]

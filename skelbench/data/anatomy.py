@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.skeleton.topology import Topology
+from skelbench.views.skeleton.topology import Topology
 
 JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right"))
 """What a whole body calls the joints that tell up from down and left from right."""

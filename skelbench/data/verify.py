@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.text import counted
 from skelbench.data.anatomy import JOINTS, Anatomy
 from skelbench.data.copies import on_both_sides
-from skelbench.data.foreign.bodies import LARGEST_M
+from skelbench.data.importers.bodies import LARGEST_M
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.words import counted
 
 State = Literal["ok", "look", "wrong"]
 SHARE = 0.8

@@ -23,7 +23,7 @@ from skelbench.methods.sequence import SequenceConfig
 from skelbench.methods.stream_contrast import STREAMS, StreamContrast
 from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
-from skelbench.nn.encoder import Pass, encode_all
+from skelbench.models.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "DistortedContrastConfig", "ExtremeContrast", "ExtremeContrastConfig",

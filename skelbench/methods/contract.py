@@ -55,14 +55,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from skelbench import distributed
-from skelbench.component import Spec
-from skelbench.nn.encoder import Encoder
-from skelbench.optim.groups import default_groups
-from skelbench.plugin.mistakes import Mistake, lacking, plugin_code, where, wrong
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
+from skelbench.core import distributed
+from skelbench.core.component import Spec
+from skelbench.models.encoder import Encoder
+from skelbench.models.optim.groups import default_groups
+from skelbench.plugin.plugin_errors import Mistake, lacking, plugin_code, where, wrong
 from skelbench.views import View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 
 Config = Spec
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
@@ -72,8 +72,8 @@ Config = Spec
 class Context:
     """What a method may know about the run it is built for.
 
-    >>> from skelbench.nn.vit import ViT, ViTConfig
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.models.vit import ViT, ViTConfig
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> grid = Grid(frames=64, patch=8, joints=25)
     >>> context = Context.of(NTU25, grid, lambda: ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, grid))
     >>> context.width, context.summary_width, context.grid.tokens
@@ -140,7 +140,7 @@ class Step:
     watch: Callable[..., None] = lambda name, what, view=None: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
-    :class:`~skelbench.nn.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
+    :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
     ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its hidden tokens.
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from skelbench.methods.contract import Config
-from skelbench.skeleton.grid import Grid
 from skelbench.views import Distort, Free, ViewSpec
 from skelbench.views.crops import Resampling
+from skelbench.views.skeleton.grid import Grid
 
 
 class DistortedConfig(Config):

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from skelbench import distributed
+from skelbench.core import distributed
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
 from skelbench.methods.strong import StrongConfig
-from skelbench.nn.contrast import cross_entropy, info_nce, nearest, similarities
-from skelbench.nn.encoder import Encoded
+from skelbench.models.contrast import cross_entropy, info_nce, nearest, similarities
+from skelbench.models.encoder import Encoded
 from skelbench.views import View
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def decoder_of(
     names: Mapping[str, str] = DECODER,
     embed: str = "decoder_embed.weight",
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Settings and weights of :class:`~skelbench.nn.decoder.MaskedDecoder`, or of a decoder with other ``names``.
+    """Settings and weights of :class:`~skelbench.models.decoder.MaskedDecoder`, or of a decoder with other ``names``.
 
     ``embed``: the decoder's first weight, whose first dimension is its width.
     """

@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from skelbench.methods.contract import Context, Method, Step
-from skelbench.nn.contrast import KeyQueue
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.heads import xavier_head
-from skelbench.optim.groups import one_group
+from skelbench.models.contrast import KeyQueue
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.encoder import Encoded
+from skelbench.models.heads import xavier_head
+from skelbench.models.optim.groups import one_group
 from skelbench.views import View
 
 LEVELS = ("time", "space", "instance")

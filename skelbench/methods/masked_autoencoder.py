@@ -12,11 +12,11 @@ from pydantic import Field
 from torch import Tensor
 
 from skelbench.methods.contract import Config, Context, Method, Step
-from skelbench.nn.decoder import MaskedDecoder
-from skelbench.nn.losses import masked_mse, patch_standardise
-from skelbench.nn.tokenizer import patchify
-from skelbench.skeleton.grid import Grid
+from skelbench.models.decoder import MaskedDecoder
+from skelbench.models.losses import masked_mse, patch_standardise
+from skelbench.models.tokenizer import patchify
 from skelbench.views import Augment, Free, Mask, RandomTokens, Rotate, View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 
 class MaskedConfig(Config):

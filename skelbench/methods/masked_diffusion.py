@@ -17,17 +17,17 @@ from typing import Literal
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Method, Step
 from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotated_view
-from skelbench.nn.diffusion import DiffusionDecoder, NoiseSchedule
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.losses import masked_mse
-from skelbench.nn.tokenizer import Standardise, patchify
-from skelbench.nn.uniformity import token_uniformity
-from skelbench.skeleton.grid import Grid
+from skelbench.models.diffusion import DiffusionDecoder, NoiseSchedule
+from skelbench.models.encoder import Encoded
+from skelbench.models.losses import masked_mse
+from skelbench.models.tokenizer import Standardise, patchify
+from skelbench.models.uniformity import token_uniformity
 from skelbench.views import Noise, Same, View, ViewSpec
 from skelbench.views.keyed import box_muller, pick
+from skelbench.views.skeleton.grid import Grid
 
 TIME, NOISE = 0, 1
 """``op`` of the draws for diffusion time and dropped conditions, and for the noise to predict."""

@@ -14,18 +14,18 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Stream
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.imported import Imported, tensor_of
-from skelbench.nn.contrast import KeyQueue
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.heads import contrast_head
-from skelbench.optim.groups import one_group
-from skelbench.skeleton.grid import Grid
-from skelbench.spec import Stream
+from skelbench.models.contrast import KeyQueue
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.encoder import Encoded
+from skelbench.models.heads import contrast_head
+from skelbench.models.optim.groups import one_group
 from skelbench.views import Augment, ReflectCrop, Shear, View, ViewSpec
 from skelbench.views.crops import Resampling
+from skelbench.views.skeleton.grid import Grid
 
 
 class ShearedConfig(Config):

@@ -15,8 +15,8 @@ from pydantic import Field
 from torch import Tensor
 
 from skelbench.methods.self_distillation import PrototypeSettings
-from skelbench.skeleton.grid import Grid
 from skelbench.views import BoneScale, Free, Mask, Mirror, Rotate, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 
 class MultiCropConfig(PrototypeSettings):

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from skelbench.methods.contract import Context, Method, Step
 from skelbench.methods.distorted import DistortedConfig
-from skelbench.nn.decorrelation import barlow, covariance, cross_correlation, variance_hinge
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.heads import initialise_mlp, projector
-from skelbench.optim.groups import one_group
-from skelbench.skeleton.grid import Grid
+from skelbench.models.decorrelation import barlow, covariance, cross_correlation, variance_hinge
+from skelbench.models.encoder import Encoded
+from skelbench.models.heads import initialise_mlp, projector
+from skelbench.models.optim.groups import one_group
 from skelbench.views import View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 VIEWS = 4
 LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.distorted import DistortedContrastConfig
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import MomentumContrast
-from skelbench.nn.contrast import info_nce, similarities
-from skelbench.nn.heads import recurrent_head
-from skelbench.skeleton.grid import Grid
+from skelbench.models.contrast import info_nce, similarities
+from skelbench.models.heads import recurrent_head
 from skelbench.views import View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 
 class RecurrentContrast(MomentumContrast):

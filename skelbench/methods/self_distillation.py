@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.target import Hidden
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoded, Encoder
-from skelbench.nn.heads import PrototypeHead
-from skelbench.nn.prototype_objective import PrototypeObjective
-from skelbench.nn.schedule import cosine, linear_ramp
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.encoder import Encoded, Encoder
+from skelbench.models.heads import PrototypeHead
+from skelbench.models.prototype_objective import PrototypeObjective
+from skelbench.models.schedule import cosine, linear_ramp
 
 
 class PrototypeSettings(Config):

@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from skelbench.methods.contract import Config
-from skelbench.skeleton.grid import Grid
 from skelbench.views import Center, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 
 class SequenceConfig(Config):

@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from skelbench.methods.contract import Context, Method, Step
-from skelbench.nn.contrast import KeyQueue
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.encoder import Encoder
-from skelbench.nn.heads import contrast_head
-from skelbench.optim.groups import one_group
-from skelbench.skeleton.grid import Grid
+from skelbench.models.contrast import KeyQueue
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.encoder import Encoder
+from skelbench.models.heads import contrast_head
+from skelbench.models.optim.groups import one_group
 from skelbench.views import Same, View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
 
 STREAMS = ("joint", "motion", "bone")
 

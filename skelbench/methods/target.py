@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.methods.contract import Context, Step
-from skelbench.plugin.mistakes import lacking, wrong
+from skelbench.plugin.plugin_errors import lacking, wrong
 from skelbench.views import View
 
 

@@ -111,7 +111,7 @@ class MethodSpec(Descriptor):
     """The method's own optimiser as dotted keys, ``{"train.lr": 0.1, "optimizer": "sgd", "optimizer.momentum": 0.9}``:
     used in every setting unless the preset scales it."""
     requires: tuple[str, ...] = ()
-    """Abilities of the encoder that the method cannot do without (:mod:`skelbench.nn.encoder`): ``"drop-tokens"``,
+    """Abilities of the encoder that the method cannot do without (:mod:`skelbench.models.encoder`): ``"drop-tokens"``,
     ``"drop-lines"``, ``"replace-tokens"``, ``"tokens"``, ``"cells"``, ``"short-views"``."""
     native: Mapping[str, Any] = field(default_factory=dict)
     """The rest of the published setting: encoder form, token grid, bodies, epochs, resampling. Used with ``--native``
@@ -144,7 +144,7 @@ class MethodSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSpec(Descriptor):
-    """An encoder family: ``target`` names a :class:`skelbench.nn.encoder.Encoder`, ``config`` its settings.
+    """An encoder family: ``target`` names a :class:`skelbench.models.encoder.Encoder`, ``config`` its settings.
 
     >>> EncoderSpec(name="gru", target=":GRU", config=":GRUConfig", presets={"quick": {"hidden": 48}}).name
     'gru'
@@ -171,7 +171,7 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluate.protocol.Protocol`, settings and code.
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code.
 
     >>> ProtocolSpec(name="nearest-mean", target=":NearestMean", defaults={"readout": "mean"}).defaults
     {'readout': 'mean'}
@@ -230,7 +230,7 @@ class FigureSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
-    """A grid of runs: ``target`` names a :class:`skelbench.studies.study.Study`.
+    """A grid of runs: ``target`` names a :class:`skelbench.pipeline.studies.study.Study`.
 
     >>> StudySpec(name="rates", target=":STUDY").name
     'rates'
@@ -248,14 +248,15 @@ class SuiteSpec(Descriptor):
     places = ()
     target: str = ""
     file: str
-    """Path of a JSON file (:class:`skelbench.suites.suite.Suite`, written by `skelbench suite freeze`) that the plugin
+    """Path of a JSON file (:class:`skelbench.reporting.suites.suite.Suite`, written by `skelbench suite freeze`)
+    that the plugin
     ships: ``str(Path(__file__).with_name("mine-v1.json"))``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
     """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
-    sequence of :class:`skelbench.report.study_rows.Row`, in the order in which they are shown.
+    sequence of :class:`skelbench.reporting.study_rows.Row`, in the order in which they are shown.
 
     >>> RowsSpec(name="mine-token-budget", table="token-budget", target=":ROWS").table
     'token-budget'
@@ -276,7 +277,7 @@ class PublishedSpec(Descriptor):
     places = ()
     target: str = ""
     file: str
-    """Path of a CSV file that the plugin ships (columns: :mod:`skelbench.report.published`):
+    """Path of a CSV file that the plugin ships (columns: :mod:`skelbench.reporting.published`):
     ``str(Path(__file__).with_name("figures.csv"))``."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a table or figure that shows them -> what its reader must know before comparing."""
@@ -297,7 +298,7 @@ class ComponentSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec(Descriptor):
-    """A skeleton: ``target`` names a :class:`skelbench.skeleton.topology.Topology` of the same name.
+    """A skeleton: ``target`` names a :class:`skelbench.views.skeleton.topology.Topology` of the same name.
 
     >>> TopologySpec(name="stick13", target=":STICK13", summary="thirteen joints").name
     'stick13'
@@ -306,7 +307,8 @@ class TopologySpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ObserverSpec(Descriptor):
-    """Where else a run is logged: ``target`` names a :class:`skelbench.run.observe.Observer`, chosen by ``--observe``.
+    """Where else a run is logged: ``target`` names a :class:`skelbench.pipeline.observe.Observer`, chosen
+    by ``--observe``.
 
     It changes no number and no identity.
 
@@ -322,8 +324,8 @@ class ObserverSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSpec(Descriptor):
-    """Where the trials of a study are run: ``target`` names a :class:`skelbench.studies.engine.Engine`, chosen by
-    ``skelbench study NAME --on``.
+    """Where the trials of a study are run: ``target`` names a :class:`skelbench.pipeline.studies.engine.Engine`, chosen
+    by ``skelbench study NAME --on``.
 
     It changes no number and no identity.
 

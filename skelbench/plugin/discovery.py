@@ -1,10 +1,11 @@
 """Finds plugins: every one is read and called on its own, a broken one is a status line.
 
-Sources, in order: the places inside skelbench (``skelbench.builtins``), installed distributions that announce an entry
+Sources, in order: the places inside skelbench (``skelbench.plugin.builtins``), installed distributions that announce
+an entry
 point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
 
 ``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
-otherwise become a status; :mod:`skelbench.places` reads them.
+otherwise become a status; :mod:`skelbench.core.user_config` reads them.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from skelbench import builtins, places
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.announced import Announced, Manager
+from skelbench.core import user_config
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.version import __version__
+from skelbench.plugin import builtins
+from skelbench.plugin.collect import Announced, Manager
 from skelbench.plugin.descriptors import API_VERSION, KINDS, ComponentSpec
 from skelbench.plugin.files import PluginFile, files_on_path, installed_files
 from skelbench.plugin.hookspecs import PROJECT, SURFACE
-from skelbench.plugin.mistakes import GROUP
+from skelbench.plugin.plugin_errors import GROUP
 from skelbench.plugin.slices import FAMILIES
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict, unavailable
 from skelbench.plugin.undisturbed import limit_s, undisturbed
 from skelbench.plugin.validate import descriptor_problem, needs_api
-from skelbench.version import __version__
 
 BUILTIN, OWN_DIST = "builtin", "skelbench"
 ANNOUNCES_NOTHING = (
@@ -67,7 +69,7 @@ class Discovery:
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
         found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name)
-        wanted, source = places.found("entry_points")
+        wanted, source = user_config.found("entry_points")
         if wanted is None:
             return found
         for name in wanted:
@@ -119,7 +121,7 @@ class Discovery:
         except OSError as error:
             self.plugins.append(status)
             why = "the folder holds no plugin file (*.py)" if path.is_dir() else error.strerror or error
-            where = "--plugin" if requested else places.found("plugins").source
+            where = "--plugin" if requested else user_config.found("plugins").source
             status.fail("import-error", f"cannot read {path}: {why}; correct {where}", error)
             return
         if file.module_name in self.single:

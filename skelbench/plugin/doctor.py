@@ -15,13 +15,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.version import __version__, installed
 from skelbench.plugin.files import PluginFile
 from skelbench.plugin.host import Host
-from skelbench.plugin.mistakes import own_places
+from skelbench.plugin.plugin_errors import own_places
 from skelbench.plugin.status import PluginStatus, lenient, one_line
 from skelbench.plugin.undisturbed import SLOW_S
-from skelbench.version import __version__, installed
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.places import SETTINGS, said
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.user_config import SETTINGS, said
 from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.mistakes import SINGLE
+from skelbench.plugin.plugin_errors import SINGLE
 from skelbench.plugin.slices import TopLevel
 from skelbench.plugin.undisturbed import put_back
 

@@ -18,18 +18,17 @@ from typing import Any, Literal, TypeVar, overload
 
 import pluggy
 
-from skelbench import builtins
-from skelbench.component import Component, Spec
-from skelbench.cores import uncollected
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.places import said
-from skelbench.plugin import deprecated
+from skelbench.core.component import Component, Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.threads import uncollected
+from skelbench.core.user_config import said
+from skelbench.plugin import builtins, deprecated
 from skelbench.plugin.descriptors import ComponentSpec, DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
 from skelbench.plugin.discovery import Discovery
 from skelbench.plugin.fields import field_names
 from skelbench.plugin.files import PluginFile, module_spec
 from skelbench.plugin.hookspecs import OBSERVERS
-from skelbench.plugin.mistakes import Mistake, where
+from skelbench.plugin.plugin_errors import Mistake, where
 from skelbench.plugin.status import SINGULAR, USABLE, Entry, PluginStatus, Refusal, one_line, strict, unavailable
 from skelbench.plugin.undisturbed import limit_s, undisturbed
 

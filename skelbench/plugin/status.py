@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skelbench.errors import SkelbenchError
-from skelbench.places import said
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.user_config import said
 from skelbench.plugin.deprecated import Renamed
 from skelbench.plugin.descriptors import KINDS, Descriptor
-from skelbench.plugin.mistakes import told
+from skelbench.plugin.plugin_errors import told
 
 _IRREGULAR = {"studies": "study", "topologies": "topology", "rows": "rows", "published": "published table"}
 SINGULAR = {kind: _IRREGULAR.get(kind, kind.removesuffix("s")) for kind in KINDS}

@@ -18,7 +18,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 LIMIT_VARIABLE = "SKELBENCH_PLUGIN_SECONDS"
 LIMIT_S = 30.0

@@ -9,12 +9,12 @@ from typing import Any
 
 import pluggy
 
-from skelbench.errors import nearest
+from skelbench.core.errors import nearest
+from skelbench.core.version import __version__
 from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, NativeProbe, Stage
 from skelbench.plugin.hookspecs import HOOKS
 from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import State
-from skelbench.version import __version__
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
 VARIANT = re.compile(r"[a-z0-9][a-z0-9._-]*")

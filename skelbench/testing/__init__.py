@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.testing.check import Check, CheckResult, Failed, Skipped, run_check, run_checks
 from skelbench.testing.thing import Thing, What, find
 

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.core.errors import SkelbenchError
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of, twice
 from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
@@ -20,6 +19,7 @@ from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Same
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import NTU25, Topology
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 

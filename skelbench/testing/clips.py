@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import COCO17, NTU25, Topology
 from skelbench.views.clips import ClipBatch
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import COCO17, NTU25, Topology
 from skelbench.views.view import View
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from skelbench.component import Component
+from skelbench.core.component import Component
+from skelbench.core.spec import validated
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
-from skelbench.spec import validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed
 from skelbench.testing.settings import check_settings

@@ -10,13 +10,13 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from skelbench.skeleton.topology import NTU25
 from skelbench.testing.check import Check, Failed, Skipped, rests_on
 from skelbench.testing.clips import clip_batch, differs, twice
 from skelbench.testing.component import PARENT, ComponentSubject, component_checks, component_kit
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.crops import PADDED, Center, Crop, Cut, Free, Interval, Resize
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.spec import ViewSpec
 
 CLIPS = torch.tensor([1, 2, 3, 10, 16, 64, 65, 300, 1, 40, 40, 40])

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.anatomy import measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
 from skelbench.data.store.source import ClipSource
 from skelbench.data.verify import Check as Line
 from skelbench.data.verify import recognise, verify
-from skelbench.errors import SkelbenchError
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.announcement import announcement

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from skelbench.skeleton.topology import NTU25, Topology
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import LENGTHS, SKELETONS, clip_batch, differs, part_of, twice
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.clips import ClipBatch
 from skelbench.views.degradations import Degrade, degraded
+from skelbench.views.skeleton.topology import NTU25, Topology
 
 
 def done(subject: ComponentSubject, batch: ClipBatch, topology: Topology = NTU25, **how: Any) -> ClipBatch:

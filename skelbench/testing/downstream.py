@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule, Split
 from skelbench.data.store.writer import StoreWriter
-from skelbench.evaluate.downstream import Downstream
-from skelbench.evaluate.protocol import Features
-from skelbench.nn.encoder import Encoder
-from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.evaluation.downstream import Downstream
+from skelbench.evaluation.protocol import Features
+from skelbench.models.encoder import Encoder
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.plugin.descriptors import Descriptor
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
-from skelbench.spec import DataSpec, EvalSpec
 from skelbench.testing.fake_cuda import on_device
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GRID = Grid(16, 8, NTU25.num_joints)
 CLASSES, TRAIN, TEST = 4, 24, 24

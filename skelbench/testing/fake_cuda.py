@@ -40,9 +40,9 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from skelbench.cost.peak import view_without_values, without_values
 from skelbench.data.store import source
-from skelbench.plugin.mistakes import Mistake
+from skelbench.evaluation.cost.peak import view_without_values, without_values
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.check import Failed, Skipped
 from skelbench.views import prefetch, transfer
 from skelbench.views.view import View

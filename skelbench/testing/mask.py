@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import torch
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, Topology
+from skelbench.core.errors import SkelbenchError
 from skelbench.testing.check import Check, Failed, rests_on
 from skelbench.testing.clips import SKELETONS, twice
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import Mask, MaskRows, TokenMask
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, Topology
 
 ROWS = 48
 KEYED = Keyed(11, 5)

@@ -7,7 +7,7 @@ import io
 import torch
 from torch import nn
 
-from skelbench.optim.optimizers import Optimizer
+from skelbench.models.optim.optimizers import Optimizer
 from skelbench.testing.check import Check, Failed
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 

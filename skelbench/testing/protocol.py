@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.downstream import EncoderProtocol
-from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, result_problem
-from skelbench.evaluate.statistics import wilson
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import DataSpec, EvalSpec, validated
+from skelbench.evaluation.downstream import EncoderProtocol
+from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, result_problem
+from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
-from skelbench.plugin.mistakes import Mistake
-from skelbench.spec import DataSpec, EvalSpec, validated
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.downstream import Postures
@@ -170,7 +170,7 @@ class ProtocolSubject:
         if "accuracy" not in result.metrics:
             raise Failed("metrics with accuracy, the headline", f"{sorted(result.metrics)}", "metrics of the result")
         if missing := {"ids", "labels", "predicted"} - result.predictions.keys():
-            look = "skelbench.evaluate.protocol.prediction_arrays"
+            look = "skelbench.evaluation.protocol.prediction_arrays"
             raise Failed("predictions with ids, labels and predicted", f"no {sorted(missing)[0]}", look)
         return result
 
@@ -178,7 +178,7 @@ class ProtocolSubject:
 def form(subject: ProtocolSubject) -> None:
     cls = subject.cls
     if not (isinstance(cls, type) and issubclass(cls, Protocol)):
-        raise Failed("a subclass of skelbench.evaluate.protocol.Protocol", f"{cls!r}", "target of its ProtocolSpec")
+        raise Failed("a subclass of skelbench.evaluation.protocol.Protocol", f"{cls!r}", "target of its ProtocolSpec")
     for name in getattr(subject.descriptor, "defaults", {}):
         if name not in EvalSpec.model_fields:
             near = ", ".join(EvalSpec.model_fields)
@@ -251,7 +251,7 @@ def in_order(subject: ProtocolSubject) -> None:
     features, predictions = subject.features, subject.result.predictions
     for name, expected in (("ids", features.test_ids), ("labels", features.test_y)):
         if not np.array_equal(predictions[name], expected):
-            look = "skelbench.evaluate.protocol.prediction_arrays, which keeps the order of features.test_ids"
+            look = "skelbench.evaluation.protocol.prediction_arrays, which keeps the order of features.test_ids"
             raise Failed(f"{name} of the predictions in the order of the test clips", "another order", look)
     predicted = np.asarray(predictions["predicted"])
     clips = len(features.test_ids)
@@ -363,7 +363,7 @@ def progress(subject: ProtocolSubject) -> None:
             raise Failed("progress(done, total) with done in 0..total", f"{done} of {total}", "calls of progress")
         if done < last:
             raise Failed(
-                "progress that never goes back", f"{done} after {last:g}", "share() of skelbench.evaluate.protocol"
+                "progress that never goes back", f"{done} after {last:g}", "share() of skelbench.evaluation.protocol"
             )
         last = done
     if subject.told and subject.told[-1][0] != subject.told[-1][1]:

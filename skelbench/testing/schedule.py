@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from skelbench.optim.schedules import Schedule
+from skelbench.models.optim.schedules import Schedule
 from skelbench.testing.check import Check, Failed
 from skelbench.testing.component import ComponentSubject, component_checks, component_kit
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.run.presets import PRESETS
-from skelbench.spec import validated
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import validated
+from skelbench.pipeline.presets import PRESETS
 from skelbench.testing.check import Failed
 
 NO_SETTING = "no_such_setting"

@@ -1,7 +1,7 @@
 """A plugin file that the checks load: a skeleton that nobody has, a spine of three joints and four limbs of one."""
 
 from skelbench.plugin import TopologySpec, hookimpl
-from skelbench.skeleton.topology import Topology
+from skelbench.views.skeleton.topology import Topology
 
 STICK7 = Topology(
     name="stick7",

@@ -14,20 +14,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from skelbench.core.spec import validated
 from skelbench.methods.contract import Context, Step
 from skelbench.methods.self_distillation import PrototypeSettings
 from skelbench.methods.target import Hidden, MaskedTarget
-from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
-from skelbench.spec import validated
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed
 from skelbench.testing.clips import view_of
 from skelbench.testing.settings import check_settings
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.view import View
 
 GRID = Grid(32, 8, NTU25.num_joints)
@@ -152,7 +152,7 @@ def gradients(subject: TargetSubject) -> None:
         )
     for name, parameter in target.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
-            look = "a layer that is built and not used; or an EMA twin: skelbench.nn.ema.ema_copy holds it still"
+            look = "a layer that is built and not used; or an EMA twin: skelbench.models.ema.ema_copy holds it still"
             raise Failed("a gradient for every parameter that is trained", f"{name} gets none", look)
 
 

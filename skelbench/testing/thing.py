@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skelbench.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, Descriptor
 from skelbench.plugin.files import PluginFile
 from skelbench.plugin.host import Host, forget_hosts, get_host, requesting

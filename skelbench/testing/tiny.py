@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
+from skelbench.core.spec import titled
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import StoreWriter
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import Resolved, resolve
+from skelbench.pipeline.settings import names
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, resolve
-from skelbench.run.settings import names
-from skelbench.skeleton.topology import NTU25, Topology
-from skelbench.spec import titled
+from skelbench.views.skeleton.topology import NTU25, Topology
 
 SIZES: Mapping[str, Mapping[str, int]] = {
     "encoder": {"dim": 16, "depth": 1, "heads": 2, "hidden": 8, "base": 2, "out": 8},

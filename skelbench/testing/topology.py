@@ -16,7 +16,6 @@ import torch
 
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
-from skelbench.skeleton.topology import Topology
 from skelbench.testing.announcement import announcement
 from skelbench.testing.check import Check, Failed
 from skelbench.testing.clips import clip_batch
@@ -24,6 +23,7 @@ from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.crops import Center
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.spec import ViewSpec
 from skelbench.views.tubes import Tube
 
@@ -47,7 +47,7 @@ def form(subject: TopologySubject) -> None:
     topology = subject.topology
     if not isinstance(topology, Topology):
         look = "target of its TopologySpec: an instance, not a function or a class"
-        raise Failed("a skelbench.skeleton.topology.Topology", f"{topology!r}"[:80], look)
+        raise Failed("a skelbench.views.skeleton.topology.Topology", f"{topology!r}"[:80], look)
     if topology.name != subject.descriptor.name:
         raise Failed(f"the name {subject.descriptor.name!r}, as announced", repr(topology.name), "name of the Topology")
     twin = pickle.loads(pickle.dumps(topology))

@@ -7,15 +7,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from skelbench.evaluate.statistics import PairedTest
+from skelbench.evaluation.outcomes import paired
+from skelbench.evaluation.stats.paired import PairedTest
+from skelbench.pipeline.controls import control
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import Resolved, resolve
+from skelbench.pipeline.session import Session, open_session
 from skelbench.plugin.host import Host
-from skelbench.report.outcomes import paired
-from skelbench.run.controls import control
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import Resolved, resolve
-from skelbench.run.session import Session, open_session
 from skelbench.testing.check import Failed
 
 PROTOCOLS = ("linear", "knn")

@@ -18,12 +18,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.component import Component
-from skelbench.errors import SkelbenchError
-from skelbench.plugin.mistakes import lacking, plugin_code, wrong
-from skelbench.skeleton.topology import Topology
+from skelbench.core.component import Component
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.plugin_errors import lacking, plugin_code, wrong
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transform import (
     Change,
     Jitter,
@@ -47,7 +47,7 @@ class Draws:
 
     Draws are keyed by clip, view and place in the list of operations, never by what was drawn before.
 
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> rows_R = torch.tensor([8, 9])  # two bodies of clip 4
     >>> draws = Draws(1.0, 0, NTU25, 3, Keyed(seed=0, step=0), rows_R // 2, rows_R, torch.full((2,), 256))
     >>> draws.per_clip(1).unique().shape, draws.per_body(1).unique().shape

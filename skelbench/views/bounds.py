@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
 
 
 def in_order(spec: Spec, what: str) -> None:

@@ -17,10 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.plugin.mistakes import plugin_code, wrong
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import Bodies, Centre, EvaluationResize
+from skelbench.core.spec import Bodies, Centre, EvaluationResize
+from skelbench.plugin.plugin_errors import plugin_code, wrong
 from skelbench.views.augmentations import draw_transform
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Crop, Cut, Interval
@@ -28,6 +26,8 @@ from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, StepRows, TokenMask
 from skelbench.views.reading import Reading, read_confidence, read_coordinates, read_missing, read_origins
 from skelbench.views.sampling import Frames, extended_length, frame_positions
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.spec import ViewSpec, checked_counts
 from skelbench.views.transfer import send
 from skelbench.views.transform import Transform, compose

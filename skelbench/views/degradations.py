@@ -22,11 +22,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.component import Component
-from skelbench.plugin.mistakes import lacking, plugin_code, wrong
-from skelbench.skeleton.topology import Topology
+from skelbench.core.component import Component
+from skelbench.plugin.plugin_errors import lacking, plugin_code, wrong
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 
 JOINTS, NOISE = 0, 16
@@ -37,7 +37,7 @@ JOINTS, NOISE = 0, 16
 class Poses:
     """Every frame of every stored body of B clips, and what may be drawn for them.
 
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> length, offset, one = np.array([4, 2]), np.array([0, 12]), np.array([1, 1])
     >>> batch = ClipBatch(np.array([40, 7]), torch.randn(18, 25), offset, length, bodies=one, max_bodies=1)
     >>> poses = Poses.of(batch, NTU25)

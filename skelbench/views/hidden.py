@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.augmentations import Augment, Draws
 from skelbench.views.bounds import in_unit
 from skelbench.views.keyed import pick

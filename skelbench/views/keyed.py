@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 WORD = 0xFFFFFFFF
 

@@ -16,13 +16,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from skelbench.component import Component
-from skelbench.errors import SkelbenchError
-from skelbench.plugin.mistakes import lacking
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
+from skelbench.core.component import Component
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 
 RATIO, TOKENS = 2, 3
 """``op`` of the draws for gate and ratio, and for random tokens."""
@@ -122,7 +122,7 @@ class RandomTokens(Mask):
     """Independent random tokens. With lo == hi and p == 1 as many are visible in every row, and views carry
     ``keep_RK``.
 
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> rows = MaskRows(RandomTokens(lo=0.9, hi=0.9), Grid(120, 4, 25), torch.arange(2), torch.full((2,), 256))
     >>> rows.mask.draw(rows, NTU25, Keyed(seed=0, step=0)).keep_RK.shape
     torch.Size([2, 74])

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from skelbench import distributed
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import Topology
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.keyed import pick
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 from skelbench.views.view import View
 
@@ -135,7 +135,7 @@ def counterparts(view: View, partner_B: Tensor) -> Tensor:
 def part_of(topology: Topology, device: torch.device) -> Tensor:
     """int64 [J]: the place of each joint's part among ``topology.parts``.
 
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> part_of(NTU25, torch.device("cpu"))[:6]
     tensor([0, 0, 0, 0, 1, 1])
     """

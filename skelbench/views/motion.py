@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 TINY = 1e-10
 """Keeps logarithms and the division finite where MAMP's code does."""

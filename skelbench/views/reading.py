@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.plugin.mistakes import plugin_code, wrong
-from skelbench.skeleton.topology import Topology
+from skelbench.plugin.plugin_errors import plugin_code, wrong
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import Frames
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.spec import ViewSpec
 from skelbench.views.streams import as_stream
 from skelbench.views.transfer import send

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from skelbench.component import Grown
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.mistakes import plugin_code
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import Bodies, Stream
+from skelbench.core.component import Grown
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import Bodies, Stream
+from skelbench.plugin.plugin_errors import plugin_code
 from skelbench.views.augmentations import Augment
 from skelbench.views.crops import PADDED, Crop, Free, Resize
 from skelbench.views.masks import Mask
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
 
 MAX_VIEWS = 255
 """Kinds of views per method, and views of one kind per clip: both are numbered in eight bits of a draw's key."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from skelbench.skeleton.topology import Topology
-from skelbench.spec import Stream
+from skelbench.core.spec import Stream
+from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 
 SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")

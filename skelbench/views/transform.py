@@ -17,7 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from skelbench.plugin.mistakes import lacking
+from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.keyed import Keyed
 from skelbench.views.transfer import send
 

@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import Topology
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask, hidden_tokens
+from skelbench.views.skeleton.topology import Topology
 
 TUBES = 4
 """``op`` of the draws for tube proposals."""
@@ -31,8 +31,8 @@ CHUNK = 8
 class Tube(Mask):
     """Semantic Tube Masking, per body.
 
-    >>> from skelbench.skeleton.grid import Grid
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.grid import Grid
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> rows = MaskRows(Tube(), Grid(64, 8, 25), torch.arange(2), torch.full((2,), 256))
     >>> [masks] = Tube.draw_all([rows], NTU25, Keyed(seed=0, step=0))
     >>> masks.mask_RN.shape

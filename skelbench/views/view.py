@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.spec import Stream
+from skelbench.core.spec import Stream
 
 VIEW_KEY = 24
 """Bit of ``keys_R`` from which the views of a clip are counted."""

@@ -23,7 +23,7 @@ def own_places(monkeypatch, tmp_path):
 def trained(session, resolved):
     """``trained("skeletonmae", **settings)``: such a run of one epoch, unprobed."""
     import skelbench
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.pretrain import pretrain
 
     def make(method="skeletonmae", **settings):
         return skelbench.Run(pretrain(session, resolved(method, epochs=1, **settings)), session.data_root)

@@ -6,10 +6,10 @@ import torch
 from small import write_small_store
 
 import skelbench
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError
-from skelbench.run.evaluate import eval_spec, feature_sets
-from skelbench.skeleton.topology import COCO17
+from skelbench.pipeline.evaluate import eval_spec, feature_sets
+from skelbench.views.skeleton.topology import COCO17
 
 
 def seen_by_probes(session, run, **fields):
@@ -171,7 +171,7 @@ def test_which_encoder(trained, session, tmp_path):
 
 def seen_as_bones(run, x):
     """Features of coordinates that are bones already, seen as joints."""
-    from skelbench.skeleton.topology import NTU25
+    from skelbench.views.skeleton.topology import NTU25
 
     return run.encoder(device="cpu").embed(x - x[:, :, list(NTU25.bones)])
 

@@ -12,9 +12,9 @@ import skelbench
 from skelbench.api.exported import read_settings
 from skelbench.api.onnx import Features
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.files import write_json
-from skelbench.spec import EvalSpec
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_json
+from skelbench.core.spec import EvalSpec
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
     def forgetful(self):
         return {name: torch.zeros_like(x) for name, x in torch.nn.Module.state_dict(self).items()}
 
-    monkeypatch.setattr("skelbench.nn.vit.ViT.state_dict", forgetful, raising=False)
+    monkeypatch.setattr("skelbench.models.vit.ViT.state_dict", forgetful, raising=False)
     with pytest.raises(SkelbenchError, match="gives other features after it was written"):
         skelbench.export(run, folder, force=True)
     assert (folder / "config.json").read_bytes() == before and not list(tmp_path.glob(".*"))

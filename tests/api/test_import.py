@@ -43,9 +43,9 @@ def test_a_room_is_a_function_too(name):
     room, function = getattr(skelbench, name), skelbench.__getattr__(name)
     assert inspect.ismodule(room) and room.__path__
     assert inspect.signature(room) == inspect.signature(function) and inspect.getdoc(room) == inspect.getdoc(function)
-    import skelbench.run.session as session
+    import skelbench.pipeline.session as session
 
-    assert session is skelbench.run.session
+    assert session is skelbench.pipeline.session
 
 
 def test_every_function_is_documented():

@@ -10,9 +10,9 @@ from small import TINY, tiny, write_small_store
 import skelbench
 from skelbench.api.reports import TableView
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.files import write_json
-from skelbench.report.table import Column, Table
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_json
+from skelbench.reporting.table import Column, Table
 
 SHAPE = {"dataset": "small", "clip_length": 32, "patch": 8, "epochs": 1, "batch_size": 4, "preset": "quick"}
 

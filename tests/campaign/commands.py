@@ -112,10 +112,10 @@ def make_places(folder: Path, trained: bool = True) -> None:
 
 def shorten() -> None:
     """For a command's child: a pass is timed once and not 20 times, and the state saved as often as can be."""
-    if "skelbench.train.loop" not in sys.modules:  # the commands train nothing
+    if "skelbench.training.loop" not in sys.modules:  # the commands train nothing
         return
-    import skelbench.cost.report as report
-    import skelbench.train.loop as loop
+    import skelbench.evaluation.cost.report as report
+    import skelbench.training.loop as loop
 
     report.latency = partial(report.latency, warmup=0, repeats=1)
     loop.CHECKPOINT_SECONDS = 0.0

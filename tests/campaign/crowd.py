@@ -62,9 +62,9 @@ def without_locks(number: int) -> None:
 
 def count_trainings(file: Path) -> None:
     """Every training that comes to its end writes a line with its run."""
-    if "skelbench.train.loop" not in sys.modules:  # the commands train nothing
+    if "skelbench.training.loop" not in sys.modules:  # the commands train nothing
         return
-    from skelbench.train.loop import Trainer
+    from skelbench.training.loop import Trainer
 
     fit = Trainer.fit
 

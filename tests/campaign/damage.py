@@ -28,10 +28,10 @@ import numpy as np
 from small import silent_session, tiny, tiny_run, write_small_store
 
 from skelbench.cli.main import main as skelbench
-from skelbench.console import LEFT_OUT
-from skelbench.errors import Interrupted
+from skelbench.core.console import LEFT_OUT
+from skelbench.core.errors import Interrupted
 from skelbench.plugin.host import get_host
-from skelbench.results.damage import warn_once
+from skelbench.records.errors import warn_once
 
 from .isolated import run_all
 
@@ -63,9 +63,9 @@ class Place(NamedTuple):
 
 def build(root: Path) -> Place:
     """Small runs with everything that a run can hold."""
-    from skelbench.run.controls import control
-    from skelbench.run.evaluate import eval_spec, evaluate
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.controls import control
+    from skelbench.pipeline.evaluate import eval_spec, evaluate
+    from skelbench.pipeline.pretrain import pretrain
 
     write_small_store(root / "data")
     write_small_store(root / "data", "flat", flat=True)

@@ -58,15 +58,15 @@ def measure(place: Path, methods: list[str]) -> dict[str, Any]:
     import torch
     from small import tiny_run
 
-    from skelbench.cost.report import step_cost
     from skelbench.data.store.clip_store import ClipStore
     from skelbench.data.store.source import ClipSource
     from skelbench.data.synthetic.dataset import generate
-    from skelbench.evaluate.features import extract
+    from skelbench.evaluation.cost.report import step_cost
+    from skelbench.evaluation.features import extract
     from skelbench.plugin.host import Host
-    from skelbench.results.run_dir import RunDir
-    from skelbench.train.build import build_method, grid_of
-    from skelbench.train.loop import Trainer
+    from skelbench.records.run_dir import RunDir
+    from skelbench.training.build import build_method, grid_of
+    from skelbench.training.loop import Trainer
     from skelbench.views.builder import ViewBuilder, evaluation_spec
 
     host, found = Host(), {"loss": {}, "features": {}, "untrained": {}, "cost": {}}
@@ -98,7 +98,7 @@ def probes() -> dict[str, Any]:
     """Every protocol on the same made features: predicted classes."""
     import torch
 
-    from skelbench.evaluate.protocol import Features
+    from skelbench.evaluation.protocol import Features
     from skelbench.plugin.host import Host
 
     rng, host = np.random.default_rng(0), Host()

@@ -31,18 +31,18 @@ from made.people import person
 from safetensors.numpy import save as save_tensors
 from small import TINY, silent_session, tiny_run, write_small_store
 
-from skelbench.data.foreign import ImportOptions, import_files
-from skelbench.data.foreign.files import recognise
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.hashing import canonical_json
+from skelbench.core.spec import EvalSpec, RunSpec
+from skelbench.data.importers import ImportOptions, import_files
+from skelbench.data.importers.files import recognise
 from skelbench.data.raw.files import BadFile, list_raw
 from skelbench.data.raw.ntu.text import parse
 from skelbench.data.store import clip_store
 from skelbench.data.store.clip_store import ClipStore, Meta
 from skelbench.data.store.writer import Clip
-from skelbench.errors import SkelbenchError
-from skelbench.identity import canonical_json
 from skelbench.plugin.host import get_host
-from skelbench.skeleton.topology import NTU25, get_topology
-from skelbench.spec import EvalSpec, RunSpec
+from skelbench.views.skeleton.topology import NTU25, get_topology
 
 REFUSALS = (SkelbenchError, BadFile)
 
@@ -556,9 +556,9 @@ def read_store(members: dict[str, bytes]) -> bool:
 @cache
 def small_run() -> tuple[Path, dict[str, Any]]:
     """A results directory with a finished run, its twin and their evaluations; the values of the run's JSON files."""
-    from skelbench.run.controls import control
-    from skelbench.run.evaluate import eval_spec, evaluate
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.controls import control
+    from skelbench.pipeline.evaluate import eval_spec, evaluate
+    from skelbench.pipeline.pretrain import pretrain
 
     from .damage import COST
 
@@ -592,8 +592,8 @@ def replaced(path: Path, data: bytes):
 
 def read_run(spoilt: tuple[str, bytes]) -> bool:
     """What stands behind ``runs show``, ``eval`` and ``run``."""
-    from skelbench.results.run_dir import RunDir
-    from skelbench.run.evaluate import evaluate  # noqa: F401
+    from skelbench.pipeline.evaluate import evaluate  # noqa: F401
+    from skelbench.records.run_dir import RunDir
 
     path, _ = small_run()
     with replaced(path / spoilt[0], spoilt[1]):
@@ -635,11 +635,11 @@ def spoil_metrics(rng: random.Random) -> bytes:
 
 
 def read_metrics(data: bytes) -> bool:
-    from skelbench.results.metrics import read_metrics
-    from skelbench.results.run_dir import RunDir
-    from skelbench.studies.watch import last_metrics, trained
-    from skelbench.train.collapse import Collapse
-    from skelbench.train.shortcut import Shortcut
+    from skelbench.pipeline.studies.run_status import last_metrics, trained
+    from skelbench.records.metrics import read_metrics
+    from skelbench.records.run_dir import RunDir
+    from skelbench.training.collapse import Collapse
+    from skelbench.training.shortcut import Shortcut
 
     run = RunDir(PLACE.write("logged/metrics.jsonl", data).parent)
     assert isinstance(last_metrics(run), dict) and trained(run, 100) <= 1
@@ -660,8 +660,8 @@ def small_predictions() -> dict[str, np.ndarray]:
 
 
 def read_predictions(data: bytes) -> bool:
-    from skelbench.report.outcomes import predictions
-    from skelbench.results.run_dir import RunDir
+    from skelbench.evaluation.outcomes import predictions
+    from skelbench.records.run_dir import RunDir
 
     path, held = small_run()
     run = RunDir(PLACE.write("predicted/run.json", canonical_json(held["run.json"]).encode()).parent)
@@ -674,7 +674,7 @@ def read_predictions(data: bytes) -> bool:
 # ------------------------------------------------------------------------------------------------ weights and states
 @cache
 def small_module() -> Any:
-    from skelbench.train.build import build_encoder
+    from skelbench.training.build import build_encoder
 
     path, held = small_run()
     return build_encoder(RunSpec.model_validate(held["run.json"]["spec"]), get_host(), NTU25)
@@ -696,7 +696,7 @@ def spoil_weights(rng: random.Random) -> bytes:
 
 
 def read_weights(path: Path) -> bool:
-    from skelbench.train.checkpoint import load_weights
+    from skelbench.training.checkpoint import load_weights
 
     folder, held = small_run()
     load_weights(path, small_module(), held["run.json"]["id"])
@@ -746,7 +746,7 @@ def spoil_state(rng: random.Random) -> bytes:
 
 
 def read_state(path: Path) -> bool:
-    from skelbench.train.checkpoint import load_state
+    from skelbench.training.checkpoint import load_state
 
     assert load_state(path, "a")["id"] == "a"
     return True
@@ -767,7 +767,7 @@ def spoil_checkpoint(rng: random.Random) -> bytes:
 
 
 def read_checkpoint(path: Path) -> bool:
-    from skelbench.run.checkpoint_file import read_checkpoint
+    from skelbench.pipeline.checkpoint_file import read_checkpoint
 
     found = read_checkpoint(path)
     assert found.state and all(bool(torch.isfinite(x).all()) for x in found.state.values())
@@ -789,7 +789,7 @@ RUN = {
 
 def as_toml(value: dict) -> bytes:
     """As TOML where that can say it."""
-    from skelbench.studies.files import _key, literal
+    from skelbench.pipeline.studies.files import _key, literal
 
     lines = []
     for key, held in value.items():
@@ -812,7 +812,7 @@ def spoil_toml(value: dict) -> Callable[[random.Random], bytes]:
 
 
 def read_study(path: Path) -> bool:
-    from skelbench.studies.files import read_study, write_study
+    from skelbench.pipeline.studies.files import read_study, write_study
 
     study = read_study(path)
     requests = list(study.requests()) if math.prod(map(len, study.grid.values())) * len(study.seeds) < 1000 else []
@@ -822,7 +822,7 @@ def read_study(path: Path) -> bool:
 
 
 def read_config(path: Path) -> bool:
-    from skelbench.run.request import read_config
+    from skelbench.pipeline.request import read_config
 
     top, settings = read_config(path)
     assert all(isinstance(key, str) and "." in key for key in settings)
@@ -831,7 +831,7 @@ def read_config(path: Path) -> bool:
 
 @cache
 def table() -> bytes:
-    from skelbench.report.published import COLUMNS
+    from skelbench.reporting.published import COLUMNS
 
     out = io.StringIO()
     rows = csv.writer(out)
@@ -863,7 +863,7 @@ def spoil_table(rng: random.Random) -> bytes:
 
 
 def read_table(path: Path) -> bool:
-    from skelbench.report.published import COLUMNS, _read
+    from skelbench.reporting.published import COLUMNS, _read
 
     for row in _read.__wrapped__(str(path)):
         assert math.isfinite(row["value"]) and (row["std"] is None or math.isfinite(row["std"])), row

@@ -31,7 +31,7 @@ import json
 import time
 from pathlib import Path
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.spec import ViewSpec
 from skelbench_plugins.untrained import Untrained

@@ -146,11 +146,11 @@ class Case:
 
 def build(folder: Path) -> Stage:
     """The stage as it is before an attack."""
-    from skelbench.errors import SkelbenchError
+    from skelbench.core.errors import SkelbenchError
+    from skelbench.pipeline.evaluate import eval_spec, evaluate
+    from skelbench.pipeline.pretrain import pretrain
     from skelbench.plugin.host import get_host
-    from skelbench.run.evaluate import eval_spec, evaluate
-    from skelbench.run.pretrain import pretrain
-    from skelbench.train import loop
+    from skelbench.training import loop
 
     work, outside = folder / "work", folder / "outside"
     for path in (work / "data", work / "home", work / "tmp", outside / "small"):
@@ -350,8 +350,8 @@ def _packed_runs() -> Iterator[Case]:
 
     def handed_on(stage: Stage, change: Callable[[dict[str, bytes], str], None]) -> None:
         """A file of the finished run with ``change(members, folder)`` done to it, whose manifest agrees."""
-        from skelbench.results.pack import pack
-        from skelbench.results.run_dir import ReadRun
+        from skelbench.records.pack import pack
+        from skelbench.records.run_dir import ReadRun
 
         path = stage.work / "x.zip"
         pack([ReadRun(stage.run)], path, {})

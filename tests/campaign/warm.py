@@ -32,11 +32,11 @@ def warm_up(without_torch: bool = False) -> None:
     and become the parent of what a killed command leaves behind."""
     import skelbench_plugins
 
-    import skelbench.data.foreign
+    import skelbench.data.importers
     import skelbench.data.raw
     from skelbench.cli.main import main
 
-    data = skelbench.data.foreign, skelbench.data.raw
+    data = skelbench.data.importers, skelbench.data.raw
     for package in data if without_torch else (skelbench, skelbench_plugins):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if not module.name.endswith("__main__"):
@@ -74,7 +74,7 @@ def start(
         os.environ.update(environment or {})
         from skelbench.cli.main import main
 
-        if runner := sys.modules.get("skelbench.studies.runner"):
+        if runner := sys.modules.get("skelbench.pipeline.studies.runner"):
             runner.subprocess = ForkedProcesses(first)  # type: ignore[attr-defined]
         if first:
             first()

@@ -32,8 +32,8 @@ HARMLESS = "word"
 
 def tables(word: str) -> dict[str, str]:
     """A table with ``word`` everywhere, in every format."""
-    from skelbench.report.render import render
-    from skelbench.report.table import Cell, Column, Table
+    from skelbench.reporting.render import render
+    from skelbench.reporting.table import Cell, Column, Table
 
     row = {"name": Cell(word, footnotes=("f",)), "value": Cell(-0.5, plus_minus=0.1), "more": Cell(word, mark="best")}
     columns = Column("name", word), Column("value", "value", ".2f"), Column("more", f"more {word}")
@@ -110,9 +110,9 @@ def svg(text: str) -> str:
 
 def page(word: str, folder: Path) -> str:
     """The page of a clip whose class, data set and panel are called so."""
-    from skelbench.picture.page import save_page
-    from skelbench.picture.scene import Panel, Scene
-    from skelbench.skeleton.topology import NTU25
+    from skelbench.reporting.skeletons.page import save_page
+    from skelbench.reporting.skeletons.scene import Panel, Scene
+    from skelbench.views.skeleton.topology import NTU25
 
     x_MTJC = np.random.default_rng(0).normal(size=(1, 4, 25, 3))
     save_page(Scene(word, NTU25, (Panel(word, x_MTJC, word), Panel(word, x_MTJC)), 30.0), folder / "page.html")
@@ -123,11 +123,11 @@ def figure(word: str, folder: Path) -> str:
     """Curves of a run whose variant and data set are called so, as SVG."""
     from fabricated import Fabricated
 
+    from skelbench.core.spec import RunSpec
     from skelbench.plugin.host import get_host
-    from skelbench.report.figures.curves import draw
-    from skelbench.report.figures.output import save
-    from skelbench.report.inputs import TableInputs
-    from skelbench.spec import RunSpec
+    from skelbench.reporting.figures.curves import draw
+    from skelbench.reporting.figures.output import save
+    from skelbench.reporting.inputs import TableInputs
 
     root = Path(tempfile.mkdtemp(dir=folder))
     made = Fabricated(root)

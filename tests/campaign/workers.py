@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.parallel import in_order
-from skelbench.errors import SkelbenchError
 
 ITEMS = range(60)
 PATIENCE_S = 10.0

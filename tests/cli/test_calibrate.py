@@ -14,15 +14,15 @@ from skelbench.api.calibration import _known, expected
 from skelbench.cli.main import main
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import StoreWriter
-from skelbench.evaluate.statistics import wilson
+from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import get_host, request_files
-from skelbench.results.run_dir import RunDir
+from skelbench.records.run_dir import RunDir
 from skelbench.testing import tiny
 
 PLUGIN = """
 from pathlib import Path
 from skelbench.plugin import MethodSpec, NativeProbe, PublishedSpec, RowsSpec, hookimpl
-from skelbench.report.study_rows import Printed, Row
+from skelbench.reporting.study_rows import Printed, Row
 
 ROWS = [Row(method="made", printed=Printed("made", "Made", "joint"))]
 SETTINGS = {"": {"epochs": 3, "lr": 0.5}, "small": {"lr": 0.2}, "small/half": {"val_share": 0.0}}
@@ -206,7 +206,7 @@ def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_pat
 
 
 def test_a_run_that_was_trained_here_is_no_calibration(made, fails, session, resolved):
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.pretrain import pretrain
 
     folder = made(50.0)
     pretrain(session, resolved("mamp", epochs=1))
@@ -216,8 +216,8 @@ def test_a_run_that_was_trained_here_is_no_calibration(made, fails, session, res
 
 def test_every_method_whose_checkpoints_are_read_says_how_it_was_measured():
     """By a protocol that is there, with settings that it has."""
-    from skelbench.run.evaluate import protocol_class
-    from skelbench.spec import validated
+    from skelbench.core.spec import validated
+    from skelbench.pipeline.evaluate import protocol_class
 
     host = get_host()
     for method in host.all("methods"):

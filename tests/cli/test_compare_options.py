@@ -8,8 +8,8 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.files import read_json
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import read_json
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 

@@ -10,7 +10,7 @@ import pytest
 from small import TINY, TINY_METHOD, shorten, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.evaluate.linear import Linear
+from skelbench.evaluation.linear import Linear
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -64,9 +64,9 @@ def test_interpolation_needs_no_run(small, capsys):
 
 
 def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
-    monkeypatch.setattr("skelbench.diagnose.invariance.SIZES", (0.7, 1.0, 1.3))
+    monkeypatch.setattr("skelbench.reporting.diagnostics.invariance.SIZES", (0.7, 1.0, 1.3))
     short = Linear(val_share=0.0, min_steps=50, epochs=1, tolerance=None)
-    monkeypatch.setattr("skelbench.diagnose.order.PROBE", short)
+    monkeypatch.setattr("skelbench.reporting.diagnostics.order.PROBE", short)
     found = rows(capsys, "interpolation", "skeletonmae-small-half-4t", *QUICK)
     assert [row["what"] for row in found[::2]] == [
         "coordinates",
@@ -106,7 +106,7 @@ def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):
     arguments = ["invariance", "skeletonmae-small-half-4t", "--clips", "5"]
     first = rows(capsys, *arguments)
     with monkeypatch.context() as patch:
-        patch.setattr("skelbench.diagnose.invariance.of_run", lambda *_: pytest.fail("measured again"))
+        patch.setattr("skelbench.reporting.diagnostics.invariance.of_run", lambda *_: pytest.fail("measured again"))
         assert rows(capsys, *arguments) == first
     (record,) = (runs / "results").glob("skeletonmae-small-half-4t*/diagnose-invariance-*.json")
     record.write_text(record.read_text()[:50])

@@ -13,15 +13,15 @@ from small import TINY, TINY_METHOD, shorten, write_small_store
 from traitlets.config import Config
 
 from skelbench.cli.main import main
-from skelbench.cost.macs import count_encoder
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.pipeline.studies.files import read_study
+from skelbench.pipeline.studies.trials import complete
 from skelbench.plugin.host import Host
-from skelbench.report import published
-from skelbench.report.study_rows import Row
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
-from skelbench.studies.files import read_study
-from skelbench.studies.trials import complete
+from skelbench.reporting import published
+from skelbench.reporting.study_rows import Row
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 

@@ -12,12 +12,12 @@ import pytest
 from skelbench import __version__
 from skelbench.cli import plugins as plugins_command
 from skelbench.cli.main import main, split_globals
-from skelbench.errors import Interrupted, SkelbenchError
-from skelbench.signals import stop_requested
+from skelbench.core.errors import Interrupted, SkelbenchError
+from skelbench.core.signals import stop_requested
 
 PLUGIN = '''
 from pydantic import Field
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.plugin import MethodSpec, hookimpl
 
 

@@ -10,7 +10,7 @@ import torch
 from official import public_layout, state
 
 from skelbench.cli.main import main
-from skelbench.run.pretrain import pretrain
+from skelbench.pipeline.pretrain import pretrain
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -96,7 +96,7 @@ def test_our_own_weights_survive_the_round_trip(method, small, resolved, session
     """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
     from safetensors.torch import load_file
 
-    from skelbench.train.checkpoint import load_state
+    from skelbench.training.checkpoint import load_state
 
     run = pretrain(session, resolved(method, native=True, epochs=1))
     weights = load_state(run.checkpoint, run.spec.id)["method"]

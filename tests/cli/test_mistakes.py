@@ -10,28 +10,28 @@ import numpy as np
 import pytest
 from small import silent_session, write_small_store
 
-from skelbench import builtins
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.evaluate.fusion import evaluate_sets
-from skelbench.evaluate.protocol import Features, Protocol, ProtocolResult, headline
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.fusion import evaluate_sets
+from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, headline
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
+from skelbench.plugin import builtins
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import Host, get_host, request_files
-from skelbench.plugin.mistakes import plugin_code, where
-from skelbench.report import study_rows
-from skelbench.report.inputs import TableInputs
-from skelbench.results.store import ResultStore
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.scaffold.plan import Plan
+from skelbench.plugin.plugin_errors import plugin_code, where
+from skelbench.records.store import ResultStore
+from skelbench.reporting import study_rows
+from skelbench.reporting.inputs import TableInputs
+from skelbench.testing.scaffold.plan import Plan
 
 MINE = """import torch
 from torch import nn
 from torch.nn import functional as F
 
 from skelbench.methods import Config, Method
-from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.models.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
 from skelbench.views import Augment, Crop, Free, Mask, Rotate, Same, ViewSpec
 

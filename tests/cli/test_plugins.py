@@ -5,18 +5,18 @@ import re
 import pytest
 
 from skelbench.cli.main import main
-from skelbench.cost.rows import flops_rows
+from skelbench.core.spec import GridSpec
+from skelbench.evaluation.cost.rows import flops_rows
 from skelbench.plugin.host import Host
-from skelbench.scaffold.plan import Plan
-from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import GridSpec
+from skelbench.testing.scaffold.plan import Plan
+from skelbench.views.skeleton.grid import BUDGETS
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 TINY = '            native={"encoder.dim": 16, "encoder.depth": 1, "encoder.heads": 2},\n'
 
 ENCODER = """
 from torch import nn
-from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.models.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, hookimpl
 
 class Small(Encoder):

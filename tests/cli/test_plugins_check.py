@@ -43,7 +43,7 @@ def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
 
 LOUD_TABLE = """
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.report.table import Column, Table
+from skelbench.reporting.table import Column, Table
 
 
 @hookimpl

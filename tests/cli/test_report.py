@@ -5,7 +5,7 @@ from fabricated import Fabricated
 
 import skelbench
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 
 @pytest.fixture

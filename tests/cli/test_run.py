@@ -11,7 +11,7 @@ import pytest
 from small import TINY, TINY_METHOD, on_two_processes, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.scaffold.plan import Plan
+from skelbench.testing.scaffold.plan import Plan
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -292,7 +292,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.train.loop.write_state", full)
+    monkeypatch.setattr("skelbench.training.loop.write_state", full)
     fails(command("slim"), "No space left on device", shown=True)
     monkeypatch.undo()
 
@@ -377,7 +377,7 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
 STREAM_METHOD = """
 from typing import Literal
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.spec import ViewSpec
 from skelbench_plugins.untrained import Untrained
@@ -431,7 +431,7 @@ def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys, fa
 
 def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
     """What is counted for one table is there for the other."""
-    from skelbench.cost import grids as cost
+    from skelbench.evaluation.cost import grids as cost
 
     every = cost.flops_grids
 
@@ -445,7 +445,7 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
         rows = [line.split(",") for line in printed.out.splitlines()]
         assert any("SkeletonMAE" in row for row in rows) and any("MAMP" in row for row in rows)
         assert "2/2 rows (100 %)" in printed.err
-        monkeypatch.setattr("skelbench.cost.rows.flops_rows", lambda *_: pytest.fail("counted again"))
+        monkeypatch.setattr("skelbench.evaluation.cost.rows.flops_rows", lambda *_: pytest.fail("counted again"))
     assert not (tmp_path / "results").exists()
 
 
@@ -454,14 +454,14 @@ def test_flops_of_named_methods_alone_are_counted(capsys, monkeypatch):
     asked = []
 
     def kept(host, pairs):
-        from skelbench.cost.count import CostRow, MacCount
+        from skelbench.evaluation.cost.count import CostRow, MacCount
 
         for method, grid in pairs:
             asked.append(method.name)
             macs, tokens = grid.frames // grid.patch, f"{grid.frames // grid.patch}x25"
             yield CostRow(method.name, tokens, MacCount(macs, {"mlp": macs}, None, macs, macs, macs * 25))
 
-    monkeypatch.setattr("skelbench.cost.kept.kept_rows", kept)
+    monkeypatch.setattr("skelbench.evaluation.cost.cache.kept_rows", kept)
     assert main(["compare", "--table", "flops", "--method", "slim", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["method"]["value"], row["plugin"]["value"]) for row in rows] == [("SLiM", "slim")] * 3
@@ -483,9 +483,9 @@ def presets_of(results):
 
 def test_what_counts_as_the_exact_preset(small, capsys, host):
     """The resolved settings decide, not what was typed."""
-    from skelbench.run.controls import control
-    from skelbench.run.request import Request, parse_value
-    from skelbench.run.resolve import resolve
+    from skelbench.pipeline.controls import control
+    from skelbench.pipeline.request import Request, parse_value
+    from skelbench.pipeline.resolve import resolve
 
     def modified(**request):
         sets = {key: parse_value(value) for key, value in request.pop("sets", {}).items()}

@@ -8,13 +8,13 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.files import read_json
-from skelbench.locks import FileLock
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import read_json
+from skelbench.core.locks import FileLock
+from skelbench.core.spec import RunSpec
+from skelbench.pipeline.encoders import load_encoder
 from skelbench.plugin.host import Host
-from skelbench.results.run_dir import RunDir
-from skelbench.run.encoders import load_encoder
-from skelbench.spec import RunSpec
+from skelbench.records.run_dir import RunDir
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -50,7 +50,7 @@ def shown(capsys):
 
 def narrow(monkeypatch, width):
     """A terminal that is ``width`` columns wide."""
-    from skelbench.console import out
+    from skelbench.core.console import out
 
     for name, value in (("_force_terminal", True), ("_color_system", None), ("_width", width)):
         monkeypatch.setattr(out, name, value)
@@ -246,7 +246,7 @@ def test_a_run_that_is_worked_on_or_started_from_stays(made, fails, shown):
 
 
 def test_where_one_cannot_be_moved_none_is_removed(made, fails, monkeypatch):
-    from skelbench.results import housekeeping
+    from skelbench.records import housekeeping
 
     rename = housekeeping.os.rename
 

@@ -7,8 +7,8 @@ import pytest
 from small import TINY
 
 from skelbench.cli.main import main
-from skelbench.errors import Stopped
-from skelbench.results.store import ResultStore
+from skelbench.core.errors import Stopped
+from skelbench.records.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -47,7 +47,7 @@ def test_every_seed_is_a_run_and_the_end_is_their_mean(small, capsys):
 
 
 def test_the_same_command_goes_on_after_a_stop(small, capsys, monkeypatch):
-    from skelbench.run import pretrain
+    from skelbench.pipeline import pretrain
 
     calls, whole = count(), pretrain.pretrain
 

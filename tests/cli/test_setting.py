@@ -3,12 +3,12 @@
 import pytest
 from small import METHODS, tiny, write_small_store
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.controls import control
+from skelbench.pipeline.presets import PRESETS
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
-from skelbench.run.controls import control
-from skelbench.run.presets import PRESETS
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")  # which also announce parts of views
 
@@ -159,7 +159,7 @@ def test_settings_that_contradict_each_other_are_one_sentence(made):
 
 def test_a_run_typed_out_and_then_asked_for_as_native_is_native(made, tmp_path):
     """The setting is no part of a run's identity, so it must not stay what it was called first."""
-    from skelbench.results.store import ResultStore
+    from skelbench.records.store import ResultStore
 
     store, native = ResultStore(tmp_path), made("mamp", native=True)
     store.prepare()

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from skelbench.cli.summary import print_summary
-from skelbench.errors import SkelbenchError
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
 
 
 @pytest.fixture

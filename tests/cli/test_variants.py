@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from small import TINY, TINY_METHOD, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.controls import control
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request, times
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
-from skelbench.results.store import ResultStore
-from skelbench.run.controls import control
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request, times
-from skelbench.run.resolve import resolve
-from skelbench.train.build import build_method
-from skelbench.train.loop import total_steps
+from skelbench.records.store import ResultStore
+from skelbench.training.build import build_method
+from skelbench.training.loop import total_steps
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -34,7 +34,7 @@ SMALL = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].ite
 
 BEE = """
 from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 
 class Flat(Spec):
     joints: int = 8
@@ -65,7 +65,7 @@ def skelbench_methods():
 
 @hookimpl
 def skelbench_encoders():
-    return [EncoderSpec(name="other", target="skelbench.nn.vit:ViT", config=":Flat")]
+    return [EncoderSpec(name="other", target="skelbench.models.vit:ViT", config=":Flat")]
 """
 
 

@@ -52,7 +52,7 @@ def evil(small):
     ],
 )
 def test_no_command_lets_a_word_steer_the_terminal(evil, capsys, monkeypatch, command, terminal):
-    from skelbench.console import err, out
+    from skelbench.core.console import err, out
 
     monkeypatch.chdir(evil)
     for console in (out, err):

@@ -7,11 +7,11 @@ import pytest
 import torch
 from made.clips import open_writer, write_store
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import COCO17, H36M17, KINECT20, NTU25
+from skelbench.views.skeleton.topology import COCO17, H36M17, KINECT20, NTU25
 
 HOWS = (
     "frames", "first-frame", "frames-as-released", "first-frame-as-released", "first-frame-shoulders",

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made.clips import CLASSES, open_writer, random_clips, write_store
 
-from skelbench.data.foreign import import_files
-from skelbench.data.foreign.exporters import export_mamp_npz
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import import_files
+from skelbench.data.importers.exporters import export_mamp_npz
 from skelbench.data.store.clip_store import FIELDS, NOTES, ClipStore, Flag
 from skelbench.data.store.splits import NameRule, RandomRule
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import KINECT20
+from skelbench.views.skeleton.topology import KINECT20
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import write_small_store
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import (
     EmptySplit,
@@ -17,8 +18,7 @@ from skelbench.data.store.splits import (
     make_split,
 )
 from skelbench.data.store.writer import StoreWriter
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 
 def index_of(subjects, seed=0):

@@ -35,15 +35,15 @@ from made.files import (
     zipped,
 )
 
-from skelbench.data.foreign import ImportOptions, import_files, name_for, ntu
-from skelbench.data.foreign.bodies import TURNS, Pose, drop_absent
-from skelbench.data.foreign.exporters import export_mamp_npz
-from skelbench.data.foreign.files import _is_table
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import ImportOptions, import_files, name_for, ntu
+from skelbench.data.importers.bodies import TURNS, Pose, drop_absent
+from skelbench.data.importers.exporters import export_mamp_npz
+from skelbench.data.importers.files import _is_table
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, NameRule
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from made.files import DAMAGE, people, survive_damage
 
-from skelbench.data.foreign import ImportOptions, import_files
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import ImportOptions, import_files
 from skelbench.data.store.clip_store import ClipStore, Flag
-from skelbench.errors import SkelbenchError
 
 LENGTHS = (3, 1, 5, 2, 4, 6)
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 SAME = dict.fromkeys(PARTS, 1.0)
 J = {name: i for i, name in enumerate(NTU25.joints)}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from made.files import people, write_nwucla, zipped
 
-from skelbench.data.foreign import ImportOptions, import_files
-from skelbench.data.foreign.nwucla import MAX_BYTES
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import ImportOptions, import_files
+from skelbench.data.importers.nwucla import MAX_BYTES
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError
 
 NUMBERS = [(1, 1, 0, 1), (12, 2, 3, 1), (8, 10, 9, 2), (1, 3, 0, 2), (12, 1, 1, 3), (8, 4, 2, 3)]
 NAMES = [f"a{action:02}_s{subject:02}_e{trial:02}_v{camera:02}" for action, subject, trial, camera in sorted(NUMBERS)]

@@ -9,8 +9,8 @@ import time
 import pytest
 from campaign.workers import campaign
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.parallel import AHEAD, in_order
-from skelbench.errors import SkelbenchError
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made.fuzz_pickle import digest, judge, mutate, seeds
 
-from skelbench.data.foreign.pickles import Refused, load_pickle, loads
+from skelbench.data.importers.pickles import Refused, load_pickle, loads
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -100,7 +100,7 @@ HOSTILE = {
     "numpy.load": (lambda path: Calls(np.load, str(path), None, True), "numpy.load"),
     "getattr": (lambda path: Calls(getattr, "text", "upper"), "getattr"),
     "a function of ours": (lambda path: Calls(_mark, path), "_mark"),
-    "an own class": (lambda path: Refused("x"), "skelbench.data.foreign.pickles.Refused"),
+    "an own class": (lambda path: Refused("x"), "skelbench.data.importers.pickles.Refused"),
     "a harmless class": (lambda path: OrderedDict(a=1), "collections.OrderedDict"),
 }
 

@@ -4,13 +4,13 @@ from made.files import zipped
 from made.fuzz_text import literal_frames
 from made.pku import split_file, video, write_labels, write_video
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 from skelbench.data.raw.pku.text import parse_frames, parse_labels
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import NameRule
-from skelbench.errors import SkelbenchError
 
 VIDEOS = ["A01N01-L", "A01N01-M", "A02N07-R"]
 

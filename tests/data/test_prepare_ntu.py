@@ -8,11 +8,11 @@ from made.fuzz_text import literal_recording
 from made.literal_ntu import literal_clip
 from made.ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
 from skelbench.data.raw.ntu.prepare import prepare_ntu
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import make_split
-from skelbench.errors import SkelbenchError
 
 
 @pytest.fixture(scope="module")

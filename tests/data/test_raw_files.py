@@ -5,8 +5,8 @@ import zipfile
 import pytest
 from made.files import zipped
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, list_all, list_raw
-from skelbench.errors import SkelbenchError
 
 TEXT = b"0.5 1.5\r\n" * 400
 

@@ -6,10 +6,10 @@ from made.clips import random_clips, write_store
 from small import write_small_store
 
 from skelbench.cli.options import new_dataset_name
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.roots import check_name, data_root, list_stores, named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
-from skelbench.errors import SkelbenchError
-from skelbench.suites.freeze import fingerprints
+from skelbench.reporting.suites.freeze import fingerprints
 
 
 def test_where_the_root_is(monkeypatch):

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made.clips import open_writer, random_clips, write_store
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.source import ClipSource
-from skelbench.errors import SkelbenchError
 from skelbench.views.degradations import ZeroFill
 
 

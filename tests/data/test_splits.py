@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, make_split
-from skelbench.errors import SkelbenchError
 
 N = 24
 INDEX = {

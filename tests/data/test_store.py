@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from made.clips import CLASSES, open_writer, random_clips, write_store
 from small import write_small_store
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store import clip_store as module
 from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
 from skelbench.data.store.splits import FieldRule, NameRule
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
+from skelbench.views.skeleton.topology import NTU25
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,7 +11,7 @@ from benchmarks.synthetic_baselines import nearest_neighbour, resized, settings
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.synthetic import dataset as synthetic
 from skelbench.data.synthetic.actions import ACTIONS
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 NAMES = [action.name for action in ACTIONS]
 J = {name: i for i, name in enumerate(NTU25.joints)}

@@ -9,15 +9,15 @@ from made.people import person
 from small import write_small_store
 
 from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
 from skelbench.data import verify as verification
 from skelbench.data.anatomy import handedness, measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule, RandomRule
 from skelbench.data.verify import KNOWN, Known, bone_rows, recognise, verify
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, get_topology, topologies
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
+from skelbench.views.skeleton.topology import NTU25, get_topology, topologies
 
 every_topology = pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 
@@ -71,7 +71,7 @@ OWN17 = """
 from dataclasses import replace
 
 from skelbench.plugin import TopologySpec, hookimpl
-from skelbench.skeleton.topology import H36M17
+from skelbench.views.skeleton.topology import H36M17
 
 JOINTS = tuple("neck" if joint == "thorax" else joint for joint in H36M17.joints)
 OWN17 = replace(H36M17, name="own17", joints=JOINTS, pairs=())

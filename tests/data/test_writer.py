@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from made.clips import open_writer, random_clips, write_store
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store import writer as writer_module
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.roots import list_stores, open_dataset
 from skelbench.data.store.splits import FieldRule
-from skelbench.errors import SkelbenchError
 
 GOOD = np.zeros((1, 4, 25, 3))
 

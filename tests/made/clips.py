@@ -4,7 +4,7 @@ import numpy as np
 
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import StoreWriter
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 CLASSES = ("a", "b", "c")
 SPLITS = {

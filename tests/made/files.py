@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 from hypothesis import strategies as st
 
-from skelbench.data.foreign import import_files
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import import_files
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError
 
 from .ntu import person
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from skelbench.data.foreign.pickles import ALLOWED, Refused, loads
+from skelbench.data.importers.pickles import ALLOWED, Refused, loads
 
 SECONDS = 1.0
 """Of processor time; an input that takes longer counts as a hang."""

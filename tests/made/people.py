@@ -3,7 +3,7 @@
 import numpy as np
 
 from skelbench.data.synthetic.dataset import perform
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 ALIAS = {
     "pelvis": "spine base", "hip center": "spine base", "spine": "spine mid", "thorax": "spine shoulder",

@@ -5,16 +5,16 @@ import math
 import pytest
 from small import TINY_METHOD
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
 
 POINTS = """
 from torch import nn
-from skelbench.nn.encoder import Encoded, Encoder
+from skelbench.models.encoder import Encoded, Encoder
 from skelbench.plugin import EncoderSpec, hookimpl
 
 

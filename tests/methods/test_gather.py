@@ -6,9 +6,9 @@ from small import on_two_processes
 from torch import nn
 from torch.nn import functional as F
 
-from skelbench import distributed
+from skelbench.core import distributed
 from skelbench.methods.contract import Step
-from skelbench.nn.decorrelation import covariance, variance_hinge
+from skelbench.models.decorrelation import covariance, variance_hinge
 
 CLIPS, WIDTH = 6, 5
 

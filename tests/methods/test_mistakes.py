@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Method
 from skelbench.views import Augment
 

@@ -11,7 +11,7 @@ from skelbench.plugin.host import Host
 @pytest.fixture(autouse=True)
 def only_this_test(monkeypatch):
     """No built-in and no installed plugins, no inherited paths."""
-    monkeypatch.setattr("skelbench.builtins.PLACES", ())
+    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ())
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)
     monkeypatch.delenv("SKELBENCH_STRICT", raising=False)

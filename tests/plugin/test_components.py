@@ -3,7 +3,7 @@
 import pytest
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
 
 SHEAR = '''
@@ -42,9 +42,13 @@ def test_a_class_of_a_family_appears_in_the_list_and_its_file_is_not_run(write, 
         ("from skelbench.views import Mask as Hidden", "Hidden", "masks"),
         ("from skelbench import views", "views.Augment", "augmentations"),
         ("import skelbench.views", "skelbench.views.Crop", "crops"),
-        ("import skelbench.optim as optim", "optim.Schedule", "schedules"),
-        ("from skelbench.optim import Optimizer", "dict, Optimizer", "optimizers"),
-        ("from skelbench.optim import Optimizer\nclass Base(Optimizer):\n    decay: float", "Base", "optimizers"),
+        ("import skelbench.models.optim as optim", "optim.Schedule", "schedules"),
+        ("from skelbench.models.optim import Optimizer", "dict, Optimizer", "optimizers"),
+        (
+            "from skelbench.models.optim import Optimizer\nclass Base(Optimizer):\n    decay: float",
+            "Base",
+            "optimizers",
+        ),
         ("class Base:\n    family = 'masks'", "Base", "masks"),
     ],
 )
@@ -84,7 +88,7 @@ def test_a_kind_that_the_text_does_not_show_is_refused(write, body, sentence):
 
 BASE = """
     from typing import ClassVar
-    from skelbench.component import Spec
+    from skelbench.core.component import Spec
 
     class Base(Spec):
         family: ClassVar[str] = "masks"
@@ -108,7 +112,7 @@ def test_find_gives_the_class_and_names_the_nearest(write):
 
 
 def test_a_class_may_extend_one_that_ships(write, monkeypatch):
-    monkeypatch.setattr("skelbench.builtins.PLACES", ("skelbench.views",))
+    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ("skelbench.views",))
     imports = "from skelbench import views\nfrom skelbench.views import Rotate as Turn\n"
     classes = "class Spin(Turn):\n    kind = 'spin'\n\nclass Wide(views.Tube):\n    kind = 'wide'\n"
     host = Host([write("a.py", imports + classes, header=False)])
@@ -162,7 +166,7 @@ def test_one_kind_twice_is_a_clash(write, monkeypatch):
 
 
 def test_the_topologies_that_ship_are_found_by_their_names(monkeypatch):
-    monkeypatch.setattr("skelbench.builtins.PLACES", ("skelbench.skeleton.topology.known",))
+    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ("skelbench.views.skeleton.topology.known",))
     host = Host()
     assert len(host.names("topologies")) == 5
     assert all(host.find("topologies", name).name == name for name in host.names("topologies"))

@@ -3,7 +3,7 @@
 import pytest
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.doctor import diagnose, find, host_for
 from skelbench.plugin.host import Host
 
@@ -27,7 +27,12 @@ def findings(write):
     [
         ("import absent_bee.wax", "No module named 'absent_bee'", "line 2", "install what has the module absent_bee"),
         ("from skelbench.absent import x", "skelbench.absent", "line 2", "has no module skelbench.absent: correct"),
-        ("from skelbench.words import x", "cannot import name 'x'", "line 2", "has none in skelbench.words: correct"),
+        (
+            "from skelbench.core.text import x",
+            "cannot import name 'x'",
+            "line 2",
+            "has none in skelbench.core.text: correct",
+        ),
         ("def broken(:", "SyntaxError", "def broken(:", "correct line 2 of "),
         ("raise SystemExit(3)", "SystemExit: 3", "raise SystemExit", "if __name__ == '__main__'"),
         ("open('/absent/bee')", "FileNotFoundError", "line 2", "check the path, or read the file where it is needed"),

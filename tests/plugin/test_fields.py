@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from skelbench import builtins
+from skelbench.plugin import builtins
 from skelbench.plugin.host import Host
 
 PLACES = builtins.PLACES
@@ -12,7 +12,7 @@ PLACES = builtins.PLACES
 
 @pytest.fixture
 def everything(monkeypatch):
-    monkeypatch.setattr("skelbench.builtins.PLACES", PLACES)
+    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", PLACES)
     monkeypatch.delenv("SKELBENCH_PLUGINS")
     return Host()
 

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import DatasetSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.slices import TopLevel

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import API_VERSION
 from skelbench.plugin.host import Host, get_host, request_files
 

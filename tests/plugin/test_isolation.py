@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench import builtins
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
-from skelbench.plugin import undisturbed
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin import builtins, undisturbed
 from skelbench.plugin.descriptors import API_VERSION
 from skelbench.plugin.host import Host
 
@@ -224,7 +223,7 @@ def test_an_alarm_that_was_set_before_goes_on(folder):
 def losses(root, host, results):
     from small import silent_session, tiny_run
 
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.pretrain import pretrain
 
     made = tiny_run(root, host, "dino", epochs=1)
     run = pretrain(silent_session(root, host, results), made)

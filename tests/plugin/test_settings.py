@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.plugin.settings import Setting, settings
 
 

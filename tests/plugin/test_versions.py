@@ -3,12 +3,12 @@
 import pytest
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.version import __version__
 from skelbench.plugin import deprecated
 from skelbench.plugin.deprecated import RENAMED, Renamed
 from skelbench.plugin.descriptors import API_VERSION, MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.version import __version__
 
 NEW = f"api={API_VERSION + 1}"
 HINT = f"for plugin API {API_VERSION + 1}, skelbench {__version__} has {API_VERSION}; upgrade skelbench"

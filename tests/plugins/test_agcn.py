@@ -5,11 +5,11 @@ import pytest
 import torch
 from skelbench_plugins.agcn import AGCN, AGCNConfig
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 T = 10
 

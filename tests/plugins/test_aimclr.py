@@ -12,12 +12,12 @@ from skelbench.methods import Step
 from skelbench.methods.contract import Context
 from skelbench.methods.extreme_contrast import drop_energetic
 from skelbench.methods.momentum_contrast import imported
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.encoder import Encoded
+from skelbench.models.vit import ViT, ViTConfig
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GOLDEN = {
     "contrast": (0.7587819, 1.7606757, 0.0933353, 0.4375832),

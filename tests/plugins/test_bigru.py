@@ -4,11 +4,11 @@ import torch
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from torch import nn
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 T, H = 6, 8
 

@@ -7,12 +7,12 @@ from official_recurrent import clips, public_encoder, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.cmd import CMD, CMDConfig, imported
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import STREAMS, Context, Step
-from skelbench.run.checkpoint_file import fit, read_checkpoint
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.streams import as_stream
 
 T, H, B, E, K = 6, 8, 4, 6, 8
@@ -171,10 +171,10 @@ def test_a_checkpoint_of_another_method_is_refused(change, said):
 
 def test_a_native_run_is_probed_stream_by_stream(session):
     """One row per clip all the way: features, probes, watched figures; each stream by the encoder that is its own."""
-    from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
-    from skelbench.run.pretrain import pretrain
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
+    from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+    from skelbench.pipeline.pretrain import pretrain
+    from skelbench.pipeline.request import Request
+    from skelbench.pipeline.resolve import resolve
 
     tiny = {"encoder.hidden": 8, "encoder.depth": 1, "method.queue": 8, "method.embedding": 8}
     request = Request("cmd", dataset="small", native=True, epochs=1, batch_size=4, sets=tiny)

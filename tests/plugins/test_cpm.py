@@ -8,10 +8,10 @@ from skelbench_plugins.cpm import CPM, CPMConfig
 
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GRID = Grid(8, 4, 25)
 

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from skelbench_plugins.crosclr import CrosSCLR, CrosSCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import STREAMS, Context, Step
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.streams import as_stream
 
 GOLDEN = {

@@ -6,9 +6,9 @@ from literal_vit import randomised
 from skelbench_plugins.amr.query import QueryDecoder
 from skelbench_plugins.gfp.pyramid import PyramidDecoder
 
-from skelbench.nn.decoder import MaskedDecoder
-from skelbench.nn.diffusion import DiffusionDecoder
-from skelbench.skeleton.grid import Grid
+from skelbench.models.decoder import MaskedDecoder
+from skelbench.models.diffusion import DiffusionDecoder
+from skelbench.views.skeleton.grid import Grid
 
 GRID = Grid(24, 4, 5)
 KEEP_RK = torch.tensor([[1, 6, 14], [0, 2, 9]])

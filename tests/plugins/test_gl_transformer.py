@@ -12,14 +12,14 @@ from skelbench_plugins.gl_transformer import checkpoint
 from skelbench_plugins.gl_transformer.targets import displacement_classes, local_and_global
 from skelbench_plugins.glt import GLT, GLTConfig
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import Context, Step
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.models.vit import ViT, ViTConfig
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 T, LENGTHS = 14, (14, 11, 9, 6)
 STEP = Step(0, 10, 0.0, torch.Generator(), lambda *_: None)

@@ -7,13 +7,13 @@ from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.halp import POINTS, HaLP, HaLPConfig
 from skelbench_plugins.halp.sphere import prototypes, spread_out
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.methods.recurrent_contrast import imported
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 T, H, B, E, K, G = 6, 8, 4, 6, 8, 5
 
@@ -170,8 +170,8 @@ def test_a_file_of_the_public_layout_is_read():
 
 
 def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, resolved):
-    from skelbench.run.pretrain import pretrain, warm_start
-    from skelbench.train.build import build_method
+    from skelbench.pipeline.pretrain import pretrain, warm_start
+    from skelbench.training.build import build_method
 
     parent = pretrain(session, resolved("moco", epochs=1, queue=4))
     alone, after = resolved("halp"), resolved("halp", init_from=parent)

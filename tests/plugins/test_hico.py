@@ -11,14 +11,14 @@ from skelbench_plugins.hico import GRANULAR, OTHER, HiCo, HiCoConfig
 from skelbench_plugins.hico.checkpoint import imported
 from skelbench_plugins.hico.encoder import HiCoEncoder, HiCoEncoderConfig
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import LEVELS, Context
-from skelbench.nn.encoder import Encoded
-from skelbench.run.checkpoint_file import fit, read_checkpoint
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.models.encoder import Encoded
+from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 T, D, B, E, K, G = FRAMES, 8, CLIPS, 6, 8, 4
 GRID = Grid(T, 1, 25)

@@ -7,12 +7,12 @@ from skelbench_plugins.hsp import HSP, HSPConfig
 from skelbench_plugins.usdrl import USDRL, USDRLConfig
 from small import write_small_store
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, get_topology
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, get_topology
 
 GRID, CLIPS, T, D = Grid(8, 4, 25), 4, 8, 8
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)
@@ -93,7 +93,7 @@ def test_depth_cannot_be_learnt_from_flat_poses(data_root, resolved):
 
 
 def test_a_skeleton_without_any_such_joint_is_refused():
-    from skelbench.skeleton.topology.tree import Topology
+    from skelbench.views.skeleton.topology.tree import Topology
 
     bare = Topology(
         name="bare", joints=("root", "tip"), parents=(-1, 0), pairs=(), parts={"all": (0, 1)}, root=0, center=0

@@ -7,13 +7,13 @@ import torch
 from skelbench_plugins.hysp import HYSP, HYSPConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 EUCLIDEAN, HYPERBOLIC = 1.797658, 7.584373
 GOLDEN = {

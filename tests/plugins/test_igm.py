@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from skelbench.methods.masked_diffusion import NOISE, TIME
-from skelbench.nn.diffusion import cumulative_alphas
+from skelbench.models.diffusion import cumulative_alphas
 from skelbench.views.keyed import box_muller
 
 

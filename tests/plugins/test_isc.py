@@ -13,20 +13,20 @@ from skelbench_plugins.isc import ISC, ISCConfig, imported
 from skelbench_plugins.isc.files import GRAPH, IMAGE
 
 import skelbench
-from skelbench.cost import BODIES
-from skelbench.cost.report import step_cost
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.report import step_cost
 from skelbench.methods import Context, Step
-from skelbench.run.checkpoint_file import fit, read_checkpoint
-from skelbench.run.encoders import load_encoder
-from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
-from skelbench.train.build import build_method, grid_of
+from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
+from skelbench.pipeline.encoders import load_encoder
+from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
+from skelbench.training.build import build_method, grid_of
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 T, H, B, E, K = 6, 8, 4, 6, 8
 KINDS = {

@@ -7,13 +7,13 @@ from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.longt_gan import LongTGAN, LongTGANConfig
 from torch.nn import functional as F
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.nn.recurrent import unit_range
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.recurrent import unit_range
 from skelbench.views import View
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 T, H = 10, 4
 LENGTHS = (10, 7, 4, 10, 10, 3)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from skelbench.cli.main import main
-from skelbench.run.observe import named_observers
+from skelbench.pipeline.observe import named_observers
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.pclust import PClust, PClustConfig
 from torch import nn
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.nn.recurrent import FrameDecoder, unit_range
-from skelbench.run.evaluate import eval_spec
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.recurrent import FrameDecoder, unit_range
+from skelbench.pipeline.evaluate import eval_spec
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 T, H = 6, 4
 LENGTHS = (6, 6, 4, 3)

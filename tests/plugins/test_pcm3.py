@@ -6,14 +6,14 @@ from official_recurrent import clips, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.pcm3 import HIDDEN, PCM3, REGION, PCM3Config
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.views import View
 from skelbench.views.mixing import region_swap
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 T, H, B, E, K = 64, 16, 4, 6, 8
 WAYS = {"swap": 0.9, "fast": 0.3, "whole": 0.1}

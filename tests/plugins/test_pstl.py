@@ -4,13 +4,13 @@ import torch
 from skelbench_plugins.pstl import FRAMES, PSTL, PSTLConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.nn.encoder import lines
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.models.encoder import lines
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 GRID, WIDTH, CLIPS = Grid(20, 1, 25), 6, 5
 DEGREE = [3, 2, 2, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 1, 4, 1, 2, 1, 2]

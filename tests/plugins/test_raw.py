@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from small import tiny_run
 
-from skelbench.errors import SkelbenchError
-from skelbench.report.controls import Controls
-from skelbench.report.frame import frame
-from skelbench.report.linear import build
-from skelbench.run.controls import control, raw_control
-from skelbench.run.costs import measure_cost
-from skelbench.run.evaluate import eval_spec, evaluate, feature_sets
-from skelbench.run.pretrain import pretrain
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.controls import control, raw_control
+from skelbench.pipeline.costs import measure_cost
+from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
+from skelbench.reporting.controls import Controls
+from skelbench.reporting.frame import frame
+from skelbench.reporting.linear import build
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 
 REFUSED = [
     *(

@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from skelbench_plugins.rvtclr import RVTCLR, PartRelation, RVTCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
 from skelbench.methods.momentum_contrast import BLOCKS
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import H36M17, NTU25
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import H36M17, NTU25
 
 GOLDEN = {
     "contrast": (3.0605726, 0.9883463, 2.4109802, 4.655427, 7.0798359, 0.0739782, 0.002288),

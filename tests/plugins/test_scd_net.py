@@ -10,12 +10,12 @@ from official_levels import CLIPS, FRAMES, at, check_what_follows_and_what_learn
 from skelbench_plugins.scd_net import PAIRS, SCDNet, SCDNetConfig
 from skelbench_plugins.scd_net.encoder import SCDNetEncoder, SCDNetEncoderConfig
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import LEVELS, Context
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 T, D, B, E, K = FRAMES, 8, CLIPS, 6, 8
 GRID = Grid(T, 1, 25)

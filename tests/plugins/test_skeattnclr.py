@@ -12,14 +12,14 @@ from official import wave
 from skelbench_plugins.skeattnclr import CellAttention, SkeAttnCLR, SkeAttnCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.vit import ViT, ViTConfig
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GOLDEN = (1.8645710, 2.2089773, 1.3036442, 334.76893, 28.909365, 26.793287, 2.6674878)
 """Losses of whole clips, salient cells and the rest, norms of :data:`GRADIENTS`: GitHubOfHyl97/SkeAttnCLR (commit

@@ -4,14 +4,14 @@ import torch
 from skelbench_plugins.skeletonclr import SkeletonCLR
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import MomentumContrastConfig, Step
 from skelbench.methods.contract import Context
 from skelbench.methods.momentum_contrast import imported
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GOLDEN = 0.7587819, 0.0943177, 0.4446295
 """Loss, and gradient norms of the first temporal convolution and of the head's last layer, of LinguoLi/CrosSCLR (commit
@@ -53,7 +53,7 @@ def test_checkpoints_are_read_by_name_and_shape():
 
 @pytest.fixture
 def training(resolved, host):
-    from skelbench.train.build import build_method
+    from skelbench.training.build import build_method
 
     made = resolved("skeletonclr", queue=24)
     return made, build_method(made.spec, host, made.store.topology)

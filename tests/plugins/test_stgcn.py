@@ -8,9 +8,9 @@ import torch
 from skelbench_plugins.stgcn import STGCN, STGCNConfig, spatial_partition
 
 from skelbench.methods.momentum_contrast import imported
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import H36M17, NTU25, Topology
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import H36M17, NTU25, Topology
 
 FEATURES = [0.765769, 0.920264, 0.417752, 0.340359]
 """First features of clip 1, the mean over its bodies, of LinguoLi/CrosSCLR (commit 792b70c), net/st_gcn.py without its
@@ -53,7 +53,7 @@ def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub, see
 
 
 def test_the_published_size_and_its_cost_by_all_counters():
-    from skelbench.cost.macs import count_encoder
+    from skelbench.evaluation.cost.macs import count_encoder
 
     grid = Grid(50, 1, 25)
     encoder = STGCN(STGCNConfig(), NTU25, grid)

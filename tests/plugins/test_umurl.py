@@ -7,19 +7,19 @@ from official_umurl import DIM, EMBEDDING, T, public_state
 from skelbench_plugins import umurl
 from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 
-from skelbench.cost.macs import count_encoder
-from skelbench.cost.rows import flops_rows
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import GridSpec, evaluation_defaults
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.cost.rows import flops_rows
 from skelbench.methods import Context, Step
-from skelbench.nn.two_branch import Branches
-from skelbench.run.checkpoint_file import fit
-from skelbench.run.controls import control, raw_control
-from skelbench.run.evaluate import eval_spec, evaluate
-from skelbench.run.pretrain import pretrain
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
-from skelbench.spec import GridSpec, evaluation_defaults
+from skelbench.models.two_branch import Branches
+from skelbench.pipeline.checkpoint_file import fit
+from skelbench.pipeline.controls import control, raw_control
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
 from skelbench.views import View, ViewSpec
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 from skelbench.views.spec import checked_counts
 from skelbench.views.streams import SINGLE, as_stream
 

@@ -5,14 +5,14 @@ from skelbench_plugins.dste import DSTE, DSTEConfig
 from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 from skelbench_plugins.usdrl import USDRL, USDRLConfig, read_public
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import Context, Step
-from skelbench.nn.encoder import Encoded
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.models.encoder import Encoded
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 GRID, D, CLIPS = Grid(64, 1, 25), 8, 5
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from torch import nn
 
 from skelbench.methods import Config, Method
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.models.ema import ema_copy, ema_update
 from skelbench.plugin import Log, MethodSpec, hookimpl
 from skelbench.views import Rotate, ViewSpec
 from skelbench.views.transfer import waiting

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 import torch
 
-from skelbench.optim.optimizers import SGD, AdamW, Optimizer
-from skelbench.optim.schedules import Constant, Cosine, Schedule
+from skelbench.models.optim.optimizers import SGD, AdamW, Optimizer
+from skelbench.models.optim.schedules import Constant, Cosine, Schedule
 from skelbench.plugin import ComponentSpec
 from skelbench.testing import augmentation, crop, degradation, mask, optimizer, schedule
 from skelbench.views.augmentations import Augment, Noise, Rotate, Translate
@@ -301,7 +301,7 @@ class NoOptimizer:
 
 
 OPTIMIZERS = {
-    "form": (NoOptimizer, "a subclass of skelbench.optim.optimizers.Optimizer"),
+    "form": (NoOptimizer, "a subclass of skelbench.models.optim.optimizers.Optimizer"),
     "settings": (LooseSGD, "no_such_setting=1 was taken"),
     "moves": (Uphill, "parameters that go down the slope; seen: matrix went from"),
     "rates": (OwnRate, "no move at a learning rate of 0; seen: matrix moved"),
@@ -348,7 +348,7 @@ class NoSchedule:
 
 
 SCHEDULES = {
-    "form": (NoSchedule, "a subclass of skelbench.optim.schedules.Schedule"),
+    "form": (NoSchedule, "a subclass of skelbench.models.optim.schedules.Schedule"),
     "settings": (LooseCosine, "no_such_setting=1 was taken"),
     "within": (Above, "from 0 to the peak, 0.1; seen: 0.11"),
     "warmup": (Cold, "linear warm-up, in step 0"),

@@ -9,12 +9,12 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError
-from skelbench.nn.encoder import Encoded
-from skelbench.nn.vit import ViT, ViTConfig
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.models.encoder import Encoded
+from skelbench.models.vit import ViT, ViTConfig
+from skelbench.pipeline.presets import own_of
 from skelbench.plugin import EncoderSpec
-from skelbench.run.presets import own_of
 from skelbench.testing.encoder import CHECKS
 from skelbench.testing.encoder.subject import GRID
 
@@ -240,7 +240,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("name", "cls", "said"), [(name, *case) for name, case in BROKEN.items()], ids=BROKEN)
 def test_what_is_broken_is_found_and_said(name, cls, said, checked):
-    config = f"{__name__}:Loose" if cls is LooselySet else "skelbench.nn.vit:ViTConfig"
+    config = f"{__name__}:Loose" if cls is LooselySet else "skelbench.models.vit:ViTConfig"
     presets = {} if cls is LooselySet else QUICK
     target = f"{cls.__module__}:{cls.__name__}"
     result = checked("encoders", EncoderSpec(name="broken", target=target, config=config, presets=presets), name)
@@ -253,7 +253,7 @@ class Headless(ViT):
 
 
 def test_layers_that_leave_a_weight_out_are_found(checked):
-    target, config = f"{__name__}:Headless", "skelbench.nn.vit:ViTConfig"
+    target, config = f"{__name__}:Headless", "skelbench.models.vit:ViTConfig"
     result = checked("encoders", EncoderSpec(name="broken", target=target, config=config, presets=QUICK), "form")
     assert result.state == "failed" and re.search("gives norm.* 0 times; give every parameter", result.sentence)
 
@@ -267,7 +267,7 @@ def test_layers_that_leave_a_weight_out_are_found(checked):
 )
 def test_presets_that_have_no_effect_or_are_not_valid_are_found(checked, presets, said):
     """A run is not made with them either."""
-    target, config = "skelbench.nn.vit:ViT", "skelbench.nn.vit:ViTConfig"
+    target, config = "skelbench.models.vit:ViT", "skelbench.models.vit:ViTConfig"
     about = EncoderSpec(name="broken", target=target, config=config, presets=QUICK | presets)
     result = checked("encoders", about, "settings")
     assert result.state == "failed" and re.search(said, result.sentence), result.sentence
@@ -281,7 +281,7 @@ class Unset(ViTConfig):
 
 
 def test_a_default_that_is_not_valid_is_found(checked):
-    about = EncoderSpec(name="broken", target="skelbench.nn.vit:ViT", config=f"{__name__}:Unset", presets=QUICK)
+    about = EncoderSpec(name="broken", target="skelbench.models.vit:ViT", config=f"{__name__}:Unset", presets=QUICK)
     result = checked("encoders", about, "settings")
     assert result.state == "failed" and "settings.dim='wide' is not valid" in result.sentence, result.sentence
 

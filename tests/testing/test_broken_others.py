@@ -11,11 +11,11 @@ from torch import nn
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.methods import Config, MaskedTarget
-from skelbench.nn.ema import ema_copy
+from skelbench.models.ema import ema_copy
 from skelbench.plugin import DatasetSpec, TargetSpec, TopologySpec
-from skelbench.skeleton.topology import Topology
 from skelbench.testing import dataset, target
 from skelbench.testing.tiny import write_store
+from skelbench.views.skeleton.topology import Topology
 
 SERIAL = count()
 

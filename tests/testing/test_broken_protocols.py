@@ -9,9 +9,9 @@ import pytest
 import torch
 from small import MIXED_DEVICES
 
-from skelbench.evaluate.downstream import EncoderProtocol
-from skelbench.evaluate.knn import Knn
-from skelbench.evaluate.protocol import ProtocolResult, accuracy_metrics, prediction_arrays
+from skelbench.evaluation.downstream import EncoderProtocol
+from skelbench.evaluation.knn import Knn
+from skelbench.evaluation.protocol import ProtocolResult, accuracy_metrics, prediction_arrays
 from skelbench.plugin import ProtocolSpec
 from skelbench.testing.protocol import CHECKS
 
@@ -185,7 +185,7 @@ def test_what_is_drawn_is_not_blamed_on_labels(checked):
 
 
 def test_values_of_defaults_are_what_an_evaluation_takes(checked):
-    spec = ProtocolSpec(name="broken", target="skelbench.evaluate.knn:Knn", defaults={"share": 3})
+    spec = ProtocolSpec(name="broken", target="skelbench.evaluation.knn:Knn", defaults={"share": 3})
     result = checked("protocols", spec, "form")
     assert result.state == "failed" and re.search("defaults that an evaluation takes; seen: .*share=3", result.sentence)
 

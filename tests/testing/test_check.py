@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import get_host
 from skelbench.testing import Check, Failed, Skipped, find, run_checks
 

@@ -7,8 +7,8 @@ import torch
 from small import MIXED_DEVICES
 from torch import nn
 
-from skelbench.cost.latency import latency
-from skelbench.nn.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.evaluation.cost.latency import latency
+from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
 from skelbench.testing.check import Failed
 from skelbench.testing.fake_cuda import DEVICE, fake_cuda, on_device
 from skelbench.views.transfer import Fetched, fetch, read, send, waiting

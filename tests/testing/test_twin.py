@@ -3,10 +3,10 @@
 import pytest
 from small import tiny_run, write_small_store
 
-from skelbench.evaluate.statistics import PairedTest
+from skelbench.evaluation.stats.paired import PairedTest
+from skelbench.pipeline.session import open_session
 from skelbench.plugin.host import get_host
-from skelbench.results.store import ResultStore
-from skelbench.run.session import open_session
+from skelbench.records.store import ResultStore
 from skelbench.testing import Failed
 from skelbench.testing.twin import compared, judge
 

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.skeleton.topology import NTU25, topologies
 from skelbench.views.augmentations import (
     AxisDrop,
     AxisRotate,
@@ -23,6 +22,7 @@ from skelbench.views.augmentations import (
     draw_transform,
 )
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import NTU25, topologies
 from skelbench.views.transform import Jitter, Linear, Shift, compose
 
 KEYED = Keyed(11, 4)

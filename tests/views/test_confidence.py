@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import COCO17
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.augmentations import BoneScale, Mirror, Pace, Rotate, TimeFlip
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Free, Inside
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import COCO17
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 

@@ -9,10 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
-from skelbench.plugin.mistakes import Mistake
-from skelbench.skeleton.topology import COCO17, NTU25
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.clips import clip_batch, part_of
 from skelbench.testing.stick7 import STICK7
 from skelbench.views.augmentations import Mirror
@@ -28,6 +27,7 @@ from skelbench.views.degradations import (
     joints_lost,
 )
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import COCO17, NTU25
 from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 

@@ -3,13 +3,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.core.errors import SkelbenchError
 from skelbench.views import Distort, Free
 from skelbench.views.augmentations import draw_transform
 from skelbench.views.crops import Cut
 from skelbench.views.keyed import Keyed
 from skelbench.views.sampling import frame_positions
+from skelbench.views.skeleton.topology import NTU25, topologies
 
 KEYED, VIEW = Keyed(7, 3), 300
 ONLY = {"shear": 0.0, "zero": 0.0, "corrupt": 0.0}

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25
+from skelbench.core.errors import SkelbenchError
 from skelbench.views import Draws, HideFrames, HideJoints
 from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import NTU25
 
 
 def drawn(augment, rows=40):

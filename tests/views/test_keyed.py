@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.keyed import Keyed, philox, pick
 
 WORD = st.integers(0, 2**32 - 1)

@@ -7,13 +7,13 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.builder import ViewBuilder, WholeStep
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import RATIO, TOKENS, MaskRows, RandomTokens, hidden_tokens, visible_tokens
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, topologies
 from skelbench.views.spec import ViewSpec
 from skelbench.views.tubes import TUBES, Tube, spans
 

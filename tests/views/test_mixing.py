@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25, topologies
+from skelbench.core.errors import SkelbenchError
 from skelbench.views.keyed import Keyed
 from skelbench.views.mixing import region_swap, rolled
+from skelbench.views.skeleton.topology import NTU25, topologies
 from skelbench.views.view import VIEW_KEY, View
 
 B, M, T = 6, 2, 24

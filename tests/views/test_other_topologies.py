@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import topologies
 from skelbench.views.augmentations import (
     AxisDrop,
     AxisRotate,
@@ -24,6 +22,8 @@ from skelbench.views.augmentations import (
 )
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import MaskRows
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import topologies
 from skelbench.views.transform import mirrored_rows
 from skelbench.views.tubes import Tube
 

@@ -8,16 +8,16 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.origin import centre
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
 from skelbench.views.augmentations import AxisDrop, BoneScale, Mirror, Noise, Rotate, Translate
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Alike, Center, Free, Inside, Same
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import RandomTokens
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.spec import ViewSpec
 from skelbench.views.tubes import Tube
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.methods import Context, Hidden, MaskedTarget
-from skelbench.nn.decoder import MaskedDecoder
-from skelbench.nn.tokenizer import patchify
+from skelbench.models.decoder import MaskedDecoder
+from skelbench.models.tokenizer import patchify
 
 
 class CoordinateTarget(MaskedTarget):

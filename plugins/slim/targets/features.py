@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.methods import Context, Hidden, MaskedTarget, Step
-from skelbench.nn.ema import ema_copy, ema_update
-from skelbench.nn.heads import initialise_mlp, projection_mlp
+from skelbench.models.ema import ema_copy, ema_update
+from skelbench.models.heads import initialise_mlp, projection_mlp
 
 
 class ProjectionHead(nn.Module):

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.methods import Context, Hidden, MaskedTarget, Step, predict_prototypes
-from skelbench.nn.ema import ema_copy, ema_update
+from skelbench.models.ema import ema_copy, ema_update
 
 
 class PrototypeTarget(MaskedTarget):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import first_line
-from skelbench.errors import SkelbenchError
 
 MAX_RATIO = 200
 """Bytes of text per compressed byte; recordings have 3 to 6, and what is all alike can have 1,000."""

@@ -14,9 +14,9 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from skelbench.errors import SkelbenchError
-from skelbench.heap import keep_freed_memory
-from skelbench.signals import ENDINGS, handle_signals
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.malloc import keep_freed_memory
+from skelbench.core.signals import ENDINGS, handle_signals
 
 T = TypeVar("T")
 R = TypeVar("R")

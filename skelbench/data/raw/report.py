@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import RawFile
 from skelbench.data.store.writer import StoreWriter
-from skelbench.errors import SkelbenchError
 
 Progress = Callable[[int, int, int], None]
 """Called with what is done, the total, and how much was left out unexpectedly."""

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Align
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology.tree import BETWEEN_SHOULDERS
-from skelbench.spec import Align
+from skelbench.views.skeleton.topology.tree import BETWEEN_SHOULDERS
 
 NECK = tuple((name,) for name in BETWEEN_SHOULDERS)
 SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine"))

@@ -32,7 +32,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.files import check_regular, read_json
 from skelbench.data.store.splits import (
     TUNE,
     VIEWS,
@@ -48,9 +50,7 @@ from skelbench.data.store.splits import (
     make_split,
     resolve,
 )
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.files import check_regular, read_json
-from skelbench.skeleton.topology import Topology, get_topology
+from skelbench.views.skeleton.topology import Topology, get_topology
 
 FORMAT = 2
 FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, ClipStore, Meta
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import Topology
-from skelbench.version import __version__
+from skelbench.views.skeleton.topology import Topology
 
 
 def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots: int = 1) -> ClipStore:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
+from skelbench.core.user_config import said
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.writer import put_back_all
-from skelbench.errors import SkelbenchError, did_you_mean, nearest
-from skelbench.places import said
 
 PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
 """Data sets that ``skelbench data prepare`` makes."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skelbench.core.spec import Align, SecondBody
 from skelbench.data.store.alignment import Alignment
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.spec import Align, SecondBody
 from skelbench.views.clips import ClipBatch
 from skelbench.views.degradations import Degrade, degraded
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
-from skelbench.component import Spec
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.identity import digest
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.hashing import digest
 
 TUNE = "~tune"
 """``SPLIT~tune`` is a split for choosing settings: some of the training subjects of ``SPLIT`` are its test part, and
@@ -136,7 +136,7 @@ def check_name(name: str, where: str) -> None:
     >>> check_name("cross-subject", "mine")
     >>> check_name("../cross-subject", "mine")
     Traceback (most recent call last):
-    skelbench.errors.SkelbenchError: mine: '../cross-subject' is no name of a split; ...
+    skelbench.core.errors.SkelbenchError: mine: '../cross-subject' is no name of a split; ...
     """
     if not _NAME.fullmatch(name) or len(name) > 80:
         raise SkelbenchError(

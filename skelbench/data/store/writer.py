@@ -19,13 +19,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import unwritable
+from skelbench.core.locks import Busy, FileLock
+from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
-from skelbench.errors import SkelbenchError
-from skelbench.files import unwritable
-from skelbench.locks import Busy, FileLock
-from skelbench.skeleton.topology import Topology
-from skelbench.version import __version__
+from skelbench.views.skeleton.topology import Topology
 
 _INT32 = 1 << 31
 _of_this_thread = threading.local()
@@ -57,7 +57,7 @@ class StoreWriter:
     >>> from tempfile import TemporaryDirectory
     >>> from skelbench.data.store.clip_store import ClipStore
     >>> from skelbench.data.store.splits import RandomRule
-    >>> from skelbench.skeleton.topology import NTU25
+    >>> from skelbench.views.skeleton.topology import NTU25
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "tiny"
     ...     splits = {"random": RandomRule(test=0.5)}

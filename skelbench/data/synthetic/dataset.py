@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import Clip, StoreWriter, store_lock
 from skelbench.data.synthetic.actions import ACTIONS, Motion
 from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
-from skelbench.errors import SkelbenchError
 from skelbench.plugin import DatasetSpec, hookimpl
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 NAME = SYNTHETIC
 LINEAGE = "skelbench-synthetic/1, centred at SpineMid of the first frame"

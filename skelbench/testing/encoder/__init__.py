@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skelbench.nn.encoder import ABILITIES
+from skelbench.models.encoder import ABILITIES
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.announcement import announcement

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from skelbench.nn.encoder import Encoded, Encoder, lines
+from skelbench.models.encoder import Encoded, Encoder, lines
 from skelbench.testing.check import Failed, Skipped, rests_on
 from skelbench.testing.clips import differs
 from skelbench.testing.encoder.always import check_shapes, deterministic

@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from skelbench.cost.macs import count_encoder
-from skelbench.errors import SkelbenchError, did_you_mean
-from skelbench.evaluate.finetune_settings import layers_of
-from skelbench.nn.encoder import ABILITIES, Encoded, Encoder
-from skelbench.plugin.mistakes import Mistake
-from skelbench.skeleton.topology import NTU25
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.finetune_settings import layers_of
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.check import Failed, Skipped, rests_on
 from skelbench.testing.clips import SKELETONS, differs, twice
 from skelbench.testing.encoder.subject import GRID, GRIDS, ROUNDING, VALID, EncoderSubject, check_same, outputs_of, run
 from skelbench.testing.fake_cuda import DEVICE, backward, fake_cuda, on_device, view_on_device
 from skelbench.testing.settings import check_presets, check_settings
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.view import View
 
 
@@ -34,7 +34,7 @@ def settings(subject: EncoderSubject) -> None:
 def form(subject: EncoderSubject) -> None:
     cls = subject.cls
     if not (isinstance(cls, type) and issubclass(cls, Encoder)):
-        raise Failed("a subclass of skelbench.nn.encoder.Encoder", f"{cls!r}", "target of its EncoderSpec")
+        raise Failed("a subclass of skelbench.models.encoder.Encoder", f"{cls!r}", "target of its EncoderSpec")
     encoder = subject.encoder
     for name in ("width", "features", "bodies", "summary_width"):
         value = getattr(encoder, name, None)
@@ -249,7 +249,7 @@ def dtype(subject: EncoderSubject) -> None:
 def cost(subject: EncoderSubject) -> None:
     count = count_encoder(subject.encoder, GRID, NTU25)  # SkelbenchError where counters or closed form disagree
     if count.macs == 0 and any(p.dim() > 1 for p in subject.encoder.parameters()):
-        look = "operations that the counters do not see; see skelbench.cost.handles"
+        look = "operations that the counters do not see; see skelbench.evaluation.cost.handles"
         raise Failed("more than 0 multiply-accumulates", "0", look)
     if "drop-tokens" in subject.encoder.abilities:
         count_encoder(subject.needs("drop-tokens"), GRID, NTU25, visible=GRID.tokens // 4)

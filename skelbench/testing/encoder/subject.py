@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench.nn.encoder import Encoded, Encoder, evaluating
+from skelbench.core.spec import validated
+from skelbench.models.encoder import Encoded, Encoder, evaluating
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25, Topology
-from skelbench.spec import validated
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.clips import differs, view_of
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, Topology
 from skelbench.views.view import View
 
 GRID = Grid(32, 8, NTU25.num_joints)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from skelbench.errors import Diverged, SkelbenchError
+from skelbench.core.errors import Diverged, SkelbenchError
+from skelbench.core.spec import section, validated
 from skelbench.methods.contract import Method
-from skelbench.nn.encoder import Encoder, evaluating
-from skelbench.plugin.mistakes import Mistake
-from skelbench.skeleton.grid import BUDGETS
-from skelbench.spec import section, validated
+from skelbench.models.encoder import Encoder, evaluating
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.announcement import check_announcement
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import (
@@ -20,8 +19,9 @@ from skelbench.testing.method.subject import (
     plain_view,
 )
 from skelbench.testing.settings import check_settings
-from skelbench.train.build import grid_of
-from skelbench.train.loop import Trainer
+from skelbench.training.build import grid_of
+from skelbench.training.loop import Trainer
+from skelbench.views.skeleton.grid import BUDGETS
 
 
 def announcement(m: MethodSubject) -> None:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.methods.contract import Method
-from skelbench.nn.encoder import evaluating
-from skelbench.nn.rank import effective_rank
+from skelbench.models.encoder import evaluating
+from skelbench.models.rank import effective_rank
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import (
     FIRST,
@@ -22,7 +22,7 @@ from skelbench.testing.method.subject import (
     one_step,
     phase_starts,
 )
-from skelbench.train.loop import Trainer
+from skelbench.training.loop import Trainer
 from skelbench.views.view import View
 
 
@@ -57,7 +57,7 @@ def gradients(m: MethodSubject) -> None:
     for name, p in _teachers(method):
         if p.requires_grad or name in reached:
             seen = f"{name} has requires_grad={p.requires_grad}"
-            raise Failed("no gradient in a teacher", seen, "skelbench.nn.ema_copy, which makes a frozen copy")
+            raise Failed("no gradient in a teacher", seen, "skelbench.models.ema_copy, which makes a frozen copy")
 
 
 def teacher(m: MethodSubject) -> None:
@@ -75,7 +75,7 @@ def teacher(m: MethodSubject) -> None:
         raise Failed(
             "a teacher that follows the student",
             f"{module} is after two steps what it was before",
-            "after_step, which moves it (skelbench.nn.ema_update)",
+            "after_step, which moves it (skelbench.models.ema_update)",
         )
 
 
@@ -92,7 +92,7 @@ def bf16(m: MethodSubject) -> None:
     one_step(exact, 0)
     rounded.method.load_state_dict(exact.method.state_dict())
     (loss, gradient), (other, apart) = _loss_and_gradient(exact), _loss_and_gradient(rounded)
-    look = "sums, differences of near numbers, powers and logarithms: do them in float32 (skelbench.nn.precision)"
+    look = "sums, differences of near numbers, powers and logarithms: do them in float32 (skelbench.models.precision)"
     if not abs(other - loss) <= max(BF16_LOSS * abs(loss), BF16_NEAR):
         raise Failed(
             f"in bf16 autocast a loss within {BF16_LOSS:.0%} or {BF16_NEAR} of float32's",

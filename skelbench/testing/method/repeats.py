@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skelbench import distributed
-from skelbench.results.run_dir import RunDir
+from skelbench.core import distributed
+from skelbench.records.run_dir import RunDir
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import (
     FIRST,
@@ -28,7 +28,7 @@ from skelbench.testing.method.subject import (
     phase_starts,
 )
 from skelbench.testing.processes import grouped
-from skelbench.train.pieces import obstacle
+from skelbench.training.gradient_accumulation import obstacle
 
 
 def seeded(m: MethodSubject) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from skelbench.cost.macs import count_encoder
-from skelbench.cost.report import step_cost
-from skelbench.nn.encoder import Encoder, evaluating
-from skelbench.results.run_dir import RunDir
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.models.encoder import Encoder, evaluating
+from skelbench.records.run_dir import RunDir
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.fake_cuda import DEVICE, fake_cuda, on_device
 from skelbench.testing.method.learning import BF16
 from skelbench.testing.method.subject import MethodSubject, own_folder
 from skelbench.testing.twin import check_twin
-from skelbench.train.build import build_encoder, grid_of
-from skelbench.train.loop import Trainer
+from skelbench.training.build import build_encoder, grid_of
+from skelbench.training.loop import Trainer
 from skelbench.views.view import View
 
 
@@ -104,7 +104,7 @@ def cost(m: MethodSubject) -> None:
         return
     counted = step_cost(made.spec, m.host, topology)
     if not counted["flops_per_clip"] > 0:
-        raise Failed("a cost of a training step", "no matrix product was counted", "skelbench.cost.handles")
+        raise Failed("a cost of a training step", "no matrix product was counted", "skelbench.evaluation.cost.handles")
     student = counted["by_role"].get("student")
     if student is None:
         raise Failed("a module with the role 'student' that does the work", "none", "roles of the method's class")

@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from skelbench.methods.contract import Method
-from skelbench.nn.encoder import Encoder
+from skelbench.models.encoder import Encoder
+from skelbench.pipeline.resolve import Resolved
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
-from skelbench.results.run_dir import RunDir
-from skelbench.run.resolve import Resolved
-from skelbench.skeleton.topology import COCO17, get_topology
+from skelbench.records.run_dir import RunDir
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.tiny import tiny_run, write_store
-from skelbench.train.build import build_method, grid_of
-from skelbench.train.loop import Trainer
+from skelbench.training.build import build_method, grid_of
+from skelbench.training.loop import Trainer
+from skelbench.views.skeleton.topology import COCO17, get_topology
 from skelbench.views.view import View
 
 STORES: Mapping[str, Callable[[], dict[str, Any]]] = {

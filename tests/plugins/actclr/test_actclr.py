@@ -12,13 +12,13 @@ from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, pa
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.cli.main import main
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 KINDS = {"region": 0.9, "cut": 0.4, "blend": 0.2}
 """What is done with two clips by the draw that chooses it."""
@@ -263,7 +263,7 @@ def test_without_its_first_stage_the_published_setting_is_refused(data_root, tmp
 
 
 def test_it_starts_from_aimclr(resolved, session):
-    from skelbench.run.pretrain import pretrain
+    from skelbench.pipeline.pretrain import pretrain
 
     parent = pretrain(session, resolved("aimclr", epochs=1))
     child = resolved("actclr", epochs=1, init_from=parent)

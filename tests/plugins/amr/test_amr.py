@@ -5,10 +5,10 @@ import torch
 from skelbench_plugins.amr import AMR, AMRConfig
 
 from skelbench.methods.contract import Context, Step
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 GRID = Grid(24, 4, 25)
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *args, **kwargs: None)
@@ -68,7 +68,7 @@ def test_the_encoder_sees_ten_percent():
 
 @pytest.mark.parametrize(("tokens", "queries"), [(30, 125), (15, 125), (8, 100)])
 def test_every_budget_has_its_queries(tokens, queries, resolved, host):
-    from skelbench.train.build import build_method
+    from skelbench.training.build import build_method
 
     made = resolved("amr", tokens=tokens)
     decoder = build_method(made.spec, host, made.store.topology, "meta").decoder

@@ -8,8 +8,8 @@ from literal_vit import feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.nn.tokenizer import patchify
-from skelbench.skeleton.grid import Grid
+from skelbench.models.tokenizer import patchify
+from skelbench.views.skeleton.grid import Grid
 
 GRID = Grid(12, 2, 5)  # six temporal tokens
 KEEP_RK = torch.tensor([[1, 6, 14, 20], [0, 2, 9, 29]])

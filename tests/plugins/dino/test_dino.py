@@ -4,7 +4,7 @@ import pytest
 import torch
 from literal_prototypes import class_loss, one_by_one
 
-from skelbench.train.build import view_specs
+from skelbench.training.build import view_specs
 from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.crops import Free
 

@@ -6,7 +6,7 @@ from literal_vit import bare_blocks, layer_norm, linear, randomised
 from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.skeleton.grid import Grid
+from skelbench.views.skeleton.grid import Grid
 
 GRID = Grid(24, 4, 5)
 COUNTS = (3, 2, 1)

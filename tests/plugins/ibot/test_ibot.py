@@ -4,7 +4,7 @@ import pytest
 import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
 
-from skelbench.train.build import view_specs
+from skelbench.training.build import view_specs
 from skelbench.views.masks import RandomTokens
 from skelbench.views.tubes import Tube
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 from skelbench_plugins.macdiff import MacDiff, imported
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
 from skelbench.methods.masked_diffusion import NOISE, TIME, MaskedDiffusionConfig
-from skelbench.nn.diffusion import cumulative_alphas
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.diffusion import cumulative_alphas
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.keyed import Keyed, box_muller
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 MEAN, VARIANCE = (-0.0058, -0.1333, -0.0246), (0.0206, 0.0805, 0.0218)
 

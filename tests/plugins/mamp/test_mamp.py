@@ -7,14 +7,14 @@ from official import ENCODER, clip, noise
 from skelbench_plugins import mamp, skeletonmae
 
 from skelbench.methods.contract import Context, Step
-from skelbench.nn.vit import ViT
-from skelbench.run.checkpoint_file import fit
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.vit import ViT
+from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import TOKENS, MaskRows
 from skelbench.views.motion import token_motion
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 DIM, DEPTH, HEADS, T, PATCH = 16, 2, 2, 16, 4
 GRID = Grid(T, PATCH, 25)

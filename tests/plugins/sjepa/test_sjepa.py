@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from skelbench.nn.schedule import cosine
+from skelbench.models.schedule import cosine
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
@@ -96,8 +96,8 @@ def test_teacher_and_centre_follow_by_moving_averages(made):
 
 def test_a_shorter_schedule_has_a_faster_teacher(resolved, host, data_root):
     """1 - momentum times the steps of the schedule is what a teacher can move in all."""
-    from skelbench.run.request import Request
-    from skelbench.run.resolve import resolve
+    from skelbench.pipeline.request import Request
+    from skelbench.pipeline.resolve import resolve
 
     def config(**request):
         return resolve(Request(method="sjepa", dataset="small", sets={}, **request), host, data_root, "cpu").spec

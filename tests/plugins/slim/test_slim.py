@@ -7,12 +7,12 @@ import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
 from skelbench_plugins.slim.method import LIMITED_DEG
 
-from skelbench.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import evaluation_defaults
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
-from skelbench.run.request import Request
-from skelbench.run.resolve import resolve
-from skelbench.spec import evaluation_defaults
-from skelbench.train.build import view_specs
+from skelbench.training.build import view_specs
 from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
 from skelbench.views.crops import Alike, Free, Inside
 from skelbench.views.masks import RandomTokens

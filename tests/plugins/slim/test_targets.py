@@ -9,13 +9,13 @@ from skelbench_plugins.slim.targets.features import FeatureTarget, PredictedFeat
 from skelbench_plugins.slim.targets.prototypes import PrototypeTarget
 from torch import nn
 
-from skelbench.component import Spec
+from skelbench.core.component import Spec
 from skelbench.methods.contract import Context, Step
 from skelbench.methods.target import Hidden
-from skelbench.nn.vit import ViT, ViTConfig
-from skelbench.skeleton.grid import Grid
-from skelbench.skeleton.topology import NTU25
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
 
 TARGETS = {
     "prototypes": PrototypeTarget,

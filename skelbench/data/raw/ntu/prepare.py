@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
@@ -17,8 +18,7 @@ from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.writer import Clip as StoredClip
 from skelbench.data.store.writer import StoreWriter
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 LINEAGE = "ctrgcn-denoise/1, centred at SpineMid of the first body's first frame"
 LICENCE = "NTU RGB+D terms of use: academic research, no redistribution"

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.origin import centre
 from skelbench.data.raw.parallel import in_order
@@ -26,8 +27,7 @@ from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule
 from skelbench.data.store.writer import Clip, StoreWriter
-from skelbench.errors import SkelbenchError
-from skelbench.skeleton.topology import NTU25
+from skelbench.views.skeleton.topology import NTU25
 
 LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
 _SPLIT_BYTES = 1 << 20

@@ -1,0 +1,297 @@
+"""Process-group primitives that do nothing on one process, so that one code path serves both.
+
+Tensors are exchanged where they are: by NCCL on GPUs, by gloo on a CPU. Sizes, flags and words go from host to host by
+gloo, so that nobody waits for a device to know them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from inspect import signature
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from skelbench.core.errors import Elsewhere, PeerLost, SkelbenchError
+from skelbench.core.signals import several
+from skelbench.core.user_config import said
+
+T = TypeVar("T")
+
+SECONDS = 600
+"""So long processes that work at the same step wait for one that says nothing."""
+_LOST = re.compile(r"NCCL|[Cc]onnection|[Tt]imed out|[Tt]imeout|Broken pipe|[Ss]ocket|remote process")
+_SYNC_BUFFERS = "forward_sync_buffers"
+"""How this version of PyTorch calls the setting by which the first process's buffers become those of all."""
+if _SYNC_BUFFERS not in signature(nn.parallel.DistributedDataParallel).parameters:
+    _SYNC_BUFFERS = "broadcast_buffers"
+_alone: list[bool] = []
+"""Not empty inside :func:`alone`."""
+_hosts: dict[str, Any] = {}
+"""Groups that exchange what is on the host: "step" waits so long, "patient" days, for what one process does alone."""
+
+
+def active() -> bool:
+    """Whether a process group is up."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def world() -> int:
+    """Number of processes; inside :func:`alone` 1."""
+    return dist.get_world_size() if active() and not _alone else 1
+
+
+def rank() -> int:
+    """This process, 0-based; inside :func:`alone` 0."""
+    return dist.get_rank() if active() and not _alone else 0
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within, this process has no others: for steps that are made to be counted, by one process or on other devices
+    than the group exchanges tensors of.
+
+    >>> with alone():
+    ...     world(), rank()
+    (1, 0)
+    """
+    _alone.append(True)
+    try:
+        yield
+    finally:
+        _alone.pop()
+
+
+def start_from_environment(device: str) -> str:
+    """Join the group that ``torchrun`` announces in the environment, if any; returns this process's device.
+
+    Raises:
+        SkelbenchError: there is no GPU for this process.
+        PeerLost: the others do not come.
+    """
+    if not several() or _hosts:
+        return device
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        device = f"cuda:{_own_gpu()}"
+        torch.cuda.set_device(device)
+    if not isinstance(seconds := said("timeout") or SECONDS, int):
+        raise SkelbenchError(f"SKELBENCH_TIMEOUT={seconds} is no whole number of seconds; write SKELBENCH_TIMEOUT=600")
+    limit, days = timedelta(seconds=seconds), timedelta(days=30)
+    with reaching():
+        if not active():
+            own = torch.device(device) if on_gpu else None
+            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=limit, device_id=own)
+        _hosts["step"] = dist.new_group(backend="gloo", timeout=limit) if on_gpu else dist.group.WORLD
+        _hosts["patient"] = dist.new_group(backend="gloo", timeout=days)
+    return device
+
+
+def _own_gpu() -> int:
+    local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if count == 1:  # a scheduler may show each process its own alone
+        return 0
+    if local >= count:
+        raise SkelbenchError(
+            f"process {local + 1} on this machine has no GPU of its own, there are {count}; start no more processes "
+            f"than that: torchrun --nproc-per-node {count}"
+        )
+    return local
+
+
+def leave() -> None:
+    """Dissolve the process group: from here on every process is on its own."""
+    if active():
+        _hosts.clear()
+        dist.destroy_process_group()
+        os.environ["WORLD_SIZE"] = "1"
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Around what other processes take part in: :class:`PeerLost` where one of them is gone, or says nothing."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and not (active() and _LOST.search(str(error))):
+            raise
+        raise PeerLost(
+            f"another of the {os.environ.get('WORLD_SIZE', 'several')} processes of this run has ended, or says nothing"
+        ) from error
+
+
+def parallel(module: nn.Module, sync_norms: bool, parts: bool) -> nn.parallel.DistributedDataParallel:
+    """``module``, whose backward averages gradients over processes. ``sync_norms``: before every forward pass batch
+    norms get the first one's statistics; ``parts``: not every pass reaches every parameter."""
+    normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+    how: dict[str, Any] = {_SYNC_BUFFERS: normed and sync_norms, "find_unused_parameters": parts}
+    with reaching():
+        return nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True, **how)
+
+
+def first(work: Callable[[], T]) -> T:
+    """What ``work`` returns, called by the first process alone; the others wait for it, however long.
+
+    Raises:
+        Elsewhere: on the others, what ``work`` raised on the first.
+    """
+    if world() == 1:
+        return work()
+    word: list[Any] = [None]
+    failure: BaseException | None = None
+    if not rank():
+        try:
+            word = [(True, work())]
+        except Exception as error:
+            failure, word = error, [(False, (str(error), getattr(error, "exit_code", 1)))]
+    with reaching():
+        dist.broadcast_object_list(word, 0, _hosts["patient"])
+    if failure:
+        raise failure
+    good, value = word[0]
+    if not good:
+        raise Elsewhere(*value)
+    return value
+
+
+def all_say(value: T) -> list[T]:
+    """What each process says, in the order of ranks; they wait for each other, however long."""
+    if world() == 1:
+        return [value]
+    heard: list[Any] = [None] * world()
+    with reaching():
+        dist.all_gather_object(heard, value, _hosts["patient"])
+    return heard
+
+
+def own_share(count: int) -> slice:
+    """This process's of ``count`` things in a row: shares differ by one at most, in the order of ranks."""
+    each, more = divmod(count, world())
+    start = rank() * each + min(rank(), more)
+    return slice(start, start + each + (rank() < more))
+
+
+def own_pieces(count: int, piece: int) -> tuple[range, bool]:
+    """Where this process's of the pieces of ``piece`` things begin, of ``count`` in all, and whether there are others';
+    of fewer pieces than processes each does all. Pieces stay whole, so that what is made of one has the same bits."""
+    starts = range(0, count, piece)
+    shared = 1 < world() <= len(starts)
+    return starts[own_share(len(starts))] if shared else starts, shared
+
+
+def all_reduce_sum(x: Tensor) -> Tensor:
+    """Sum over processes, in place, without gradient."""
+    if world() > 1:
+        with reaching():
+            dist.all_reduce(x)
+    return x
+
+
+def spread(x: Tensor) -> Tensor:
+    """Standard deviation (of all, not a sample's) along dim 0 of the rows of all processes; no gradient."""
+    x = x.detach()
+    if world() == 1:
+        return x.std(0, correction=0)
+    count = all_reduce_sum(x.new_tensor(len(x)))
+    mean = all_reduce_sum(x.sum(0)) / count
+    return (all_reduce_sum((x - mean).square().sum(0)) / count).sqrt()
+
+
+def any_rank(*flags: bool) -> list[bool]:
+    """Whether each of ``flags`` is set on any process: all stop at the same step, or none. Waits for no device."""
+    if world() == 1:
+        return list(flags)
+    counts = torch.tensor(flags, dtype=torch.int64)
+    with reaching():
+        dist.all_reduce(counts, group=_hosts["step"])
+    return [count > 0 for count in counts.tolist()]
+
+
+def mean_figures(figures: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each figure's mean over processes: that of the batch, of parts that :func:`global_mean` made. Without gradient.
+    Waits for no device."""
+    if world() == 1:
+        return dict(figures)
+    device = figures["loss"].device
+    found = torch.stack([x.detach().to(device, torch.float32, non_blocking=True).reshape(()) for x in figures.values()])
+    return dict(zip(figures, all_reduce_sum(found).div_(world()).unbind()))
+
+
+def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
+    """``sum of totals / sum of counts`` over processes, scaled so that DDP's gradient averaging gives its gradient.
+
+    On each process the value is world * total / global count; the mean over processes is the global mean.
+    """
+    if not isinstance(count, Tensor):  # filled in on the device: a copy from the host would wait for all that is queued
+        count = total.new_full((), count, dtype=torch.float32)
+    count = count.to(total.device, torch.float32)
+    if world() > 1:
+        count = all_reduce_sum(count.clone())
+    return total * world() / count.clamp(min=1e-12)
+
+
+class _GlobalSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return all_reduce_sum(x.clone())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad * world()
+
+
+def global_sum(x: Tensor) -> Tensor:
+    """Sum over processes, with the gradient that DDP's averaging turns into the right one.
+
+    For statistics of the global batch that every process makes the same loss of: then each process has its own ``x``'s
+    part of the gradient, and backward needs no communication.
+    """
+    return _GlobalSum.apply(x) if world() > 1 else x
+
+
+def global_rows(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ), with gradient as for
+    :func:`global_sum`."""
+    if world() == 1:
+        return x
+    sizes = _sizes(len(x))
+    before, after = sum(sizes[: rank()]), sum(sizes[rank() + 1 :])
+    return global_sum(torch.cat([x.new_zeros(before, *x.shape[1:]), x, x.new_zeros(after, *x.shape[1:])]))
+
+
+def gather(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of all processes along dim 0 in rank order (sizes may differ); no gradient."""
+    x = x.detach()
+    if world() == 1:
+        return x
+    sizes = _sizes(len(x))
+    padded = x.new_zeros(max(sizes), *x.shape[1:])
+    padded[: len(x)] = x
+    pieces = [torch.empty_like(padded) for _ in sizes]
+    with reaching():
+        dist.all_gather(pieces, padded, group=None if x.is_cuda else _hosts["step"])
+    return torch.cat([piece[:size] for piece, size in zip(pieces, sizes)])
+
+
+def own_place(size: int) -> tuple[int, int]:
+    """Where this process's ``size`` rows begin among those of all, in the order of :func:`gather`; how many all have.
+
+    >>> own_place(3)
+    (0, 3)
+    """
+    sizes = _sizes(size) if world() > 1 else [size]
+    return sum(sizes[: rank()]), sum(sizes)
+
+
+def _sizes(size: int) -> list[int]:
+    """Of all processes; no device is waited for."""
+    found = [torch.zeros((), dtype=torch.int64) for _ in range(world())]
+    with reaching():
+        dist.all_gather(found, torch.tensor(size), group=_hosts["step"])
+    return [int(each) for each in found]

@@ -1,0 +1,378 @@
+"""The run spec: everything that decides a pre-training result, and nothing else (torch-free).
+
+A run is a pure function of its :class:`RunSpec`; device, threads and paths are recorded beside it, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from skelbench.core.component import Grown, Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
+from skelbench.core.hashing import digest
+
+Bodies = Literal["valid", "all-slots", "first", "random-valid"]
+"""Which bodies of a clip are trained on: the present ones, every slot (zero bodies included), slot 0, one at random."""
+
+ONE_BODY = "first", "random-valid"
+"""Those of which training sees one body of every clip."""
+
+Centre = Literal["clip", "body"]
+"""What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
+habit), or each body's own in the first frame that shows it. With "clip" a second body's distance is the largest thing
+that its tokens show."""
+
+Align = Literal[
+    "none",
+    "frames",
+    "first-frame",
+    "frames-as-released",
+    "first-frame-as-released",
+    "first-frame-shoulders",
+    "first-frame-hips",
+    "frames-with-path",
+]
+"""Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
+shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
+
+SecondBody = Literal["zero", "repeat"]
+"""A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
+not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
+
+Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
+"""How body features become one clip feature downstream."""
+
+Stream = Literal["joint", "bone", "motion", "fused"]
+"""What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
+one's; all three at once by an encoder that can (its views hold coordinates)."""
+
+Fusion = Literal["none", "features", "scores", "logits"]
+"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
+says: its probabilities ("scores"; nearest neighbours: similarities), or its "logits", as published codes do."""
+
+EvaluationResize = Literal["ends", "half-pixel", "pad", "strided", "uniform-frames"]
+"""How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
+
+
+class GridSpec(Spec):
+    """Token grid: T frames in patches of P_T frames."""
+
+    frames: int = Field(64, ge=1, description="clip length T in frames after resizing")
+    patch: int = Field(8, ge=1, description="frames per temporal token, P_T")
+
+
+class DataSpec(Grown):
+    """Which clips."""
+
+    ADDED = frozenset({"min_frames"})
+
+    name: str = Field("synthetic", description="data set")
+    split: str = Field("", description="split; empty = the data set's default")
+    second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
+    min_frames: int = Field(0, ge=0, description="training clips with fewer frames are left out; test clips never are")
+    dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
+    fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
+
+    FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
+    """Fields that the data set decides, not the user."""
+
+    @property
+    def title(self) -> str:
+        """The name, and how clips are presented where that is not the default: what tables call the data set."""
+        repeated = " (second body repeated)" if self.second_body == "repeat" else ""
+        return self.name + repeated + (f" (trained from {self.min_frames} frames)" if self.min_frames else "")
+
+
+class TrainSpec(Grown):
+    """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
+    its shape. Fields with ``exclude`` say how memory is saved: no part of a run's identity, recorded beside it."""
+
+    ADDED = frozenset({"align", "degrade"})
+
+    epochs: float = Field(150, ge=0, description="length of the schedule in epochs")
+    iters_per_epoch: int | None = Field(None, ge=1, description="steps that count as one epoch; none = one pass")
+    batch_size: int = Field(768, ge=1, description="clips per step over all processes")
+    lr: float = Field(2e-4, gt=0, le=1e6, description="peak learning rate")
+    lr_scaling: Literal["none", "sqrt-1024"] = Field("none", description="multiply lr by sqrt(batch / 1024)")
+    weight_decay: float = Field(0.05, ge=0, description="weight decay at the start")
+    weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
+    clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
+    bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
+    centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
+    degrade: tuple[dict[str, Any], ...] = Field(
+        (), description="what is done once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
+    )
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the forward pass")
+    accumulate: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+        "auto",
+        exclude=True,
+        description="pieces in which a process takes its clips of a batch, one after another, to need less memory: the "
+        "same numbers to rounding, where the method's loss allows it; auto = 1, more where a GPU's memory is too small",
+    )
+    recompute: Literal["auto", "on", "off"] = Field(
+        "auto",
+        exclude=True,
+        description="compute activations of blocks again in the backward pass, to need less memory: the same numbers "
+        "(on a GPU to rounding) in about a third more time; auto = where a GPU's memory is too small",
+    )
+    batch_norm: Literal["broadcast", "synchronised"] = Field(
+        "broadcast",
+        description="batch norm over several processes: each its own share of the batch and the first one's running "
+        "statistics, or the batch of all, which is what one process does",
+    )
+    compile: Literal["auto", "on", "off"] = Field(
+        "auto",
+        exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
+        description="compile the prototype loss and the ViT blocks of encoders and decoders: the same numbers to "
+        "rounding; auto = on a GPU the loss alone, if prototypes are many",
+    )
+
+    @field_validator("degrade", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        """One may stand without its list, and a kind without settings; "none" is nothing."""
+        steps = [] if value == "none" else [value] if isinstance(value, str | Mapping) else value
+        return [{"kind": x} if isinstance(x, str) else x for x in steps] if isinstance(steps, list | tuple) else steps
+
+
+class RunSpec(Spec):
+    """One pre-training run. ``id`` identifies it.
+
+    What plugins declare (settings, views) is plain data here: a run is readable without the plugin it was made with.
+    """
+
+    method: str
+    method_version: int = 1
+    method_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    method_config: dict[str, Any] = {}
+    encoder: str = "vit"
+    encoder_version: int = 1
+    encoder_source: str | None = Field(None, description="the same for a single-file encoder plugin")
+    encoder_config: dict[str, Any] = {}
+    optimizer: str = "adamw"
+    optimizer_config: dict[str, Any] = {}
+    schedule: str = "cosine"
+    schedule_config: dict[str, Any] = {}
+    components: dict[str, str] = Field(
+        {}, description="version, and hash of a single file, of everything else that is exchangeable: 'masks tube'"
+    )
+    grid: GridSpec = GridSpec()
+    views: dict[str, dict[str, Any]] = {}
+    data: DataSpec = DataSpec()
+    train: TrainSpec = TrainSpec()
+    seed: int = Field(0, ge=0, lt=2**64)
+    init_from: str | None = Field(None, description="id of the run whose weights this one starts from")
+    imported: str | None = Field(None, description="sha256 of the checkpoint file that the weights come from")
+
+    @property
+    def id(self) -> str:
+        """The pretrain_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+    @property
+    def tokens(self) -> int:
+        """Temporal tokens P of the grid."""
+        return self.grid.frames // self.grid.patch
+
+
+class Configured(Protocol):
+    """A run, made or only resolved."""
+
+    @property
+    def spec(self) -> RunSpec: ...
+
+    @property
+    def preset(self) -> str:
+        """By which it was asked for."""
+
+
+class EvalSpec(Grown):
+    """One evaluation of one encoder."""
+
+    ADDED = frozenset({"align", "weights", "min_confidence"})
+
+    pretrain_id: str
+    checkpoint: str = Field("last", description="'last' or the epoch of a kept snapshot")
+    protocol: str
+    protocol_version: int = 1
+    protocol_source: str | None = Field(None, description="hash of the file of a single-file plugin")
+    protocol_config: dict[str, Any] = {}
+    data: DataSpec
+    seed: int = Field(0, ge=0, lt=2**64)
+    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
+    fusion: Fusion = Field("none", description="how several streams become one result")
+    weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="of each stream in a sum of scores or logits; empty = all alike"
+    )
+    partners: tuple[str, ...] = Field((), description="runs of the streams after the first: pretrain_id[@epoch]")
+    readout: str = Field(
+        "pooled", description="features of a body: pooled, mean, joints, or a level that the encoder names"
+    )
+    bodies_pool: Pooling = "valid-mean"
+    bodies: Bodies = "valid"
+    centre: Centre = "clip"
+    align: Align = "none"
+    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    resize: EvaluationResize = "ends"
+    min_confidence: float = Field(
+        0.0, ge=0, le=1, description="tokens whose mean confidence is below it are hidden from the encoder; 0 = none"
+    )
+
+    @model_validator(mode="after")
+    def _check_streams(self) -> EvalSpec:
+        streams = ", ".join(self.streams)
+        if len(set(self.streams)) < len(self.streams):
+            raise ValueError(f"streams {streams}: give each stream once")
+        if len(self.streams) > 1 and self.fusion == "none":
+            raise ValueError(f"streams {streams} need a fusion; give --fusion features or --fusion scores")
+        if len(self.streams) == 1 and self.fusion != "none":
+            raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
+        if self.weights and self.fusion not in ("scores", "logits"):
+            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+        if self.weights and len(self.weights) != len(self.streams):
+            raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
+        if self.partners and len(self.partners) + 1 != len(self.streams):
+            raise ValueError(
+                f"{len(self.partners) + 1} runs cannot have {len(self.streams)} streams; give one for each"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Also without weights that are all the same: such a sum is the one without weights, by the same id."""
+        return {name: value for name, value in super()._as_before(handler).items() if self.weighs or name != "weights"}
+
+    @property
+    def weighs(self) -> bool:
+        """Whether streams differ in weight."""
+        return len(set(self.weights)) > 1
+
+    @property
+    def stream_title(self) -> str:
+        """``bone``, ``joint + bone (scores)``, ``0.6 joint + 0.4 bone (logits)``, ``joint + bone + motion (input)``."""
+        if self.streams == ("fused",):
+            return "joint + bone + motion (input)"
+        named = [f"{w:g} {name}" for w, name in zip(self.weights, self.streams)] if self.weighs else self.streams
+        return " + ".join(named) + (f" ({self.fusion})" if self.fusion != "none" else "")
+
+    @property
+    def id(self) -> str:
+        """The eval_id: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
+    """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
+    values = {name: None if _means_nothing(model, name, value) else value for name, value in values.items()}
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = first["msg"].removeprefix("Value error, ")
+        path = ".".join(str(part) for part in first["loc"])
+        name = f"{where}.{path}" if path else where
+        if first["type"] == "extra_forbidden":
+            message = did_you_mean(path.rsplit(".", 1)[-1], list(model.model_fields), f"setting of {where}")
+        elif first["type"] == "missing":
+            message = f"{name} has no value, and {model.__name__} gives it no default"
+        elif not path:  # a contradiction between fields: the whole input would be printed
+            message = f"settings of {where} are not valid: {said}"
+        else:
+            message = f"{name}={first.get('input')!r} is not valid: {said[0].lower()}{said[1:]}"
+            options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+            near = nearest(str(first.get("input")), options)
+            message += f"; did you mean {near!r}?" if near else _example(model, first, name)
+        raise SkelbenchError(message) from error
+
+
+def _example(model: type[Spec], error: Any, name: str) -> str:
+    """How several values are written, where one was given."""
+    if error["type"] not in ("tuple_type", "list_type", "dict_type") or len(error["loc"]) != 1:
+        return ""
+    if error["type"] == "dict_type":
+        return f"; give keys and values, for example --set '{name}={{KEY=VALUE}}'"
+    usual = model.model_fields[str(error["loc"][0])].get_default(call_default_factory=False)
+    return f"; give a list, for example --set '{name}={list(usual) if usual else ['A', 'B']}'"
+
+
+def twin_fields(spec: RunSpec) -> dict[str, Any]:
+    """What a run and its untrained twin have in common, precision apart: encoder, grid, data and seed."""
+    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
+    return {name: getattr(spec, name) for name in same}
+
+
+def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
+    """Whether the text ``none`` stands for None: where the setting may be absent and no choice is called so."""
+    if value != "none" or name not in model.model_fields:
+        return False
+    annotation = str(model.model_fields[name].annotation)
+    return "None" in annotation and "'none'" not in annotation
+
+
+def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
+    """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
+
+    Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
+    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated
+    with the run's own defaults.
+    """
+    streams = {view["stream"] for view in spec.views.values()} or {"joint"}
+    streams = {"fused"} & streams or streams
+    slots = spec.train.bodies == "all-slots"
+    whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
+    resized = {view["resize"] for view in whole}
+    return {
+        "streams": tuple(streams) if len(streams) == 1 else ("joint",),
+        "bodies": "all-slots" if slots else "valid",
+        "centre": spec.train.centre,
+        "align": spec.train.align,
+        "bodies_pool": "all-mean" if slots else "valid-mean",
+        "resize": next((how for how in ("half-pixel", "uniform-frames", "strided", "pad") if how in resized), "ends"),
+    }
+
+
+def streams_seen(spec: RunSpec) -> set[str]:
+    """Of the views of its training; it may be more than the encoder looks at when it is evaluated. None of an encoder
+    as initialised."""
+    return {view.get("stream", "joint") for view in spec.views.values()}
+
+
+def stream_names(seen: Iterable[str]) -> str:
+    """``joint + bone + motion``, in this order; ``fused`` is all three."""
+    seen = {*seen}
+    return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
+
+
+def titled(method: str, variant: str) -> str:
+    """``slim``, ``slim:glcl-only``: a method as it is typed."""
+    return f"{method}:{variant}" if variant else method
+
+
+def file_name(title: str) -> str:
+    """``slim.glcl-only``: what :func:`titled` returns as (part of) the name of a file; a plugin may be a path."""
+    return title.replace(":", ".").replace("/", ".")
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """``method.mfp_weight=0.0, train.batch_size=x0.5``: settings on one line."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def section(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of one section of dotted ``values``, by their bare names."""
+    return {key.split(".", 1)[1]: value for key, value in values.items() if key.startswith(name + ".")}

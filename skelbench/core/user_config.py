@@ -1,0 +1,169 @@
+"""Where things are kept, and what else is the same in every command of a place: an option says it, else a variable,
+else ``skelbench.toml`` in the current folder or the nearest above it, else there is a default.
+
+This is the only place that reads them (torch-free), so a study's processes and a library's user get the same.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.files import parsed, shallow
+
+FILE = "skelbench.toml"
+Kind = Literal["folder", "paths", "names", "flag", "text", "number"]
+WRITTEN: dict[Kind, str] = {
+    "folder": '"FOLDER"',
+    "paths": '["FILE.py", "FOLDER"]',
+    "names": '["NAME"]',
+    "flag": "true or false",
+    "text": '"NAME"',
+    "number": "a whole number from 1 on",
+}
+"""How a value of each kind is written in the file."""
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""How a flag is written in a variable."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing that is the same in every command."""
+
+    variable: str
+    kind: Kind
+    about: str
+    default: str
+    """In words."""
+
+
+SETTINGS = {
+    "results": Setting("SKELBENCH_RESULTS", "folder", "where runs are kept", "results in the current folder"),
+    "data": Setting("SKELBENCH_DATA", "folder", "where data sets are kept", "the user's data folder"),
+    "plugins": Setting("SKELBENCH_PLUGIN_PATH", "paths", "plugin files, and folders of them", "none"),
+    "entry_points": Setting("SKELBENCH_PLUGINS", "names", "installed plugins that are loaded", "all"),
+    "strict": Setting("SKELBENCH_STRICT", "flag", "raise problems of plugins", "false"),
+    "observe": Setting("SKELBENCH_OBSERVE", "names", "observers of runs", "none"),
+    "device": Setting("SKELBENCH_DEVICE", "text", "cpu, cuda or cuda:N", "cuda when there is one, else cpu"),
+    "deterministic": Setting("SKELBENCH_DETERMINISTIC", "flag", "the same bits on a GPU, more slowly", "false"),
+    "threads": Setting("OMP_NUM_THREADS", "number", "threads of a process on a CPU", "as many as are fastest"),
+    "timeout": Setting("SKELBENCH_TIMEOUT", "number", "seconds that processes of one run wait for each other", "600"),
+}
+"""By their keys in the file."""
+
+
+class Found(NamedTuple):
+    """What is said of a setting, and where; ``value`` is None where nothing is."""
+
+    value: Any
+    source: str
+    """Name of a variable, path of a file, or ``default``."""
+
+
+def said(key: str) -> Any:
+    """What is said of ``key``, one of :data:`SETTINGS`: a path, a tuple of paths or names, a flag, text, a number;
+    None where nothing is.
+
+    Raises:
+        SkelbenchError: the file cannot be read, or says what cannot be.
+    """
+    return found(key).value
+
+
+def found(key: str) -> Found:
+    """:func:`said`, and where."""
+    setting = SETTINGS[key]
+    text = os.environ.get(setting.variable)
+    if text or (text is not None and setting.kind == "names"):  # no names: no plugins
+        return Found(_of_variable(setting, text), setting.variable)
+    file = config_file()
+    if file is not None and key in (values := _read(file, file.stat().st_mtime_ns)):
+        return Found(values[key], str(file))
+    return Found(None, "default")
+
+
+def config_file() -> Path | None:
+    """``skelbench.toml`` of the current folder, or of the nearest above it that has one.
+
+    Raises:
+        SkelbenchError: anybody might have put it there, and what it names is run.
+    """
+    folder = os.getcwd()
+    while not os.path.isfile(os.path.join(folder, FILE)):  # asked thousands of times in a run, where pathlib takes long
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    file = Path(folder, FILE)
+    if file.parent.stat().st_mode & 0o002 and file.stat().st_uid not in (0, os.getuid()):
+        raise SkelbenchError(
+            f"{file} is another user's, in a folder where everybody can write; work in a folder of your own"
+        )
+    return file
+
+
+def _of_variable(setting: Setting, text: str) -> Any:
+    match setting.kind:
+        case "folder":
+            return _expanded(text)
+        case "paths":
+            return tuple(_expanded(item) for item in text.split(os.pathsep) if item)
+        case "names":
+            return tuple(name for item in text.split(",") if (name := item.strip()))
+        case "flag":
+            if text.lower() not in FLAGS:
+                raise SkelbenchError(f"{setting.variable}: {text!r} is neither true nor false; write 1 or 0")
+            return FLAGS[text.lower()]
+        case "number" if text.isascii() and text.isdigit():
+            return int(text)
+    return text
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no such user, so that it is a name like any other
+        return Path(text)
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, changed: int) -> dict[str, Any]:
+    """What the file says, by key; paths are below its folder. ``changed``: when, as it is read once."""
+    try:
+        document = shallow(parsed(tomllib.loads, file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise SkelbenchError(f"{file} cannot be read as TOML: {error}; correct it or move it away") from error
+    for key in document:
+        if key not in SETTINGS:
+            raise SkelbenchError(f"{file}: {did_you_mean(key, SETTINGS, 'key')}")
+    return {key: _of_file(file, key, value) for key, value in document.items()}
+
+
+def _of_file(file: Path, key: str, value: Any) -> Any:
+    kind = SETTINGS[key].kind
+    several = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+    match kind:
+        case "folder" if isinstance(value, str) and value:
+            return file.parent / _expanded(value)
+        case "paths" if several:
+            return tuple(file.parent / _expanded(item) for item in value)
+        case "names" if several:
+            return tuple(value)
+        case "flag" if isinstance(value, bool):
+            return value
+        case "text" if isinstance(value, str) and value:
+            return value
+        case "number" if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    raise SkelbenchError(f"{file}: {key} = {value!r:.60} is not valid; write {key} = {WRITTEN[kind]}")
+
+
+def cache_root() -> Path:
+    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: what is kept there may be deleted at any time."""
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"

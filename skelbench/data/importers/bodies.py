@@ -1,0 +1,215 @@
+"""Bodies in other people's files: which skeleton, which way is up, which unit, and where the origin goes.
+
+M bodies, T frames, J joints, C = x, y, z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.raw.origin import centre
+from skelbench.data.store.clip_store import Flag
+from skelbench.views.skeleton.topology import Topology, get_topology, topologies
+
+Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
+Units = Literal["m", "cm", "mm"]
+
+ALL_ZERO = "all its coordinates are zero"
+NOT_FINITE = "a coordinate is not a finite number"
+METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
+
+TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
+    "y": ((0, 1, 2), (1, 1, 1)),
+    "-y": ((0, 1, 2), (1, -1, -1)),
+    "z": ((0, 2, 1), (1, 1, -1)),
+    "-z": ((0, 2, 1), (1, -1, 1)),
+    "x": ((1, 0, 2), (-1, 1, 1)),
+    "-x": ((1, 0, 2), (1, -1, 1)),
+}
+"""Rotations that make an axis point up: (which axes become x, y, z; with which sign). Left stays left."""
+
+LOW_M, HIGH_M = 0.75, 3.0
+"""Head to ankles, the median over frames, of people who stand, walk or sit. Bones and motions come out shorter."""
+
+SMALLEST_M, LARGEST_M = 0.02, 10.0
+"""Longer side of a body's box, the median over a clip: beyond any noise of a sensor, and of hands as well."""
+
+
+def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
+    """The skeleton with that many joints; with several, or none, the sentence says what to do."""
+    every = topologies().values()
+    fitting = [topology for topology in every if topology.num_joints == joints]
+    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
+    if requested is not None:
+        topology = get_topology(requested)
+        if topology.num_joints != joints:
+            raise SkelbenchError(
+                f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}; choose another "
+                f"--topology (known: {known})"
+            )
+        return topology
+    if not fitting:
+        raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
+    if len(fitting) > 1:
+        names = " or ".join(topology.name for topology in fitting)
+        raise SkelbenchError(f"{where}: {joints} joints are those of {names}; say which with --topology")
+    return fitting[0]
+
+
+@dataclass(frozen=True)
+class Pose:
+    """How a file's coordinates become metres with Y up."""
+
+    up: str
+    scale: float = 1.0
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Turn and scale coordinates [..., 3]; exact where the scale is 1. Zeros stay zeros."""
+        axes, signs = TURNS[self.up]
+        x = np.asarray(x, dtype=np.float32)
+        if self.up != "y":
+            x = x[..., list(axes)] * np.array(signs, dtype=np.float32) + np.float32(0)  # + 0: no negative zeros
+        return x if self.scale == 1.0 else x * np.float32(self.scale)
+
+
+def find_pose(
+    sample: Iterable[np.ndarray],
+    topology: Topology,
+    up: Up,
+    units: Units | None,
+    where: str,
+    *,
+    usual: Up = "auto",
+    cure: str = "say --units {}",
+    turn: str = "say which is right, --up {} or --up {}",
+) -> Pose:
+    """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
+
+    ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
+    that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
+    ``cure``: what to do about the wrong unit, ``turn``: about the wrong axis (as the bodies say, as the format says).
+    """
+    units = units or "m"
+    upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
+    lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
+    if not upper or not lower:  # a plugin's skeleton, of a hand for instance
+        if up == usual == "auto":
+            raise SkelbenchError(
+                f"{where}: skeleton {topology.name} has no head or no ankles to tell which axis points up; say which "
+                f"with --up"
+            )
+        return Pose(usual if up == "auto" else up, METRES[units])
+    sample = list(sample)
+    if _holds_scores(sample):
+        raise SkelbenchError(
+            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
+            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
+        )
+    tall, damaged = [], False
+    for x_MTJC in sample:
+        x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
+        finite_F = np.isfinite(x_FJC).all(axis=(1, 2))
+        damaged |= not finite_F.all()
+        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & finite_F]
+        tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
+    tall_FC = np.concatenate(tall) if tall else np.zeros((0, 3))
+    size_F = np.linalg.norm(tall_FC, axis=1)
+    tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
+    if not len(size_F):
+        if damaged:
+            raise SkelbenchError(
+                f"{where}: every frame of its first clips is all zeros or holds a coordinate that is not a finite "
+                f"number; repair the file, or give joints that were not seen a place"
+            )
+        raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
+    height = float(np.median(size_F)) * METRES[units]
+    if not LOW_M <= height <= HIGH_M:
+        fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
+        hint = cure.format(fits[0]) if fits else "give the file of joint positions in metres"
+        what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
+        raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
+    if up != "auto":
+        return Pose(up, METRES[units])
+    mean_C = (tall_FC / size_F[:, None]).mean(0)
+    axis = int(np.argmax(np.abs(mean_C)))
+    shown = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    if shown == "auto":
+        raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
+    if usual not in ("auto", shown):
+        raise SkelbenchError(
+            f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
+        )
+    return Pose(shown, METRES[units])
+
+
+def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
+    """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
+    low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
+    for x_MTJC in sample:  # clip by clip, as they may be views of a file
+        seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
+        if len(seen_nC):
+            low_C, high_C = np.minimum(low_C, seen_nC.min(0)), np.maximum(high_C, seen_nC.max(0))
+    share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
+    return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
+
+
+def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:
+    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong.
+
+    Joints of confidence 0, which lie at the origin, have no part in how large bodies are.
+    """
+    if not np.isfinite(x_MTJC).all():
+        return NOT_FINITE
+    seen_MT = x_MTJC.any(axis=(2, 3))
+    seen_FJC = x_MTJC[seen_MT]
+    if not len(seen_FJC):
+        return ALL_ZERO
+    sure_FJ1 = True if confidence_MTJ is None else (confidence_MTJ[seen_MT] > 0)[..., None]
+    high_FC, low_FC = (sign * np.where(sure_FJ1, sign * seen_FJC, -np.inf).max(axis=1) for sign in (1, -1))
+    size = float(np.median((high_FC - low_FC).max(axis=1)))
+    # Of a flat body a single joint may be seen, which has no size.
+    if size > LARGEST_M or (size < SMALLEST_M and seen_FJC[..., 2].any()):
+        return f"its bodies measure {size:.3g} m from end to end, which no joint positions in metres do"
+    return ""
+
+
+def solid_clip(
+    x_MTJC: np.ndarray, most: int, center: int | None
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
+    """Clip, origin, flags and no confidence from metres with Y up, at most ``most`` bodies; or why there is none.
+
+    Centred at joint ``center`` of the first frame; None = as it is.
+    """
+    x_MTJC, flags = drop_absent(x_MTJC, most)
+    if 0 in x_MTJC.shape:
+        return ALL_ZERO
+    x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
+    return x_MTJC, origin, flags, None
+
+
+def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    """Numbers of the bodies that are in some frame, of more than ``most`` those seen longest, and what was done as
+    flags."""
+    bodies = np.flatnonzero(seen_MT.any(axis=1))
+    if len(bodies) <= most:
+        return bodies, 0
+    longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
+    return np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
+
+
+def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    """The clip without frames that show nobody and bodies that are in no frame, and what was done as flags.
+
+    At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
+    """
+    seen_MT = np.any(x_MTJC, axis=(2, 3))
+    bodies, flags = seen_longest(seen_MT, most)
+    frames_T = seen_MT[bodies].any(axis=0)
+    if not frames_T.all() and frames_T.any():
+        flags |= int(Flag.FRAMES_DROPPED)
+    return x_MTJC[bodies][:, frames_T], flags

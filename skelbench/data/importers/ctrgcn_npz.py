@@ -1,0 +1,258 @@
+"""Clips padded to one length: the npz files of CTR-GCN and MAMP, and SGN's HDF5 files, which share their layout.
+
+``x_*`` float [N, T, M * J * 3], frame -> body -> joint -> xyz, zeros behind the last frame; ``y_*`` one-hot [N, K] or
+whole numbers [N]. Arrays that :mod:`skelbench.data.importers.exporters` adds (``length_train`` and others) give back
+what this layout cannot hold.
+
+What is read out of the zeros: a clip ends with its last frame that is not zero. In files that repeat single bodies
+(NTU RGB+D 120) an equal second body is dropped, and one that is zero is an empty body which the pipeline kept; else a
+body that is zero throughout is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers import ntu
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, seen_longest
+from skelbench.data.importers.exporters import ExportedMeta, NumbersOfClip
+from skelbench.data.importers.labels import random_split
+from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.tables import Table, first_rows
+from skelbench.data.raw.ntu.names import who
+from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
+from skelbench.data.raw.origin import centre
+from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
+from skelbench.data.store.writer import Clip
+from skelbench.views.skeleton.topology import get_topology, topologies
+
+_PEEK = 1000
+"""Clips of each part that are looked at to learn whether single bodies are repeated."""
+
+
+@dataclass
+class Part:
+    """Training, validation or test rows of a file."""
+
+    name: str
+    x: Table
+    labels: np.ndarray
+    classes: int
+    names: list[str] = field(default_factory=list)
+    numbers: NumbersOfClip | None = None
+    confidence: Table | None = None
+    """[N, T, M, J] of a file that skelbench wrote."""
+
+    def __post_init__(self) -> None:
+        if len(self.x.shape) != 3 or self.x.dtype.kind != "f":
+            raise SkelbenchError(
+                f"{self.x.where}: expected floating-point [clips, frames, bodies x joints x 3], not {self.x.dtype} "
+                f"{list(self.x.shape)}; convert the array"
+            )
+        if len(self.labels) != self.x.shape[0]:
+            raise SkelbenchError(
+                f"{self.x.where} has {self.x.shape[0]} clips but {len(self.labels)} labels; the file is incomplete"
+            )
+
+
+def padded(
+    parts: list[Part], kind: str, options: ImportOptions, close: Callable[[], None], meta: ExportedMeta | None = None
+) -> Recording:
+    """The recording in these parts; ``meta`` is there if skelbench wrote the file."""
+    where = parts[0].x.where
+    widths = {part.x.shape[2] for part in parts}
+    if len(widths) > 1:
+        raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
+    bodies, joints = _layout(widths.pop(), meta.topology if meta else options.topology, where)
+    topology = choose_topology(joints, meta.topology if meta else options.topology, where)
+    details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
+    if meta is not None:
+        if (
+            options.units not in (None, "m")
+            or options.up not in ("auto", "y")
+            or options.topology not in (None, topology.name)
+            or options.max_bodies < bodies
+        ):
+            raise SkelbenchError(
+                f"{where}: skelbench wrote this file, in metres with Y up and skeleton {topology.name}; leave out "
+                f"--units, --up, --topology and --max-bodies"
+            )
+        for part in parts:
+            if (sure := part.confidence) is not None and sure.shape != (*part.x.shape[:2], bodies, joints):
+                raise SkelbenchError(
+                    f"{sure.where} has shape {list(sure.shape)}, not a number for each joint; export the data set again"
+                )
+        most = max(int(part.labels.max()) for part in parts)
+        if most >= len(meta.classes):
+            raise SkelbenchError(
+                f"{where}: labels go up to {most}, but {len(meta.classes)} classes are named; export the data set again"
+            )
+        about: dict[str, Any] = {
+            "classes": meta.classes,
+            "splits": _kept_splits(parts, meta),
+            "default_split": meta.split,
+            "sources": {meta.split: _sources(parts, 1)},
+        }
+        about |= {"lineage": meta.lineage, "licence": meta.licence}
+        pose, repeated = None, False
+    else:
+        sample = (_clip(row, bodies) for row in first_rows(parts[0].x, 64))
+        pose = find_pose(sample, topology, options.up, options.units, where)
+        repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in first_rows(part.x, _PEEK))
+        about = _describe(parts, details)
+        details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+
+    def read() -> Iterator[Clip | Skipped]:
+        for part in parts:
+            sure = repeat(None) if part.confidence is None else first_rows(part.confidence, len(part.labels))
+            for row, (values, sure_TMJ) in enumerate(zip(first_rows(part.x, len(part.labels)), sure)):
+                x_MTJC = _clip(values, bodies).astype(np.float32)
+                if pose is None:  # skelbench wrote the file: coordinates are taken as they are
+                    yield _exact(part, row, x_MTJC, sure_TMJ)
+                else:
+                    yield _made(part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
+
+    return Recording(
+        kind=kind,
+        clips=read,
+        total=sum(part.x.shape[0] for part in parts),
+        topology=topology,
+        fps=meta.fps if meta else options.fps,
+        details=details,
+        close=close,
+        **about,
+    )
+
+
+def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
+    """Bodies (two if that is possible) and joints of a row of ``width`` values."""
+    known = topologies().values() if requested is None else [get_topology(requested)]
+    wanted = {topology.num_joints for topology in known}
+    for bodies in (2, 1):
+        if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
+            return bodies, width // (3 * bodies)
+    sizes = ", ".join(str(3 * bodies * joints) for joints in sorted(wanted) for bodies in (1, 2))
+    raise SkelbenchError(f"{where}: {width} values a frame are no 1 or 2 bodies of 3-D joints (possible: {sizes})")
+
+
+def _clip(row: np.ndarray, bodies: int) -> np.ndarray:
+    """A row [T, M * J * 3] as a clip [M, T, J, 3], padding included."""
+    return row.reshape(len(row), bodies, -1, 3).transpose(1, 0, 2, 3)
+
+
+def _repeats(x_MTJC: np.ndarray) -> bool:
+    return bool(x_MTJC[0].any()) and np.array_equal(x_MTJC[0], x_MTJC[1])
+
+
+def _kept_splits(parts: list[Part], meta: ExportedMeta) -> dict[str, Rule]:
+    """The rules of the exported store that hold for the clips in the file; the exported split always does."""
+    index = {"label": np.concatenate([part.labels for part in parts])}
+    index |= {
+        field: np.concatenate([getattr(part.numbers, field) for part in parts])
+        for field in ("subject", "camera", "setup", "trial")
+    }
+    index["name"] = np.array([name for part in parts for name in part.names or [""] * len(part.labels)])
+    splits: dict[str, Rule] = {}
+    for name, rule in meta.splits.items():
+        with suppress(SkelbenchError):
+            if not isinstance(rule, RandomRule):  # whose choice hangs on the order of all clips
+                make_split(name, rule, index, "")
+                splits[name] = rule
+    if meta.split not in splits:
+        for part in parts:
+            names = part.names or [""] * len(part.labels)
+            part.names = [name or f"{part.name}_{row:06}" for row, name in enumerate(names)]
+        splits[meta.split] = NameRule(field="name", train=tuple(parts[0].names), test=tuple(parts[-1].names))
+    return splits
+
+
+def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
+    """Fields of the recording of a file that skelbench did not write; gives every part the names of its clips."""
+    found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
+    if found is not None:
+        split, parts[0].names, parts[1].names = found
+        details["names"] = "restored: rows and labels are those of the original scripts, one by one"
+        index = ntu.index_of([*parts[0].names, *parts[1].names])
+        assert index is not None  # restored names are sample names
+        about: dict[str, Any] = {"classes": ntu.class_names(index["action"] - 1, index), "splits": ntu.splits_of(index)}
+        about |= {"default_split": split, "sources": {split: _sources(parts, 1)}}
+        return about | {"lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
+    details["names"] = "made up: the file has none"
+    for part in parts:
+        part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
+    splits: dict[str, Rule] = {}
+    names = tuple(part.name for part in parts)
+    if len(parts) > 1:
+        if names[0] != "train":
+            raise SkelbenchError(
+                f"{parts[0].x.where} and the other parts are none to train on; add x_train and y_train"
+            )
+        splits["given"] = NameRule(field="video", train=names[:-1], test=names[-1:])
+        if len(parts) > 2:
+            splits["validation"] = NameRule(field="video", train=names[:1], test=names[1:2])
+    else:
+        labels = np.concatenate([part.labels for part in parts])
+        splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
+    sources = {"given": _sources(parts, len(parts) - 1), "validation": _sources(parts[:2], 1)}
+    lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
+    classes = [f"label {label}" for label in range(max(part.classes for part in parts))]
+    return {"classes": classes, "splits": splits, "sources": sources, "lineage": lineage}
+
+
+def _sources(parts: list[Part], training: int) -> tuple[str, str]:
+    """Where the first ``training`` parts are, and the last one."""
+    train, test = (", ".join(Path(part.x.where).name for part in side) for side in (parts[:training], parts[-1:]))
+    return train, test
+
+
+def _exact(part: Part, row: int, x_MTJC: np.ndarray, sure_TMJ: np.ndarray | None) -> Clip:
+    numbers = part.numbers
+    assert numbers is not None  # only files with all of them are read this way
+    length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
+    if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
+        raise SkelbenchError(
+            f"{part.x.where}: clip {row} is to have {length} frames of {bodies} bodies, which it has not room for; "
+            f"export the data set again"
+        )
+    return Clip(
+        x_MTJC[:bodies, :length],
+        int(part.labels[row]),
+        origin=numbers.origin[row],
+        name=part.names[row] if part.names else "",
+        who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
+        flags=int(numbers.flags[row]),
+        source_frames=int(numbers.source_frames[row]),
+        confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
+        fps=None if numbers.fps is None else float(numbers.fps[row]),
+    )
+
+
+def _made(
+    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
+) -> Clip | Skipped:
+    name = part.names[row]
+    seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
+    frames = np.flatnonzero(seen_MT.any(axis=0))
+    if not len(frames):
+        return Skipped(name=name, reason=ALL_ZERO, expected=True)
+    length = int(frames[-1]) + 1
+    if repeated and most > 1 and not seen_MT[1].any():
+        flags = int(Flag.EMPTY_BODY)
+    else:
+        different = 1 if repeated and _repeats(x_MTJC) else len(x_MTJC)
+        bodies, flags = seen_longest(seen_MT[:different], most)
+        x_MTJC = x_MTJC[bodies]
+    details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
+    x_MTJC, origin = centre(pose.apply(x_MTJC[:, :length]), center)
+    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

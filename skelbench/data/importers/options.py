@@ -1,0 +1,53 @@
+"""What a user can say about files that do not say it themselves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers.bodies import Units, Up
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Defaults are right for every format as it is published."""
+
+    topology: str | None = None
+    """None = the one with that many joints."""
+    up: Up = "auto"
+    """Axis that points up in the file; "auto" = found from the bodies."""
+    units: Units | None = None
+    """None = as the file says, else metres."""
+    scale_2d: Literal["image", "body"] | None = None
+    """2-D poses: the image's height, or each clip's largest body, becomes ``image_m`` or ``body_m`` metres; None = the
+    image's height."""
+    image_m: float | None = None
+    """None = 3."""
+    body_m: float | None = None
+    """None = 1.7."""
+    max_bodies: int = 2
+    """Bodies kept of a clip: those seen longest (2-D: with the highest confidence in sum)."""
+    fps: float = 30.0
+    label_fields: tuple[str, ...] = ("label",)
+    """Ragged npz: fields whose combinations are the classes."""
+    train: Path | None = None
+    """Of two files of clips the one that trains, whatever names and order say."""
+
+    def __post_init__(self) -> None:
+        """Refuses what no file is to be blamed for."""
+        for option, value in (("image-height", self.image_m), ("body-height", self.body_m), ("fps", self.fps)):
+            if value is not None and not 0 < value < math.inf:
+                raise SkelbenchError(f"--{option} {value:g} is no positive number; give one")
+        if self.body_m is not None and self.scale_2d != "body":
+            raise SkelbenchError("--body-height says how large bodies become with --scale-2d body; give that too")
+        if self.image_m is not None and self.scale_2d == "body":
+            raise SkelbenchError("--image-height is for --scale-2d image; with body it is --body-height that counts")
+
+    @property
+    def of_flat(self) -> list[str]:
+        """What was said that only 2-D poses heed, as options."""
+        said = {"--scale-2d": self.scale_2d, "--image-height": self.image_m, "--body-height": self.body_m}
+        return [option for option, value in said.items() if value is not None]

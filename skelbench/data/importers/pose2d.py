@@ -1,0 +1,102 @@
+"""Poses of the image plane: z = 0, Y up, centred, in nominal metres, with each joint's confidence.
+
+A pixel is no length. Either the image's height stands for ``image_m`` metres in every clip of a file, which keeps how
+large people appear; or each clip is scaled so that its largest body's box has ``body_m`` metres along its longer side
+(the median over frames), which does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers.options import ImportOptions
+from skelbench.data.store.clip_store import Flag
+
+IMAGE_M, BODY_M = 3.0, 1.7
+"""Unless the options say otherwise."""
+
+
+class FlatPose:
+    """How pixels become nominal metres."""
+
+    def __init__(self, options: ImportOptions, down: bool = True) -> None:
+        if options.units is not None or options.up != "auto":
+            raise SkelbenchError(
+                "--units and --up are for 3-D poses, and these are 2-D; leave them out (--image-height or "
+                "--body-height says how large they become)"
+            )
+        self.options, self.down = options, down
+        """``down``: y grows downwards in the file, as in images."""
+        self.by_body = options.scale_2d == "body"
+        self.metres = (options.body_m or BODY_M) if self.by_body else (options.image_m or IMAGE_M)
+        what = "each clip's largest body" if self.by_body else "the image's height"
+        self.lineage = f"{what} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
+
+    def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float | str:
+        """Metres per unit of the file, or why there is no saying."""
+        if not self.by_body:
+            if not isinstance(image, list | tuple) or len(image) not in (2, 3) or not _positive(image[0]):
+                return "it has no img_shape (height, width), so its pixels have no size; import with --scale-2d body"
+            return self.metres / float(image[0])
+        bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
+        seen_MT = sure_MTJ.sum(axis=2) >= 2
+        if not seen_MT.any():
+            return "no frame shows two joints of a body, so it has no size"
+        sides = []
+        for body, seen_T in zip(bound, seen_MT, strict=True):
+            if seen_T.any():
+                box_FC = np.nanmax(body[seen_T], axis=1) - np.nanmin(body[seen_T], axis=1)
+                sides.append(float(np.median(box_FC.max(axis=1))))
+        return self.metres / max(sides) if max(sides) > 0 else "its bodies have no size"
+
+
+def flat_clip(
+    xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, center: int, pose: FlatPose, image: Any
+) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
+    """Clip [M, T, J, 3], origin, flags and confidence [M, T, J] in [0, 1] from pixels [M, T, J, 2]; or a reason.
+
+    Joints of confidence 0 are nowhere: they are put at the origin, and neither they nor bodies or frames without any
+    other joint count as seen. Scores above 1, which heat maps give, become 1.
+    """
+    xy_MTJC = xy_MTJC.astype(np.float32)
+    confidence_MTJ = confidence_MTJ.astype(np.float32)
+    if not np.isfinite(xy_MTJC).all() or not np.isfinite(confidence_MTJ).all():
+        return "a coordinate or a score is not a finite number"
+    confidence_MTJ = confidence_MTJ.clip(0, 1)
+    sure_MTJ = confidence_MTJ > 0
+    sums_M = confidence_MTJ.sum(axis=(1, 2))
+    bodies = np.flatnonzero(sums_M > 0)
+    if not len(bodies):
+        return "no joint has a confidence above 0"
+    flags = 0
+    if len(bodies) > pose.options.max_bodies:
+        bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
+        flags = int(Flag.BODY_DROPPED)
+    frames_T = sure_MTJ[bodies].any(axis=(0, 2))
+    flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
+    xy_MTJC, confidence_MTJ, sure_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, confidence_MTJ, sure_MTJ))
+    scale = pose.scale(xy_MTJC, sure_MTJ, image)
+    if isinstance(scale, str):
+        return scale
+    origin = np.zeros(3, dtype=np.float32)
+    origin[:2] = _start(xy_MTJC, sure_MTJ, center)
+    signs = np.array([scale, -scale if pose.down else scale, 0], dtype=np.float32)
+    x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
+    x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)
+    return x_MTJC * signs + np.float32(0), origin * signs + np.float32(0), flags, confidence_MTJ
+
+
+def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:
+    """Where the first body has ``joint`` in the first frame that shows it; else the mean of what it first shows."""
+    frames = np.flatnonzero(sure_MTJ[0, :, joint])
+    if len(frames):
+        return xy_MTJC[0, frames[0], joint]
+    first = int(np.argmax(sure_MTJ[0].any(axis=1)))
+    return xy_MTJC[0, first][sure_MTJ[0, first]].mean(axis=0)
+
+
+def _positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")

@@ -1,0 +1,226 @@
+"""Arrays [N, C, T, J, M] with labels beside them: ST-GCN, 2s-AGCN (and CMD, SkeletonContrast), AimCLR and CrosSCLR.
+
+``M`` = 2 body slots, zeros where a slot is empty. What the first clips show tells the kinds apart:
+
+raw        camera coordinates; the slots are the first two bodies in file order, frame by frame, so a person may change
+           slots. Zeros behind the last frame.
+per frame  2s-AGCN: the middle of the spine of body 1 is at the origin in every frame, the spine of the first frame
+           points up along z, and every body is repeated until the array is full. The length is what ``num_frame``
+           says, else where the poses start to repeat themselves.
+resized    AimCLR: every clip stretched to one length (50), each body relative to its own upper spine in every frame
+           and turned about the vertical so that it faces forwards. Where people were and how far apart is lost.
+scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5] with Y up, and scores as third
+           channel. The image counts as 1 high and 1 wide: its true shape is not in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from skelbench.data.importers import ntu
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.labels import random_split
+from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.pose2d import FlatPose, flat_clip
+from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.tables import StreamTable, first_rows
+from skelbench.data.raw.ntu.names import who
+from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
+from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
+from skelbench.data.store.writer import Clip
+from skelbench.views.skeleton.topology import Topology
+
+Kind = Literal["raw", "per frame", "resized", "scores"]
+
+TITLES = {
+    "raw": "ST-GCN arrays",
+    "per frame": "2s-AGCN arrays",
+    "resized": "AimCLR / CrosSCLR arrays",
+    "scores": "Kinetics-Skeleton arrays",
+}
+_LINEAGE = {
+    "raw": "ST-GCN: two body slots in file order, untracked; centred at the first frame",
+    "per frame": "2s-AGCN: body 1's spine at the origin in every frame and upright in the first; turned to Y up",
+    "resized": "AimCLR: resized to {frames} frames, each body centred and facing forwards in every frame",
+    "scores": "Kinetics-Skeleton 2-D, ",
+}
+_SPINE, _UPPER_SPINE = 1, 20
+SAME_POSE_M = 1e-5
+"""Joints differ by less between a frame and its repetition; the sensor's noise is a hundred times larger."""
+
+
+@dataclass
+class Slots:
+    """One array, its kind, and what lies beside it."""
+
+    x: StreamTable
+    kind: Kind
+    topology: Topology
+    pose: Pose | FlatPose
+    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    names: list[str] = field(default_factory=list)
+    """Empty = the label file has none."""
+    num_frame: np.ndarray | None = None
+    side: str = ""
+    """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
+    files: list[Path] = field(default_factory=list)
+    """Of the array, of its labels, and of lengths if there is one."""
+
+    @property
+    def signature(self) -> tuple:
+        """Equal for arrays that can be parts of one data set."""
+        return self.kind, self.x.shape[1:]
+
+
+def is_slots(table: StreamTable) -> bool:
+    """Whether an array has this layout."""
+    shape = table.shape
+    return table.dtype.kind == "f" and len(shape) == 5 and shape[1] == 3 and 1 <= shape[4] <= 4 and 0 not in shape
+
+
+def look(table: StreamTable, options: ImportOptions) -> Slots:
+    """Tell which kind of array it is; refuses what holds no joint positions."""
+    frames, joints = table.shape[2:4]
+    topology = choose_topology(joints, options.topology, table.where)
+    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, first_rows(table, 64))]
+    kind: Kind = "raw"
+    if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
+        return Slots(table, "scores", topology, FlatPose(options, down=False))
+    if topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
+        kind = "per frame"
+    elif topology.name == "ntu25" and not any(x_MTJC[:, :, _UPPER_SPINE].any() for x_MTJC in seen):
+        kind = "resized"
+    return Slots(table, kind, topology, find_pose(seen, topology, options.up, options.units, table.where))
+
+
+def _scored(x_MTJC: np.ndarray) -> bool:
+    """Third channel in [0, 1] and zero exactly where the joint is at 0: a score, not a depth."""
+    score_MTJ = x_MTJC[..., 2]
+    nowhere_MTJ = ~x_MTJC[..., :2].any(axis=-1)
+    return bool(((score_MTJ >= 0) & (score_MTJ <= 1)).all() and not (score_MTJ[nowhere_MTJ] > 0).any())
+
+
+def slots(parts: list[Slots], options: ImportOptions) -> Recording:
+    """The recording in one or two arrays, of which the first one trains."""
+    first = parts[0]
+    arrays = [Path(part.x.where).name for part in parts]
+    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.files[1].name for part in parts)}
+    if any(part.num_frame is not None for part in parts):
+        details["lengths_from"] = ", ".join(part.files[2].name if part.files[2:] else "none" for part in parts)
+    details["frames_stored"] = first.x.shape[2]
+    if len(parts) == 1 and first.side:
+        details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
+    if isinstance(first.pose, Pose):
+        details["up_axis_of_file"] = first.pose.up
+        lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])
+    else:
+        lineage = _LINEAGE[first.kind] + first.pose.lineage
+    named = all(part.names for part in parts)
+    index = ntu.index_of([name for part in parts for name in part.names]) if named else None
+    splits: dict[str, Rule] = ntu.splits_of(index) if index is not None else {}
+    if not named:
+        for number, part in enumerate(parts):
+            part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
+    default, origin = "", [f"drawn from {arrays[0]}"]
+    if len(parts) == 2:
+        origin = arrays
+        default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
+        if default == "given":
+            field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
+            splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test)), **splits}
+    labels = np.concatenate([part.labels for part in parts])
+    if not splits:
+        splits = random_split(labels, first.x.where, "name the files of the test part too")
+    return Recording(
+        kind=TITLES[first.kind],
+        clips=lambda: _read(parts, options, details),
+        total=len(labels),
+        topology=first.topology,
+        classes=ntu.class_names(labels, index),
+        splits=splits,
+        default_split=default,
+        sources={default or "random": (origin[0], origin[-1])},
+        lineage=lineage,
+        flat=isinstance(first.pose, FlatPose),
+        licence=NTU_LICENCE if index is not None else "",
+        fps=options.fps,
+        details=details,
+    )
+
+
+def _as_given(splits: dict[str, Rule], index: Mapping[str, np.ndarray], training: int) -> str:
+    """The split by NTU's own rules that the files are made for, with their ``training`` first clips; else "given"."""
+    wanted = np.arange(len(index["camera"])) < training
+    for name, rule in splits.items():
+        if isinstance(rule, FieldRule) and np.array_equal(by_field(rule, index), (wanted, ~wanted)):
+            return name
+    return "given"
+
+
+def _clip(row: np.ndarray) -> np.ndarray:
+    """[C, T, J, M] as [M, T, J, C]."""
+    return row.transpose(3, 1, 2, 0)
+
+
+def _read(parts: list[Slots], options: ImportOptions, details: dict) -> Iterator[Clip | Skipped]:
+    for part in parts:
+        for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+            yield _made(part, row, _clip(values), options.max_bodies, details)
+
+
+def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int, details: dict) -> Clip | Skipped:
+    name, center = part.names[row], part.topology.center
+    if isinstance(part.pose, FlatPose):
+        clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
+    else:
+        turned = part.pose.apply(x_MTJC)
+        length = _length(part, row, turned, details) if part.kind == "per frame" else _end(turned)
+        clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
+    if isinstance(clip, str):
+        return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO or not x_MTJC.any())
+    x_MTJC, origin, flags, confidence_MTJ = clip
+    source = None if part.num_frame is None else int(part.num_frame[row])
+    if source is not None and source > part.x.shape[2]:
+        flags |= int(Flag.TRUNCATED)
+    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
+
+
+def _length(part: Slots, row: int, x_MTJC: np.ndarray, details: dict) -> int:
+    """Frames before the clip repeats itself."""
+    stored = x_MTJC.shape[1]
+    if part.num_frame is not None:
+        return max(1, min(int(part.num_frame[row]), stored))
+    period = _period(x_MTJC)
+    key = "lengths_from_repetition" if period < stored else "clips_that_fill_the_array"
+    details[key] = details.get(key, 0) + 1
+    return period
+
+
+def _end(x_MTJC: np.ndarray) -> int:
+    """Frames up to the last one that is not zero."""
+    frames = np.flatnonzero(x_MTJC.any(axis=(0, 2, 3)))
+    return int(frames[-1]) + 1 if len(frames) else 0
+
+
+def _period(x_MTJC: np.ndarray) -> int:
+    """Frames before every body repeats itself to the end; all frames if one does not.
+
+    Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
+    may repeat itself sooner. They are equal up to rounding, while two poses that a sensor saw never are.
+    """
+    longest = 0
+    for x_TJC in x_MTJC[x_MTJC.any(axis=(1, 2, 3))]:
+        pose_TK = (x_TJC - x_TJC[:, :1]).reshape(len(x_TJC), -1)
+        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < SAME_POSE_M) + 1).tolist():
+            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < SAME_POSE_M).all():
+                longest = max(longest, period)
+                break
+        else:
+            return len(x_TJC)
+    return longest

@@ -1,0 +1,125 @@
+"""Counts that were made before: kept in the user's cache folder and read back while nothing that decides them changed.
+
+Torch-free: where every count is there, PyTorch is not even imported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import keep_newest, read_json, write_json
+from skelbench.core.hashing import digest, hash_of_code
+from skelbench.core.spec import GridSpec
+from skelbench.core.user_config import cache_root
+from skelbench.core.version import installed
+from skelbench.evaluation.cost.count import CostRow, MacCount
+from skelbench.evaluation.cost.grids import MethodOnGrid, own_setting
+from skelbench.plugin.descriptors import Descriptor, MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.views.skeleton.topology import NTU25
+
+KEPT = 4
+"""Files that stay: one for each state of the code that was counted with last."""
+
+log = logging.getLogger(__name__)
+
+
+def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
+    """:func:`skelbench.evaluation.cost.rows.flops_rows`, counting only what ``folder`` (:func:`cache_root`) does not
+    hold.
+
+    A count is of one method and grid, by one state of the code of this package and of the plugins, one
+    PyTorch and one fvcore; a file or an entry that cannot be read is counted again. Nothing is kept where the folder
+    cannot be written.
+    """
+    folder = cache_root() if folder is None else folder
+    file = folder / f"costs-{_counters()}.json"
+    found = _read(file)
+    rows, encoders = dict[str, dict[str, Any]](), dict[Any, MacCount]()
+    counted = False
+    try:
+        for method, grid in pairs:
+            key = _key(host, method, grid)
+            row = _row(found.get(key))
+            if row is None:
+                from skelbench.evaluation.cost.rows import flops_rows
+
+                row = next(flops_rows(host, [(method, grid)], encoders), None)
+                counted = True
+            if row is not None and key:
+                rows[key] = {"row": (plain := asdict(row)), "digest": digest(plain)}
+            if row is not None:
+                yield row
+    finally:  # also of a command that was stopped half-way
+        if counted:
+            _write(file, found | rows)
+
+
+def _key(host: Host, method: MethodSpec, grid: GridSpec) -> str:
+    """Hash of everything that decides the counts of a method on a grid beside what counts; "" where the method speaks
+    of what there is not, which counting it says better."""
+    try:
+        own = own_setting(method)
+        encoder = host.get("encoders", own.get("encoder", "vit"))
+        parts = [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in (method, encoder)]
+        if not _ships(host, method):  # it may name encoders and targets of others: which, its class would say
+            others = (one for kind in ("encoders", "targets") for one in host.all(kind) if not _ships(host, one))
+            parts += [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in others]
+        return digest([*parts, own, grid.model_dump(mode="json"), repr(NTU25)], 32)
+    except (SkelbenchError, TypeError, ValueError, OSError):
+        return ""
+
+
+def _ships(host: Host, descriptor: Descriptor) -> bool:
+    """Whether it comes with skelbench, as all does that it may name."""
+    origin = host.origin(descriptor)
+    return origin.dist == "skelbench" and not origin.source_hash
+
+
+def _code_of(host: Host, descriptor: Descriptor) -> str:
+    """Hash of the package that announces ``descriptor``; "" of a single file, whose hash is in its identity."""
+    origin = host.origin(descriptor)
+    if origin.source_hash or not origin.path:
+        return ""
+    folder = Path(origin.path).parent
+    while (folder.parent / "__init__.py").exists():
+        folder = folder.parent
+    return hash_of_code(folder)
+
+
+def _counters() -> str:
+    """Hash of what counts: this package's code, PyTorch and fvcore."""
+    code = hash_of_code(Path(__file__).parents[1])
+    return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = read_json(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _row(entry: Any) -> CostRow | None:
+    """The row of an entry; None where there is none that is whole."""
+    try:
+        row = entry["row"]
+        if entry["digest"] != digest(row):
+            return None
+        return CostRow(**row | {"encoder": MacCount(**row["encoder"])})
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+def _write(file: Path, rows: dict[str, Any]) -> None:
+    try:
+        write_json(file, rows)
+        keep_newest(file.parent.glob("costs-*.json"), KEPT)
+    except OSError as error:
+        log.debug("counts are not kept: %s", error)

@@ -1,0 +1,90 @@
+"""Cost of every installed method at the paper's token grids, from descriptors alone: no data, no training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from skelbench.core.hashing import canonical_json
+from skelbench.core.spec import ONE_BODY, GridSpec, RunSpec, section, validated
+from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.count import CostRow, MacCount
+from skelbench.evaluation.cost.grids import MethodOnGrid, native_grid, own_setting
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.plugin.status import one_line
+from skelbench.training.build import build_encoder, grid_of
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25
+
+log = logging.getLogger(__name__)
+
+
+def paper_spec(host: Host, method: MethodSpec, grid: GridSpec) -> RunSpec:
+    """The method in its native setting and at its published size, but on token grid ``grid`` of NTU's skeleton; without
+    data."""
+    own = own_setting(method)
+    encoder = host.get("encoders", own.get("encoder", "vit"))
+    encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
+    method_config = validated(host.config(method), section(own, "method"), "method")
+    views = host.load(method).views(method_config, Grid(grid.frames, grid.patch, NTU25.num_joints))
+    return RunSpec(
+        method=method.name,
+        method_config=method_config.model_dump(mode="json"),
+        encoder=encoder.name,
+        encoder_config=encoder_config.model_dump(mode="json"),
+        grid=grid,
+        views={name: view.model_dump(mode="json") for name, view in views.items()},
+    )
+
+
+def flops_rows(
+    host: Host,
+    pairs: Iterable[MethodOnGrid],
+    counts: dict[Any, MacCount] | None = None,
+) -> Iterator[CostRow]:
+    """One row per method and grid; whole steps are those of clips with two present bodies. ``counts``: of encoders
+    that were counted before, and grows: many methods have the same."""
+    counts = {} if counts is None else counts
+    for method, grid in pairs:
+        try:
+            yield _row(host, method, grid, counts)
+        except Exception as error:  # one method that cannot be counted must not take the table from the others
+            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, one_line(error))
+            log.debug("traceback", exc_info=error)
+
+
+def _row(host: Host, method: MethodSpec, patches: GridSpec, counts: dict[Any, MacCount]) -> CostRow:
+    spec = paper_spec(host, method, patches)
+    grid = grid_of(spec, NTU25)
+
+    def encoder(visible: int | None = None) -> MacCount:
+        key = spec.encoder, canonical_json(spec.encoder_config), grid, visible
+        if key not in counts:
+            counts[key] = count_encoder(build_encoder(spec, host, NTU25), grid, NTU25, visible)
+        return counts[key]
+
+    step = step_cost(spec, host, NTU25)
+
+    def forward(*roles: str) -> int | None:
+        """MACs of ``roles`` per body in the forward pass of a step, all its views."""
+        macs = [step["by_role"][role]["forward"] for role in roles if role in step["by_role"]]
+        return round(sum(macs) / BODIES) if macs else None
+
+    return CostRow(
+        method=method.name,
+        tokens=f"{grid.times}x{grid.joints}",
+        encoder=encoder(),
+        class_token=encoder().class_token,
+        visible=step["visible"],
+        visible_macs=encoder(step["visible"]).body_macs,
+        decoder_macs=forward("decoder"),
+        target_macs=forward("teacher", "target"),
+        head_macs=forward("head"),
+        step_flops=BODIES * step["flops_per_clip"],
+        native=patches == native_grid(method),
+        one_body=own_setting(method).get("train.bodies") in ONE_BODY,
+    )

@@ -1,0 +1,181 @@
+"""What protocols get that ask for more than features: the encoder itself, and clips as views.
+
+Shapes: n clips, B clips of a batch, D width of a clip's features, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.core.spec import EvalSpec, Stream
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.evaluation.features import check_dropout, extract, pool_bodies, read_out, split_features, view_builder
+from skelbench.evaluation.hidden import Hiding, encode
+from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, headline_of
+from skelbench.models.encoder import Encoder
+from skelbench.plugin.plugin_errors import lacking
+from skelbench.views.augmentations import Augment
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.crops import Crop
+from skelbench.views.degradations import Degrade
+from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.spec import ViewSpec
+from skelbench.views.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Downstream:
+    """An encoder and the clips of a split, as one evaluation looks at them.
+
+    What was predicted is handed to :meth:`score`, which knows the labels of test clips; nothing else needs them.
+    """
+
+    store: ClipStore
+    spec: EvalSpec
+    """How clips are looked at: data, bodies, pooling, readout, origin, share of a clip."""
+    stream: Stream
+    grid: Grid
+    device: torch.device
+    precision: Literal["fp32", "bf16"]
+    make: Callable[[bool], Encoder]
+    """``make(trained)``: the encoder, on the device; see :meth:`encoder`."""
+    state: Path
+    """File of its own in which an evaluation of minutes keeps how far it is, of several processes one for each; removed
+    when the record is written."""
+    hiding: Hiding = ""
+    """How the encoder has learnt to do without tokens; "" = not."""
+
+    def encoder(self, trained: bool = True) -> Encoder:
+        """A new copy of the run's encoder, in eval mode, that may be trained; ``trained`` False: as it was initialised,
+        with the run's seed."""
+        return self.make(trained)
+
+    @property
+    def train_ids(self) -> np.ndarray:
+        """int64 [n_train]: clip ids in the store."""
+        return self.store.split(self.spec.data.split, self.spec.data.min_frames).train
+
+    @property
+    def test_ids(self) -> np.ndarray:
+        """int64 [n_test]."""
+        return self.store.split(self.spec.data.split, self.spec.data.min_frames).test
+
+    @property
+    def train_y(self) -> np.ndarray:
+        """int64 [n_train], in 0..num_classes-1."""
+        return self.store.labels[self.train_ids].astype(np.int64)
+
+    @property
+    def train_subjects(self) -> np.ndarray:
+        """int64 [n_train]: who is seen in each clip."""
+        return self.store.index["subject"][self.train_ids].astype(np.int64)
+
+    @property
+    def num_classes(self) -> int:
+        return self.store.num_classes
+
+    def source(self, degrade: Sequence[Degrade] = (), seed: int = 0) -> ClipSource:
+        """The clips on their way to the device, degraded with draws keyed by ``seed`` and clip."""
+        return self._clips.degraded(degrade, seed)
+
+    @cached_property
+    def _clips(self) -> ClipSource:
+        """As they are: they are copied and aligned once, however often they are degraded."""
+        return ClipSource(self.store, self.device, None, self.spec.data.second_body, self.spec.align)
+
+    def builder(
+        self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: str | None = None
+    ) -> ViewBuilder:
+        """Of one view per clip, named "eval": cut by ``crop`` and augmented, or as the evaluation has it."""
+        view = evaluation_spec(self.grid, share=self.spec.share, resize=self.spec.resize)
+        if crop is not None or augment:
+            cut = {"crop": view.crop if crop is None else crop, "augment": augment}
+            view = ViewSpec(frames=self.grid.frames, resize=self.spec.resize, **cut)
+        if resize is not None:
+            view = view.model_copy(update={"resize": resize})
+        return view_builder(self.store, self.spec, self.stream, self.grid, view, self.device)
+
+    def views(self, source: ClipSource, builder: ViewBuilder, ids: np.ndarray, keyed: Keyed | None = None) -> View:
+        """One view of each of the clips ``ids``; draws are keyed by clip."""
+        return builder(source.gather(ids), keyed or Keyed(self.spec.seed, 0))["eval"].to(self.device)
+
+    def clip_features(
+        self,
+        encoder: Encoder,
+        view: View,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """float32 [B, D], with gradient: the evaluation's readout, bodies pooled. ``options``: the encoder's;
+        ``dropout`` on tokens: :func:`~skelbench.evaluation.features.read_out`."""
+        check_dropout(dropout, self.hiding, self.spec.min_confidence)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            encoded = encode(encoder, view, self.hiding, self.grid.patch, self.spec.min_confidence, **options)
+        encoded = read_out(encoded, self.spec.readout, self.grid, dropout, generator)
+        return pool_bodies(encoded, view, self.spec.bodies_pool)
+
+    def features(self, encoder: Encoder, progress: Progress | None = None) -> Features:
+        """Frozen features of both sides by ``encoder``, as protocols on features get them. ``progress`` counts clips
+        of one side, then of the other."""
+        how = self.grid, self.device, self.precision, progress
+        return split_features(encoder, self.store, self.spec, self.stream, *how, self.hiding)
+
+    def test_features(
+        self, encoder: Encoder, degrade: Sequence[Degrade] = (), seed: int = 0, progress: Progress | None = None
+    ) -> np.ndarray:
+        """float32 [n_test, D]: frozen features of :attr:`test_ids` after ``degrade``, joints that it declares missing
+        hidden from the encoder.
+
+        Raises:
+            SkelbenchError: this encoder has not learnt to do without tokens.
+        """
+        return extract(
+            encoder,
+            self.source(degrade, seed),
+            self.test_ids,
+            self.builder(),
+            self.spec.bodies_pool,
+            device=self.device,
+            precision=self.precision,
+            progress=progress,
+            readout=self.spec.readout,
+            grid=self.grid,
+            hiding=self.hiding,
+            min_confidence=self.spec.min_confidence,
+        )
+
+    def score(self, scores_nC: np.ndarray) -> tuple[Mapping[str, float], Mapping[str, np.ndarray]]:
+        """Metrics and predictions of ``scores_nC`` [n_test, C] of :attr:`test_ids`, or of several draws
+        [draws, n_test, C], of which metrics are means (:func:`~skelbench.evaluation.protocol.headline_of`)."""
+        labels = self.store.labels[self.test_ids].astype(np.int64)
+        return headline_of(scores_nC, labels, self.test_ids, self.num_classes, len(self.train_ids))
+
+
+class EncoderProtocol(Protocol):
+    """Base class of protocols that ask for more than features: the encoder, to train it or to show it other clips.
+
+    It implements :meth:`evaluate_encoder`, and may keep its state in ``task.state``.
+    """
+
+    unit: ClassVar[str] = "clips"
+
+    def evaluate_encoder(
+        self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Measure the encoder of ``task``. The same arguments give the same result on the same device and thread
+        count."""
+        raise lacking(self, "evaluate_encoder(self, task, seed, device, progress=None)")

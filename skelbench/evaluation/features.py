@@ -1,0 +1,247 @@
+"""Clip features of a frozen encoder.
+
+Shapes: n clips in all, B clips of a batch, M body slots, R present bodies (rows), D feature width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.hashing import derive_seed
+from skelbench.core.spec import EvalSpec, Pooling, Stream
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.evaluation.hidden import Hiding, encode
+from skelbench.evaluation.protocol import Features
+from skelbench.models.encoder import Encoded, evaluating
+from skelbench.views.augmentations import Augment
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.clips import ClipBatch
+from skelbench.views.crops import Crop
+from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.spec import ViewSpec
+from skelbench.views.transfer import fetch
+from skelbench.views.view import View
+
+Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
+"""``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
+Report = Callable[[int, int], None]
+"""``report(done, total)`` counts clips."""
+
+
+def split_features(
+    encoder: nn.Module,
+    store: ClipStore,
+    spec: EvalSpec,
+    stream: Stream,
+    grid: Grid,
+    device: torch.device,
+    precision: Literal["fp32", "bf16"],
+    report: Report | None = None,
+    hiding: Hiding = "",
+) -> Features:
+    """Features of the training and test clips of ``spec``'s split, as ``encoder`` sees their ``stream``.
+
+    Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
+    ``hiding``: how tokens are hidden whose confidence is below ``spec.min_confidence``.
+    """
+    split = store.split(spec.data.split, spec.data.min_frames)
+    source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
+
+    def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
+        builder = view_builder(store, spec, stream, grid, view, device)
+        options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
+        options |= {"hiding": hiding, "min_confidence": spec.min_confidence}
+        return extract(encoder, source, ids, builder, device=device, **options)
+
+    def again(
+        keyed: Keyed,
+        crop: Crop,
+        augment: tuple[Augment, ...],
+        dropout: float = 0.0,
+        progress: Report | None = None,
+        noisy: bool = False,
+    ) -> np.ndarray:
+        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
+        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress, noisy=noisy)
+
+    plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
+    return Features(
+        train_x=one_pass(split.train, plain, progress=report),
+        train_y=store.labels[split.train],
+        test_x=one_pass(split.test, plain, progress=report),
+        test_y=store.labels[split.test],
+        train_ids=split.train,
+        test_ids=split.test,
+        num_classes=store.num_classes,
+        again=again,
+        train_subjects=store.index["subject"][split.train],
+    )
+
+
+def view_builder(
+    store: ClipStore, spec: EvalSpec, stream: Stream, grid: Grid, view: ViewSpec, device: torch.device
+) -> ViewBuilder:
+    """The builder of one ``view`` per clip, named "eval", of the clips' ``stream`` as ``spec`` looks at bodies."""
+    views = {"eval": view.model_copy(update={"stream": stream})}
+    how = spec.bodies, device, spec.centre, spec.data.dimensions
+    return ViewBuilder(views, store.topology, grid.patch, *how)
+
+
+def extract(
+    encoder: nn.Module,
+    source: ClipSource,
+    ids: np.ndarray,
+    builder: Builder,
+    pooling: Pooling = "valid-mean",
+    batch_size: int = 256,
+    device: torch.device | str = "cpu",
+    precision: Literal["fp32", "bf16"] = "fp32",
+    progress: Report | None = None,
+    keyed: Any = None,
+    readout: str = "pooled",
+    grid: Grid | None = None,
+    dropout: float = 0.0,
+    hiding: Hiding = "",
+    min_confidence: float = 0.0,
+    noisy: bool = False,
+) -> np.ndarray:
+    """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
+
+    The encoder runs on ``device``, where it must already be, in eval mode without gradients, and is left in the mode
+    in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
+    to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
+    bodies itself: ``pooling`` then has no effect. ``readout``, ``grid`` and ``dropout``: see :func:`read_out`; dropout
+    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size; so is that of the
+    encoder's own layers where it is ``noisy``: all but batch norm are then in training mode. ``hiding`` and
+    ``min_confidence``, for joints that are missing or doubtful: see :func:`~skelbench.evaluation.hidden.encode`.
+    """
+    ids = np.asarray(ids, dtype=np.int64)
+    device = torch.device(device)
+    noise = None
+    check_dropout(dropout, hiding, min_confidence)
+    if dropout:
+        noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
+    features: list[Tensor] = []
+    starts, shared = range(0, len(ids), batch_size), False
+    if not dropout and not noisy:
+        starts, shared = distributed.own_pieces(len(ids), batch_size)
+    end = min(starts.stop, len(ids))
+    with evaluating(encoder), drawing(encoder, keyed, device) if noisy else nullcontext():
+        for start in starts:
+            batch = source.gather(ids[start : start + batch_size])
+            if start + batch_size < end:
+                source.prefetch(ids[start + batch_size : start + 2 * batch_size])
+            view = builder(batch, keyed)["eval"].to(device)
+            if view.count != 1:
+                raise ValueError(f"features need one view per clip, the builder made {view.count}")
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+                encoded = encode(encoder, view, hiding, grid.patch if grid else 1, min_confidence)
+            encoded = read_out(encoded, readout, grid, dropout, noise)
+            features.append(pool_bodies(encoded, view, pooling))
+            if progress:
+                done, whole = min(start + batch_size, end) - starts.start, end - starts.start
+                progress(done * len(ids) // whole, len(ids))
+    if not features:
+        return np.zeros((0, 0), dtype=np.float32)
+    x_nD = torch.cat(features)
+    return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
+
+
+@contextmanager
+def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
+    """All of ``encoder`` but batch norm in training mode, with torch's own generators begun by ``keyed``'s seed and
+    step and left as they were. To be used within :func:`~skelbench.models.encoder.evaluating`, which ends it."""
+    for module in encoder.modules():
+        module.training = not isinstance(module, _BatchNorm)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(derive_seed("noise", keyed.seed, keyed.step))
+        yield
+
+
+def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:
+    """SkelbenchError where ``dropout`` on tokens would fall on the mean that is left of different numbers of them."""
+    if dropout and min_confidence and hiding == "drop-tokens":
+        raise SkelbenchError(
+            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
+            "left out; leave out --min-confidence"
+        )
+
+
+def read_out(
+    encoded: Encoded,
+    readout: str,
+    grid: Grid | None = None,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Encoded:
+    """``encoded`` with the features of ``readout`` as ``pooled_RD``: D wide, J * D for "joints".
+
+    "pooled" is the readout that the encoder is made for, "mean" the mean over all tokens (no class token), "joints" the
+    mean over time with the joints side by side, any other name a level of the encoder's own. "joints" needs ``grid``
+    and an encoder that returns all its tokens for every body. Of one without tokens every readout is ``pooled_RD``, as
+    if that were a token. ``dropout`` sets numbers of tokens to 0 with that chance,
+    and scales the others up, before the tokens are averaged.
+    """
+    if not encoded.tokens_RND.shape[1]:
+        encoded, readout = replace(encoded, tokens_RND=encoded.pooled_RD[:, None]), "mean"
+    if readout not in ("mean", "joints"):
+        if dropout:
+            raise SkelbenchError(
+                f"dropout on tokens needs a readout that averages tokens: mean or joints, not {readout}"
+            )
+        levels = {"pooled": encoded.pooled_RD, **encoded.levels}
+        if readout not in levels:
+            raise SkelbenchError(did_you_mean(readout, ["mean", "joints", *levels], "readout of this encoder"))
+        return replace(encoded, pooled_RD=levels[readout])
+    tokens_RND = encoded.tokens_RND.float()
+    if dropout:
+        kept_RND = torch.rand(tokens_RND.shape, generator=generator, device=tokens_RND.device) >= dropout
+        tokens_RND = tokens_RND * kept_RND / (1 - dropout)
+    if readout == "mean":
+        return replace(encoded, pooled_RD=tokens_RND.mean(1))
+    if grid is None:
+        raise ValueError("a readout that keeps joints needs the token grid")
+    if encoded.per_clip or tokens_RND.shape[1] != grid.tokens:
+        what = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"
+        raise SkelbenchError(
+            f"a readout that keeps joints needs an encoder that returns all {grid.tokens} tokens of every body, this "
+            f"one returns {what}; use a protocol that averages, such as linear or linear@mamp"
+        )
+    return replace(encoded, pooled_RD=tokens_RND.unflatten(1, (-1, grid.joints)).mean(1).flatten(1))
+
+
+def pool_bodies(encoded: Encoded, view: View, pooling: Pooling) -> Tensor:
+    """One feature per clip, float32 [B, D] ([B, M * D] for "concat"), from one per present body.
+
+    "valid-mean" and "valid-sum" run over the rows of the clip, "all-mean" divides their sum by M (so that a view
+    with all slots as rows averages empty bodies in), "concat" puts slots side by side, zeros where a body is absent.
+    """
+    pooled_RD = encoded.pooled_RD.float()
+    if encoded.per_clip:
+        return pooled_RD
+    # Through a dense grid, not index_add: the order of summation is then fixed on every device.
+    dense_BMD = pooled_RD.new_zeros(view.clips * view.bodies, pooled_RD.shape[1])
+    dense_BMD[view.rows_R] = pooled_RD
+    dense_BMD = dense_BMD.unflatten(0, (view.clips, view.bodies))
+    if pooling == "concat":
+        return dense_BMD.flatten(1)
+    sum_BD = dense_BMD.sum(1)
+    if pooling == "valid-sum":
+        return sum_BD
+    if pooling == "all-mean":
+        return sum_BD / view.bodies
+    if pooling == "valid-mean":
+        return sum_BD / view.valid_BM.sum(1, keepdim=True).clamp(min=1)
+    raise ValueError(f"unknown body pooling {pooling!r}")

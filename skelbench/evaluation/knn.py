@@ -1,0 +1,213 @@
+"""Nearest-neighbour classification: the training clips are the gallery, the test clips the queries.
+
+Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.protocol import (
+    Features,
+    Progress,
+    Protocol,
+    ProtocolResult,
+    accuracy_metrics,
+    coverage_notes,
+    prediction_arrays,
+    share,
+)
+from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.plugin.plugin_errors import lacking
+from skelbench.views.transfer import fetch, send
+
+CHUNK = 1024
+"""Queries compared with the whole gallery at a time."""
+CHUNK_BYTES = 2**28
+"""Of similarities at a time: fewer queries than that from a gallery of 65,536 clips on, 588 with 114,000. With the
+gallery (117 MB if 256 wide) and a second such array (the next stream's, or sorted ones) that is well below 1 GB."""
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(name="knn", target=":Knn", summary="nearest training clip by cosine similarity, k = 1"),
+        ProtocolSpec(name="knn@5", target=":Knn5", summary="majority of the 5 nearest training clips"),
+        ProtocolSpec(name="knn@20", target=":Knn20", summary="majority of the 20 nearest training clips"),
+    ]
+
+
+class Neighbours(Protocol):
+    """Base of what is measured by the similarity of test clips to training clips; of several feature sets similarities
+    are summed, and each is measured alone as well. Nothing is random, so ``seed`` has no effect."""
+
+    unit: ClassVar[str] = "queries"
+    logits: ClassVar[str]
+    """That there are none, as a sentence begins."""
+
+    def evaluate(
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Measure one feature set."""
+        return self.fuse({"all": features}, seed, device, progress, (1.0,), "scores")
+
+    def fuse(
+        self,
+        sets: Mapping[str, Features],
+        seed: int,
+        device: torch.device | str,
+        progress: Progress | None,
+        weights: Sequence[float],
+        summed: Literal["scores", "logits"],
+    ) -> ProtocolResult:
+        """Measure the weighted sum of similarities in all ``sets``, and those in each."""
+        if summed == "logits":
+            raise SkelbenchError(f"{self.logits}; use --fusion scores, which sums similarities")
+        features = next(iter(sets.values()))
+        alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
+        ranked: list[Summed] = [("", list(sets.values()), weights), *alone]
+        metrics: dict[str, float] = {}
+        predictions: dict[str, np.ndarray] = {}
+        for i, (name, parts, weighs) in enumerate(ranked):
+            predicted, figures = self.measure(parts, weighs, device, share(progress, i, len(ranked)))
+            if not name:
+                metrics |= accuracy_metrics(features, predicted) | figures
+                predictions = prediction_arrays(features, predicted)
+            else:
+                metrics[f"accuracy_{name}"] = float((predicted == features.test_y).mean())
+                metrics |= {f"{figure}_{name}": value for figure, value in figures.items()}
+        return ProtocolResult(metrics, predictions, notes=[*coverage_notes(features), *self.notes(sets)])
+
+    def measure(
+        self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Predicted class of every test clip, int64 [n_test], and further figures."""
+        raise lacking(self, "measure(self, sets, weights, device, progress)")
+
+    def notes(self, sets: Mapping[str, Features]) -> list[str]:
+        """How many clips have no direction, which a cosine needs."""
+        empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
+        return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
+
+
+class Knn(Neighbours):
+    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine).
+
+    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
+    feature sets the similarities of two clips are summed.
+    """
+
+    logits: ClassVar[str] = "nearest neighbours have no logits"
+
+    k: int = Field(1, ge=1)
+    metric: Literal["cosine", "euclidean"] = "cosine"
+
+    def measure(
+        self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Classify every test clip by the majority of its neighbours."""
+        gallery = len(sets[0].train_x)
+        if self.k > gallery:
+            raise SkelbenchError(f"k = {self.k} neighbours were asked for but the gallery has {gallery} clips; lower k")
+        labels_G = send(torch.from_numpy(sets[0].train_y), device)
+        predicted = []
+        for similarity_QG in similarities(sets, weights, device, progress, self.metric):
+            predicted.append(fetch(vote(similarity_QG, labels_G, self.k, sets[0].num_classes)))
+            del similarity_QG
+        return of_all(predicted, sets).numpy(), {}
+
+    def notes(self, sets: Mapping[str, Features]) -> list[str]:
+        """Of distances there is nothing to say."""
+        return super().notes(sets) if self.metric == "cosine" else []
+
+
+class Knn5(Knn):
+    """``knn@5``: the majority of 5."""
+
+    k: int = Field(5, ge=1)
+
+
+class Knn20(Knn):
+    """``knn@20``: the majority of 20."""
+
+    k: int = Field(20, ge=1)
+
+
+Summed = tuple[str, Sequence[Features], Sequence[float]]
+"""A name, and feature sets whose similarities are summed, each times its weight."""
+
+
+def similarities(
+    sets: Sequence[Features],
+    weights: Iterable[float],
+    device: torch.device | str,
+    progress: Progress | None = None,
+    metric: Literal["cosine", "euclidean"] = "cosine",
+) -> Iterator[Tensor]:
+    """[Q, G] for chunk after chunk of the test clips, in their order: the weighted sum over ``sets``, larger is nearer.
+    Of several processes each has chunks of its own: :func:`own_queries`, :func:`of_all`.
+    An array is the caller's, to be changed at will; let it go before the next is asked for, or two are in memory.
+    ``progress`` counts queries that the caller has done with.
+    """
+    mine, chunk = own_queries(sets), _chunk(sets)
+    galleries = [send(torch.from_numpy(part.train_x), device) for part in sets]
+    if metric == "cosine":
+        galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
+    for start in range(mine.start, mine.stop, chunk):
+        sum_QG: Tensor | None = None
+        for weight, part, gallery_GD in zip(weights, sets, galleries):
+            query_QD = send(torch.from_numpy(part.test_x[start : min(start + chunk, mine.stop)]), device)
+            term_QG = _similarity(query_QD, gallery_GD, metric).mul_(weight)
+            sum_QG = term_QG if sum_QG is None else sum_QG.add_(term_QG)
+            del term_QG
+        assert sum_QG is not None
+        yield sum_QG
+        del sum_QG  # here too, or two chunks are in memory
+        if progress:
+            progress(min(start + chunk, mine.stop) - mine.start, mine.stop - mine.start)
+
+
+def _chunk(sets: Sequence[Features]) -> int:
+    return max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
+
+
+def own_queries(sets: Sequence[Features]) -> slice:
+    """The test clips that this process asks for, whole chunks; all where there are fewer chunks than processes."""
+    count = len(sets[0].test_x)
+    starts, _ = distributed.own_pieces(count, _chunk(sets))
+    return slice(starts.start, min(starts.stop, count))
+
+
+def of_all(answers: Sequence[Tensor], sets: Sequence[Features]) -> Tensor:
+    """What was found of every test clip, in their order, from the ``answers`` of this process's chunks."""
+    found = torch.cat(list(answers))
+    return found if len(found) == len(sets[0].test_x) else distributed.gather(found)
+
+
+def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:
+    """Larger is nearer: cosine (the gallery is normalised already), or minus the Euclidean distance."""
+    if metric == "cosine":
+        return F.normalize(query_QD, dim=1) @ gallery_GD.T
+    # The difference form: |a|^2 + |b|^2 - 2ab cancels where neighbours matter, at small distances.
+    return -torch.cdist(query_QD, gallery_GD, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def vote(similarity_QG: Tensor, labels_G: Tensor, k: int, num_classes: int) -> Tensor:
+    """Predicted class [Q]."""
+    if k == 1:
+        return labels_G[similarity_QG.argmax(1)]  # equal similarities: the first in the gallery
+    near_Qk, index_Qk = similarity_QG.topk(k, dim=1)
+    classes_Qk = labels_G[index_Qk]
+    votes_QC = near_Qk.new_zeros(len(near_Qk), num_classes).scatter_add_(1, classes_Qk, torch.ones_like(near_Qk))
+    sums_QC = near_Qk.new_zeros(len(near_Qk), num_classes).scatter_add_(1, classes_Qk, near_Qk)
+    leaders_QC = votes_QC == votes_QC.amax(1, keepdim=True)
+    return sums_QC.masked_fill(~leaders_QC, -torch.inf).argmax(1)

@@ -1,0 +1,72 @@
+"""Which training clips keep their labels in semi-supervised learning: lists that anybody can make again.
+
+No two public codes share a list, and most draw theirs anew. Here a list follows from the data set's fingerprint, the
+split and its number alone, whatever machine and library versions, and has a hash that every record names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.hashing import derive_seed
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.views.keyed import Keyed
+
+DRAWS = 5
+"""Lists of a split that are published."""
+
+
+@dataclass(frozen=True)
+class LabelSubset:
+    """The clips of one list."""
+
+    draw: int
+    """Number of the list, from 0."""
+    ids: np.ndarray
+    """int64, ascending: clip ids in the store."""
+    names: tuple[str, ...]
+    """What the clips are called: by their names, of a data set without names by their ids."""
+
+    @property
+    def text(self) -> str:
+        """The list as it is published, a clip on each line."""
+        return "".join(f"{name}\n" for name in self.names)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of :attr:`text`."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def label_subset(
+    store: ClipStore, split: str, ids: np.ndarray, share: float, draw: int, stratified: bool = True
+) -> LabelSubset:
+    """List ``draw`` of the ``share`` of the training clips ``ids`` of ``split`` whose labels are used.
+
+    The clips of a class are put in an order that depends on fingerprint, split and ``draw``, and the first
+    round(share * n) of its n clips are taken, at least one (AimCLR's, HYSP's, PSTL's and HiCLR's number, drawn anew
+    there). So a list of 1 % is a part of the list of 10 % with the same number. ``stratified`` False: the first
+    int(share * n) of all n clips, of whatever classes (CMD's, HaLP's and MAMP's codes).
+    """
+    seed = derive_seed("labels", store.fingerprint, split, draw)
+    first_n, second_n = Keyed(seed, 0).uniform(ids, 2).numpy().T
+    order_n = np.lexsort((ids, second_n, first_n))
+    if stratified:
+        labels_n = store.labels[ids][order_n]
+        counts = {label: max(1, round(share * count)) for label, count in zip(*np.unique(labels_n, return_counts=True))}
+        chosen = np.concatenate([order_n[labels_n == label][:count] for label, count in counts.items()])
+    else:
+        chosen = order_n[: int(share * len(ids))]
+    if not len(chosen):
+        raise SkelbenchError(
+            f"{share:.2%} of {len(ids)} training clips of split {split!r} is less than one clip; take a larger share"
+        )
+    found = np.sort(ids[chosen])
+    named = store.names is not None and len(set(store.names[ids])) == len(set(ids.tolist()))
+    names = store.names[found] if named and store.names is not None else found
+    return LabelSubset(draw, found, tuple(map(str, names)))

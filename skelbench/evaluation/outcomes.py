@@ -1,0 +1,167 @@
+"""What evaluations made of the test clips, clip by clip, and paired tests of one against another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import check_regular, read_json
+from skelbench.evaluation.stats.bootstrap import sums
+from skelbench.records.errors import Damaged, if_whole
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
+
+
+class Outcomes(NamedTuple):
+    """What an evaluation made of the test clips, by clip id."""
+
+    ids_C: np.ndarray
+    """Ascending."""
+    correct_DC: np.ndarray
+    """bool [draws, C]: whether each was recognised."""
+    subject_C: np.ndarray | None
+    """Who is seen; None in files that do not say, and where all are the same."""
+
+    @property
+    def spread(self) -> float | None:
+        """Sample standard deviation of the accuracy over draws; None of one draw."""
+        return float(self.correct_DC.mean(1).std(ddof=1)) if len(self.correct_DC) > 1 else None
+
+    @property
+    def by_subject(self) -> dict[int, tuple[float, int]] | None:
+        """Clips recognised (means over draws) and clips, of each subject."""
+        if self.subject_C is None:
+            return None
+        right_G, clips_G = sums(self.subject_C, self.correct_DC.mean(0))
+        return dict(zip(np.unique(self.subject_C).tolist(), zip(right_G.tolist(), clips_G.tolist())))
+
+
+def _protocol(run: RunDir, record: Mapping[str, Any]) -> str:
+    """The option that names the protocol of the evaluation, as far as its file says it."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return " --protocol " + read_json(run.path / f"eval-{record['id']}.json")["spec"]["protocol"]
+    return ""
+
+
+def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
+    """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
+    [draws, C]; and, where the file says who is seen in the clips, subjects [C]. ``named``: those of its headline, or
+    of a condition that it has predictions of (``predicted_noise_0.01``)."""
+    try:
+        path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
+        check_regular(path)
+        with np.load(path) as file:
+            arrays = {"ids": file["ids"], "labels": file["labels"], "predicted": file[named]}
+            if "subjects" in file:
+                arrays["subjects"] = file["subjects"]
+        drawn = arrays["predicted"].shape[:-1]
+        sizes = {array.shape for name, array in arrays.items() if name != "predicted"}
+        if sizes != {arrays["predicted"].shape[-1:]} or len(drawn) > 1:
+            raise ValueError("they are not one whole number per clip")
+        if any(array.dtype.kind not in "iu" for array in arrays.values()):
+            raise ValueError("they are not whole numbers")
+    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
+        raise Damaged(
+            f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
+            f"evaluate again: skelbench eval {run.spec.id}{_protocol(run, record)} --force{run.plugin_files}"
+        ) from error
+    return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
+
+
+def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> Outcomes:
+    """The outcomes of an evaluation of ``run``; ``named``: see :func:`predictions`."""
+    found = predictions(run, record, named)
+    order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
+    known = subjects is not None and len(np.unique(subjects)) > 1
+    return Outcomes(
+        found["ids"][order],
+        np.atleast_2d(found["correct"])[:, order],
+        subjects[order] if subjects is not None and known else None,
+    )
+
+
+def outcomes(store: ResultStore, row: Any) -> Outcomes:
+    """The outcomes of one row of the frame."""
+    return outcomes_of(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
+
+
+def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]) -> PairedTest:
+    """Paired test of two evaluations of the same test clips (first minus second)."""
+    return paired_outcomes(outcomes_of(run, record), outcomes_of(other, other_record), (run.name, other.name))
+
+
+def paired_outcomes(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
+    """The same of outcomes that are read, of the runs ``names``; Damaged where they are of other clips."""
+    from skelbench.evaluation.stats.paired import paired_test
+
+    # Of the same clips the subjects are the same, whichever of the files says so.
+    subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
+    try:
+        return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
+    except SkelbenchError as error:  # other clips: no test of this pair, and all the others as ever
+        raise Damaged(str(error)) from error
+
+
+Reader = Callable[[Path, str, str], Outcomes]
+"""``read(run, evaluation, predictions)``: the outcomes in a run's directory."""
+
+
+def reader(named: str = "predicted") -> Reader:
+    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones. ``named``: see
+    :func:`predictions`."""
+    return lru_cache(maxsize=256)(
+        lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name}, named)
+    )
+
+
+def paired_over_seeds(
+    store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame, read: Reader | None = None
+) -> SeedsTest | None:
+    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have; coordinates
+    without a network (``raw``) have none, and stand beside every seed.
+
+    None where they have no seed in common, or predictions of one are damaged. The same test clips under several seeds
+    and draws are not several clips: a clip counts once, with its mean over them.
+    """
+    from skelbench.evaluation.stats.paired import seeds_test
+
+    sides = (mine, theirs)
+    seeds = [set(side["seed"]) for side in sides if not _seedless(side)]
+    both = sorted(set.intersection(*seeds)) if seeds else [0]
+    if not both:
+        return None
+    names, found, read = [], [], read or reader()
+    for side in sides:
+        repeated = [0] * len(both) if _seedless(side) else [list(side["seed"]).index(seed) for seed in both]
+        rows = [side.iloc[place] for place in repeated]
+        names += [row["run"] for row in rows]
+        places = [(store.root / row["run"], row["evaluation"], row["predictions"]) for row in rows]
+        found.append([outcome for place in places if (outcome := if_whole(partial(read, *place)))])
+        if len(found[-1]) < len(rows):
+            return None
+    every = list(chain(*found))
+    for name, one in zip(names, every, strict=True):
+        if not np.array_equal(one.ids_C, every[0].ids_C):
+            raise Damaged(
+                f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
+                "skelbench eval RUN --force"
+            )
+    subject_C = next((one.subject_C for one in every if one.subject_C is not None), None)
+    first_SDC, second_SDC = (np.stack([one.correct_DC for one in side]) for side in found)
+    return seeds_test(first_SDC, second_SDC, subject_C=subject_C)
+
+
+def _seedless(side: pandas.DataFrame) -> bool:
+    return "method" in side and side["method"].iloc[0] == "raw"

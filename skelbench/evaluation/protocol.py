@@ -1,0 +1,380 @@
+"""The contract of an evaluation protocol: features and labels in, metrics and per-clip predictions out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.plugin_errors import lacking
+from skelbench.records.measures import Measure as Measure
+
+if TYPE_CHECKING:
+    import torch
+
+Progress = Callable[[int, int], None]
+"""``progress(done, total)`` in the protocol's own units; ``total`` may grow."""
+
+
+def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
+    """``progress`` of one part, the first is 0, of equally large ``parts`` of the work.
+
+    >>> second_half = share(lambda done, total: print(done, "of", total), 1, 2)
+    >>> second_half(3, 10)
+    13 of 20
+    """
+    if progress is None:
+        return None
+    return lambda done, total: progress(part * total + done, parts * total)
+
+
+def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
+    """``(done, total)`` of successive pieces of work as advances of one progress report.
+
+    ``with_total``: there is one piece only, and its total, which may grow, is the report's.
+
+    >>> progress = advances(lambda advance: print("+", advance))
+    >>> progress(2, 3), progress(3, 3), progress(1, 3)
+    + 2
+    + 1
+    + 1
+    (None, None, None)
+    """
+    last = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        advance = done - last if done >= last else done
+        # The next piece counts from 0 again, and its first word may be larger than the last of this one.
+        last = 0 if done == total and not with_total else done
+        report(advance, **({"total": total} if with_total else {}))
+
+    return progress
+
+
+Again = Callable[..., np.ndarray]
+"""``again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False)``: another pass of the frozen encoder, in eval
+mode, over the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by
+clip).
+
+``dropout``: chance with which each number of each token is set to 0 (the others grow) before tokens are averaged.
+``noisy``: the encoder's own dropout and stochastic depth stay on. ``progress`` counts clips. Only the array returned is
+kept in memory.
+"""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Frozen features of one split. Row i of ``*_x`` belongs to ``*_y[i]`` and ``*_ids[i]``.
+
+    Raises :class:`SkelbenchError` for wrong shapes, an empty side, non-finite values, labels out of range, repeated
+    test clips, and clips that stand on both sides of the split.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> features.train_x.shape, features.test_y
+    ((4, 4), array([0, 1]))
+    """
+
+    train_x: np.ndarray
+    """float32 [n_train, D]."""
+    train_y: np.ndarray
+    """int64 [n_train], in 0..num_classes-1."""
+    test_x: np.ndarray
+    """float32 [n_test, D]."""
+    test_y: np.ndarray
+    """int64 [n_test]."""
+    train_ids: np.ndarray
+    """int64 [n_train], clip ids in the store."""
+    test_ids: np.ndarray
+    """int64 [n_test]."""
+    num_classes: int
+    again: Again | None = None
+    """For protocols that augment while they train; ``None`` where there are only these features."""
+    train_subjects: np.ndarray | None = None
+    """int64 [n_train], who is seen in each clip, for protocols that hold whole subjects out; ``None`` = not known."""
+
+    def __post_init__(self) -> None:
+        check_classes(self.num_classes)
+        for side in ("train", "test"):
+            x, y, ids = (np.asarray(getattr(self, f"{side}_{name}")) for name in ("x", "y", "ids"))
+            if x.ndim != 2 or y.shape != x.shape[:1] or ids.shape != x.shape[:1]:
+                raise SkelbenchError(
+                    f"the {side} features must be [n, D] with one label and one clip id per row, "
+                    f"but have shapes {x.shape}, {y.shape} and {ids.shape}"
+                )
+            if not len(x):
+                raise SkelbenchError(f"the {side} side of the split is empty; choose another split or data set")
+            finite = np.isfinite(x).all(1)
+            if not finite.all():
+                raise SkelbenchError(
+                    f"{(~finite).sum()} of {len(x)} {side} features are not finite, the first of clip "
+                    f"{ids[~finite][0]}; check that clip's data and whether the encoder's training diverged"
+                )
+            wrong = (y < 0) | (y >= self.num_classes)
+            if wrong.any():
+                raise SkelbenchError(
+                    f"clip {ids[wrong][0]} of the {side} split has label {y[wrong][0]}, outside "
+                    f"0..{self.num_classes - 1}; correct the label or the data set's number of classes"
+                )
+            object.__setattr__(self, f"{side}_x", np.require(x, np.float32, ["C", "W"]))
+            object.__setattr__(self, f"{side}_y", np.require(y, np.int64, ["C", "W"]))
+            object.__setattr__(self, f"{side}_ids", np.require(ids, np.int64, ["C", "W"]))
+        if self.train_subjects is not None:
+            subjects = np.require(self.train_subjects, np.int64, ["C", "W"])
+            if subjects.shape != self.train_y.shape:
+                raise SkelbenchError(f"{subjects.size} subjects were given for {len(self.train_y)} training clips")
+            object.__setattr__(self, "train_subjects", subjects)
+        if self.train_x.shape[1] != self.test_x.shape[1]:
+            raise SkelbenchError(
+                f"train features have width {self.train_x.shape[1]} but test features {self.test_x.shape[1]}; "
+                f"extract both with the same encoder and body pooling"
+            )
+        if len(np.unique(self.test_ids)) != len(self.test_ids):
+            raise SkelbenchError("some clips occur twice in the test split; list each clip once")
+        shared = np.intersect1d(self.train_ids, self.test_ids)
+        if len(shared):
+            raise SkelbenchError(
+                f"{len(shared)} clips are in both the train and the test split, the first is clip {shared[0]}; "
+                f"nothing may be trained on test clips, correct the split"
+            )
+
+
+def check_classes(number: int) -> None:
+    """SkelbenchError where there is nothing to tell apart.
+
+    >>> check_classes(2)
+    """
+    if number < 2:
+        raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {number}")
+
+
+@dataclass(frozen=True)
+class ProtocolResult:
+    """What a protocol measured.
+
+    >>> predictions = {"ids": np.array([4]), "labels": np.array([1]), "predicted": np.array([1])}
+    >>> ProtocolResult({"accuracy": 1.0}, predictions, notes=["one clip"]).metrics["accuracy"]
+    1.0
+    """
+
+    metrics: dict[str, float]
+    """``accuracy`` is the headline; accuracies are shares in [0, 1]. Others of its own: see ``Protocol.measures``."""
+    predictions: dict[str, np.ndarray]
+    """``ids``, ``labels``, ``predicted`` (int64 [n_test]) of the headline, in the order of ``Features.test_ids``. Of
+    several draws (label subsets, corruptions) ``predicted`` is [draws, n_test] and ``accuracy`` the mean over them."""
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """One row per checkpoint of the probe's training; empty where nothing is trained."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences a reader of the numbers must see."""
+    scores: np.ndarray | None = None
+    """[n_test, C], larger = likelier and comparable between feature sets (probabilities): what score fusion sums."""
+    logits: np.ndarray | None = None
+    """[n_test, C], what the probe itself says, in its own scale."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else the record keeps, as JSON: hashes of what was drawn."""
+
+
+def result_problem(result: Any, clips: int) -> str:
+    """What is wrong with what a protocol returned for ``clips`` test clips; "" = nothing."""
+    if not isinstance(result, ProtocolResult):
+        return f"returned {result!r:.60}, not a ProtocolResult(metrics, predictions)"
+    for name, value in result.metrics.items():
+        if not isinstance(name, str) or not isinstance(value, Real):
+            return f"returned {value!r:.60} as metric {name!r}; metrics are numbers by name"
+    for name in ("accuracy", "n_test"):
+        if name not in result.metrics:
+            return f"returned no metric {name!r}; accuracy_metrics(features, predicted) has what every table needs"
+    if not 0 <= result.metrics["accuracy"] <= 1:
+        return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
+    for name in ("ids", "labels", "predicted"):
+        shape = list(np.shape(result.predictions.get(name, ())))
+        if shape != [clips] and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
+            return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
+    rows, texts = result.curve, result.notes
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
+        return f"returned {rows!r:.60} as curve; a curve is a list of rows, each a dict of figures by name"
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return f"returned {texts!r:.60} as notes; notes are a list of sentences"
+    for name, array in (("scores", result.scores), ("logits", result.logits)):
+        if array is not None and (np.ndim(array) != 2 or len(array) != clips):
+            return f"returned {name} of shape {list(np.shape(array))}, not [{clips}, classes]: a row per test clip"
+    try:
+        json.dumps([result.curve, result.notes, result.details], default=lambda value: value.item())  # numbers of numpy
+    except (TypeError, ValueError, AttributeError) as error:
+        return f"returned a curve, notes or details that cannot be written as JSON: {error}"
+    return ""
+
+
+class Protocol(Spec):
+    """Base class of protocols; the settings of a protocol are its fields.
+
+    >>> class Constant(Protocol):
+    ...     label: int = 0
+    ...
+    ...     def evaluate(self, features, seed, device, progress=None):
+    ...         scores_nC = np.eye(features.num_classes)[np.full(len(features.test_y), self.label)]
+    ...         return ProtocolResult(*headline(features, scores_nC), scores=scores_nC)
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> Constant(label=1).evaluate(features, seed=0, device="cpu").metrics["accuracy"]
+    0.5
+    """
+
+    unit: ClassVar[str] = "steps"
+    """What ``progress`` counts."""
+    measures: ClassVar[Mapping[str, Measure]] = {}
+    """How metrics of its own are shown, ``{"map": Measure("mAP", share=True)}``; others by their names, as numbers."""
+    drawn: ClassVar[str] = "draws"
+    """What several draws are of, as tables say it: ``label subsets``, ``corruption draws``."""
+
+    def evaluate(
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Measure ``features``. The same arguments give the same result on the same device and thread count."""
+        raise lacking(self, "evaluate(self, features, seed, device, progress=None)")
+
+    def fuse(
+        self,
+        sets: Mapping[str, Features],
+        seed: int,
+        device: torch.device | str,
+        progress: Progress | None,
+        weights: Sequence[float],
+        summed: Literal["scores", "logits"],
+    ) -> ProtocolResult:
+        """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores,
+        each times its weight.
+
+        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. "scores" are
+        probabilities, as logits of probes on different features differ in scale; AimCLR's ``ensemble_ntu_cs.py`` sums
+        "logits" of joint, bone and motion times 0.6, 0.6 and 0.4.
+        """
+        results: dict[str, ProtocolResult] = {}
+        for i, (name, features) in enumerate(sets.items()):
+            results[name] = self.evaluate(features, seed, device, share(progress, i, len(sets)))
+        terms = [(w, x) for w, r in zip(weights, results.values()) if (x := getattr(r, summed)) is not None]
+        if len(terms) < len(results):
+            raise SkelbenchError(f"this protocol has no {summed} that could be summed; use --fusion features")
+        metrics, predictions = headline(features, np.sum([weight * x_nC for weight, x_nC in terms], axis=0))
+        metrics |= {f"accuracy_{name}": result.metrics["accuracy"] for name, result in results.items()}
+        curve = [{"set": name, **row} for name, result in results.items() for row in result.curve]
+        return ProtocolResult(metrics, predictions, curve, _notes(results))
+
+
+def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
+    """Notes of several results: what all say once, the rest with the name of its set."""
+    return list(
+        dict.fromkeys(
+            note if all(note in other.notes for other in results.values()) else f"{name}: {note}"
+            for name, result in results.items()
+            for note in result.notes
+        )
+    )
+
+
+def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes.
+
+    Raises :class:`SkelbenchError` for scores of another shape, and for such that are not finite, of which the largest
+    would be no class at all.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> metrics, predictions = headline(features, np.array([[0.9, 0.1], [0.6, 0.4]]))
+    >>> metrics["accuracy"], predictions["predicted"]
+    (0.5, array([0, 0]))
+    """
+    sides = features.test_y, features.test_ids, features.num_classes, len(features.train_y)
+    return headline_of(scores_nC, *sides)
+
+
+def headline_of(
+    scores: np.ndarray, labels_n: np.ndarray, ids_n: np.ndarray, num_classes: int, n_train: int
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """:func:`headline` of scores [n, C] of the test clips ``ids_n``, or of several draws [draws, n, C]: metrics are
+    then means over draws, ``accuracy_sd`` is the sample standard deviation of the accuracy, ``predicted`` [draws, n].
+
+    >>> scores_DnC = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.9, 0.1], [0.4, 0.6]]])
+    >>> metrics, predictions = headline_of(scores_DnC, np.array([0, 1]), np.array([7, 8]), num_classes=2, n_train=4)
+    >>> metrics["accuracy"], round(metrics["accuracy_sd"], 4), predictions["predicted"].tolist()
+    (0.75, 0.3536, [[0, 0], [0, 1]])
+    """
+    if scores.ndim == 3:
+        draws = [headline_of(one_nC, labels_n, ids_n, num_classes, n_train) for one_nC in scores]
+        metrics = {name: float(np.mean([figures[name] for figures, _ in draws])) for name in draws[0][0]}
+        if len(draws) > 1:
+            metrics["accuracy_sd"] = float(np.std([figures["accuracy"] for figures, _ in draws], ddof=1))
+        return metrics, {**draws[0][1], "predicted": np.stack([each["predicted"] for _, each in draws])}
+    if scores.shape != (len(labels_n), num_classes):
+        raise ValueError(
+            f"the scores have shape {list(scores.shape)}; a row for each of the {len(labels_n)} test clips and a "
+            f"column for each of the {num_classes} classes are expected"
+        )
+    if not (finite := np.isfinite(scores).all(1)).all():
+        raise SkelbenchError(
+            f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
+            f"{ids_n[~finite][0]}: of a probe that is trained lower the learning rate (--set lr=...), of another look "
+            "for a division by 0 in what scores the clips"
+        )
+    predicted = scores.argmax(1)
+    metrics = _accuracies(labels_n, predicted, num_classes, n_train)
+    if num_classes >= 10:
+        top_n5 = np.argsort(-scores, axis=1, kind="stable")[:, :5]
+        metrics["top5_accuracy"] = float((top_n5 == labels_n[:, None]).any(1).mean())
+    return metrics, {"ids": ids_n, "labels": labels_n, "predicted": predicted.astype(np.int64)}
+
+
+def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
+    """The ``predictions`` of a result, from the predicted class of every test clip.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> prediction_arrays(features, np.array([0, 0]))["labels"]
+    array([0, 1])
+    """
+    return {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
+
+
+def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, float]:
+    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``.
+
+    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
+    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
+    >>> accuracy_metrics(features, np.array([0, 0]))
+    {'accuracy': 0.5, 'macro_accuracy': 0.5, 'n_test': 2.0, 'n_train': 4.0}
+    """
+    return _accuracies(features.test_y, predicted, features.num_classes, len(features.train_y))
+
+
+def _accuracies(labels_n: np.ndarray, predicted_n: np.ndarray, num_classes: int, n_train: int) -> dict[str, float]:
+    right = predicted_n == labels_n
+    clips = np.bincount(labels_n, minlength=num_classes)
+    hits = np.bincount(labels_n, weights=right, minlength=num_classes)
+    present = clips > 0
+    return {
+        "accuracy": float(right.mean()),
+        "macro_accuracy": float((hits[present] / clips[present]).mean()),
+        "n_test": float(len(right)),
+        "n_train": float(n_train),
+    }
+
+
+def coverage_notes(features: Features) -> list[str]:
+    """A warning when classes of the test split never occur in training.
+
+    >>> x, ids = np.eye(2, dtype=np.float32), np.arange(2)
+    >>> coverage_notes(Features(x, np.array([0, 0]), x, np.array([0, 1]), ids, ids + 2, num_classes=2))
+    ['1 test classes (50.0% of the test clips) have no training clip and cannot be right']
+    """
+    unseen = np.setdiff1d(features.test_y, features.train_y)
+    if not len(unseen):
+        return []
+    share = np.isin(features.test_y, unseen).mean()
+    return [f"{len(unseen)} test classes ({share:.1%} of the test clips) have no training clip and cannot be right"]

@@ -1,0 +1,347 @@
+"""Statistics of accuracies on one test set: intervals, paired tests, corrections (numpy and the standard library)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.stats.bootstrap import (
+    LEAST,
+    TRUSTED,
+    Resampled,
+    bootstrap_subjects,
+    design_effect,
+    over_clips,
+    over_subjects,
+    t_quantile,
+)
+
+
+def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval (1927, no continuity correction) of a share ``successes / n``; (0, 1) for n = 0."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}")
+    if n == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    # Exactly 0 and 1 at the ends, where rounding leaves 1e-18.
+    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+
+
+def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
+    """Exact two-sided McNemar test: (b, c, p), b = clips that only A gets right, c = clips that only B does.
+
+    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2), :data:`~skelbench.evaluation.stats.bootstrap.LEAST`
+    at least.
+    """
+    a, b = _outcomes(correct_a, correct_b)
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    n, least = only_a + only_b, min(only_a, only_b)
+    log_total = math.lgamma(n + 1) - n * math.log(2)
+    tail = math.fsum(math.exp(log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1)) for i in range(least + 1))
+    return only_a, only_b, min(1.0, max(LEAST, 2 * tail))
+
+
+def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
+    """Half the t interval of a mean of ``n`` values, two at least, with the sample standard deviation ``sd``.
+
+    >>> round(t_half_width(1.0, 3), 2)  # a percentile bootstrap over three seeds covers 71 % where it says 95
+    2.48
+    """
+    return t_quantile(0.5 + confidence / 2, n - 1) * sd / math.sqrt(n)
+
+
+def accuracy_interval(
+    share: float, n: int, by_subject: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[tuple[float, float], str]:
+    """95 % interval of an accuracy on ``n`` test clips, and over what: Wilson's over clips, or that of a bootstrap over
+    subjects, whichever is wider.
+
+    ``by_subject``: clips recognised (means over seeds and draws) and clips, of each subject [G].
+    """
+    interval, over = wilson(round(share * n), n), f"{n} clips"
+    if by_subject is not None and len(by_subject[0]) > 1:
+        other = bootstrap_subjects(*by_subject)
+        if other[1] - other[0] > interval[1] - interval[0]:
+            interval, over = other, f"{len(by_subject[0])} subjects"
+    return interval, over
+
+
+def holm(ps: Sequence[float]) -> np.ndarray:
+    """Holm's step-down adjusted p-values, in the order given: reject where the adjusted value is at most alpha."""
+    values = np.asarray(ps, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
+    return adjusted
+
+
+def minimum_detectable_difference(
+    n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8, subjects: int | None = None
+) -> float:
+    """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and where
+    the clips, independent of each other, are of so many ``subjects``, the sign-flip test over these as well.
+
+    ``discordant_rate`` is the share of clips on which the two differ. Solves Miettinen's (1968) size formula
+    n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite when even one-sided disagreement (d = r) is
+    not enough. Over G subjects the quantiles are Student's of G - 1, and where p is small enough only if (nearly) all
+    of them point one way, it is that they do.
+    """
+    if not 0 <= discordant_rate <= 1 or n < 0:
+        raise ValueError(f"n = {n}, discordant rate {discordant_rate}")
+    za, zb = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    if discordant_rate == 0 or n < za * za:
+        return math.inf
+    root = za * math.sqrt(n) + zb * math.sqrt(n - za * za + zb * zb)
+    d = math.sqrt(discordant_rate) * root / (n + zb * zb)
+    if subjects is not None:
+        size = _subjects_size(subjects, alpha, power)
+        d = max(d, size * math.sqrt(discordant_rate / (n + size * size)) if math.isfinite(size) else size)
+    return d if d <= discordant_rate else math.inf
+
+
+def _subjects_size(subjects: int, alpha: float, power: float) -> float:
+    """How many standard errors a difference must be for the sign-flip test over ``subjects`` to find it.
+
+    Of the 2^(G - 1) pairs of opposite signs ``extreme`` may be as extreme as what was seen. Is it one, all subjects
+    must point one way; are they many, the test is about Student's. Between the two this is simulated to hold (power 0.7
+    to 0.9 where 0.8 is asked for; tests/evaluate/test_statistics.py)."""
+    extreme = math.floor(alpha * 2.0 ** min(subjects - 1, 1000) * (1 + 1e-9))
+    if extreme < 1:
+        return math.inf
+    student = t_quantile(1 - alpha / 2, subjects - 1) + t_quantile(power, subjects - 1)
+    all_alike = NormalDist().inv_cdf(power ** (1 / subjects)) * math.sqrt(subjects)
+    return student + max(0.0, all_alike - student) / extreme
+
+
+class _Claim:
+    """What is claimed of a difference: of what resampling clips and subjects say, the more careful."""
+
+    p_value: float
+    by_clip: Resampled | None
+    by_subject: Resampled | None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
+        wider = _wider(self.by_clip, self.by_subject)
+        assert wider is not None
+        return wider.interval
+
+    @property
+    def over(self) -> str:
+        """What the interval is over: ``400 clips``, ``20 subjects``."""
+        return str(_wider(self.by_clip, self.by_subject) or "clips")
+
+    @property
+    def caution(self) -> str:
+        """What a reader of the test must know about its subjects; "" = nothing."""
+        if self.by_subject is None:
+            return "subjects are not known: clips of one may depend on each other"
+        if self.by_subject.count < TRUSTED:
+            few, least = self.by_subject.count, 2.0 ** (1 - self.by_subject.count)
+            return f"{few} subjects are too few to trust an interval over them (p is {least:.2g} at least)"
+        return ""
+
+
+def _wider(by_clip: Resampled | None, by_subject: Resampled | None) -> Resampled | None:
+    return max(filter(None, (by_clip, by_subject)), key=lambda one: one.width, default=None)
+
+
+@dataclass(frozen=True)
+class PairedTest(_Claim):
+    """Two classifiers on the same clips. Accuracies and differences are shares; ``difference`` is A minus B."""
+
+    n: int
+    accuracy_a: float
+    accuracy_b: float
+    difference: float
+    p_value: float
+    """Exact two-sided sign-flip test (of single predictions McNemar's) over test clips or subjects, the larger."""
+    by_clip: Resampled | None = None
+    by_subject: Resampled | None = None
+    """None where the subjects are not known, or there is one alone."""
+    names: tuple[str, str] = ("A", "B")
+    alpha: float = 0.05
+    shown_from: Callable[[], float] = field(default=lambda: math.inf, compare=False, repr=False)
+    """:func:`minimum_detectable_difference` of two that differ on as many clips."""
+
+    @property
+    def verdict(self) -> str:
+        """Which is better, or that neither is shown to be and what that would take, in a sentence."""
+        (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
+        figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
+        wider = _wider(self.by_clip, self.by_subject)
+        if wider and wider.p_value < p:
+            figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"
+        figures += f", {self.n} clips" if "subject" in self.over else ""
+        if p <= self.alpha:
+            winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
+            return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
+        least = self.shown_from()
+        size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
+        size = "more subjects" if self.by_subject and 2.0 ** (1 - self.by_subject.count) > self.alpha else size
+        return f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
+
+
+def paired_test(
+    ids_a: np.ndarray,
+    correct_a: np.ndarray,
+    ids_b: np.ndarray,
+    correct_b: np.ndarray,
+    names: tuple[str, str] = ("A", "B"),
+    alpha: float = 0.05,
+    subjects_a: np.ndarray | None = None,
+) -> PairedTest:
+    """Compare two classifiers clip by clip; the clips may come in different orders.
+
+    ``correct``: [C], or of several draws [draws, C], of which a clip counts once, with its mean. ``subjects_a``: who is
+    seen in the clips ``ids_a``.
+
+    Raises :class:`SkelbenchError` unless both were tested on exactly the same clips, each once. It speaks of these
+    test clips and these two trained models: variation over pre-training seeds is not in it.
+    """
+    ids_a, ids_b, correct_a, correct_b = (np.asarray(v) for v in (ids_a, ids_b, correct_a, correct_b))
+    name_a, name_b = names
+    for name, ids, correct in ((name_a, ids_a, correct_a), (name_b, ids_b, correct_b)):
+        if ids.ndim != 1 or ids.shape != correct.shape[-1:]:
+            raise SkelbenchError(
+                f"{name} has {ids.size} clip ids for {correct.size} predictions; evaluate it again with --force"
+            )
+        if len(np.unique(ids)) != len(ids):
+            raise SkelbenchError(f"{name} has several predictions for the same clip; evaluate it again with --force")
+    only_a, only_b = np.setdiff1d(ids_a, ids_b), np.setdiff1d(ids_b, ids_a)
+    if len(only_a) or len(only_b) or not len(ids_a):
+        shared = len(ids_a) - len(only_a)
+        raise SkelbenchError(
+            f"{name_a} ({len(ids_a)} test clips) and {name_b} ({len(ids_b)}) share {shared} test clips, a paired test "
+            f"needs the same ones; evaluate both on the same data set and split"
+        )
+    order_a, order_b = np.argsort(ids_a), np.argsort(ids_b)
+    sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])
+    subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
+    total_C, unit = _totals(*sides)
+    by_clip, by_subject = _both(total_C, unit, subject_C)
+    return PairedTest(
+        n=len(total_C),
+        accuracy_a=float(correct_a.mean()),
+        accuracy_b=float(correct_b.mean()),
+        difference=float(total_C.sum() / (unit * len(total_C))),
+        p_value=_larger_p(by_clip, by_subject),
+        by_clip=by_clip,
+        by_subject=by_subject,
+        names=names,
+        alpha=alpha,
+        shown_from=partial(_detectable, total_C / unit, subject_C, alpha),
+    )
+
+
+def _detectable(difference_C: np.ndarray, subject_C: np.ndarray | None, alpha: float) -> float:
+    """:func:`minimum_detectable_difference` of two classifiers that differ on clips as ``difference_C`` says, by so
+    many clips as their subjects leave independent."""
+    effect = design_effect(difference_C, subject_C) if subject_C is not None else 1.0
+    subjects = len(np.unique(subject_C)) if subject_C is not None else 1
+    clips, discordance = int(len(difference_C) / effect), float((difference_C**2).mean())
+    return minimum_detectable_difference(clips, discordance, alpha, subjects=subjects if subjects > 1 else None)
+
+
+@dataclass(frozen=True)
+class SeedsTest(_Claim):
+    """Two settings trained with the same seeds and tested on the same clips; shares, ``difference`` is A minus B."""
+
+    seeds: int
+    clips: int
+    difference: float
+    spread: float | None
+    """Sample standard deviation over seeds of the difference; None for one seed."""
+    p_value: float
+    """Exact two-sided sign-flip test over test clips or subjects, the larger."""
+    by_clip: Resampled | None = None
+    by_subject: Resampled | None = None
+    """None where the subjects are not known, or there is one alone."""
+    discordance: float = 0.0
+    """Mean squared difference of a clip's mean outcomes: of one seed the share of clips on which the two differ."""
+    differing: float = 0.0
+    """Share of clips whose mean outcomes differ."""
+    effect: float = 1.0
+    """Design effect: this many clips are worth one that is independent of the others."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the 95 % t interval of the difference over seeds; None for one seed."""
+        return None if self.spread is None else t_half_width(self.spread, self.seeds)
+
+
+def seeds_test(
+    correct_a: np.ndarray, correct_b: np.ndarray, n: int = 10000, subject_C: np.ndarray | None = None
+) -> SeedsTest:
+    """Compare two settings over S seeds on the same C clips, row s of both from seed s: [S, C], or of several draws
+    [S, draws, C]. ``subject_C``: who is seen in them.
+
+    A clip counts once, with the difference d of its mean outcomes over seeds and draws: outcomes of one clip under
+    several seeds depend on each other. If the settings were alike, +d and -d would be equally likely for every clip, or
+    for all clips of a subject together; p is the chance of a total at least as large under those sign flips, exactly,
+    and McNemar's for one seed. It speaks of test clips and these trained models: variation over pre-training seeds is
+    in ``spread`` alone.
+    """
+    sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
+    a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
+    alike = a_SDC.ndim == b_SDC.ndim == 3 and a_SDC.shape[::2] == b_SDC.shape[::2]
+    if not alike or not a_SDC.size or not b_SDC.size:
+        shapes = " and ".join(str(side.shape) for side in sides)
+        raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips] or [seeds, draws, clips], not {shapes}")
+    total_C, unit = _totals(a_SDC, b_SDC)
+    by_clip, by_subject = _both(total_C, unit, subject_C, n)
+    seeds = len(a_SDC)
+    differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
+    return SeedsTest(
+        seeds=seeds,
+        clips=len(total_C),
+        difference=float(total_C.sum() / (unit * len(total_C))),
+        spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
+        p_value=_larger_p(by_clip, by_subject),
+        by_clip=by_clip,
+        by_subject=by_subject,
+        discordance=float(((total_C / unit) ** 2).mean()),
+        differing=float((total_C != 0).mean()),
+        effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
+    )
+
+
+def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
+    """Each clip's difference of its mean outcomes over seeds and draws, and the unit of which these are whole
+    multiples. The two may have different numbers of draws."""
+    seeds, draws_a, draws_b = len(a_SDC), a_SDC.shape[1], b_SDC.shape[1]
+    common = math.lcm(draws_a, draws_b)
+    count_a_C, count_b_C = (side.sum((0, 1), dtype=np.int64) for side in (a_SDC, b_SDC))
+    total_C, unit = count_a_C * (common // draws_a) - count_b_C * (common // draws_b), seeds * common
+    divisor = math.gcd(unit, int(np.gcd.reduce(total_C)))
+    return total_C // divisor, unit // divisor
+
+
+def _both(
+    total_C: np.ndarray, unit: int, subject_C: np.ndarray | None, n: int = 10000
+) -> tuple[Resampled, Resampled | None]:
+    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
+    return over_clips(total_C, unit, n), by_subject
+
+
+def _larger_p(by_clip: Resampled, by_subject: Resampled | None) -> float:
+    return max(one.p_value for one in (by_clip, by_subject) if one)
+
+
+def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
+    if a.shape != b.shape or a.ndim != 1 or not len(a):
+        raise ValueError(f"outcomes must be two equally long, non-empty vectors, not {a.shape} and {b.shape}")
+    return a, b

@@ -1,0 +1,178 @@
+"""Linear probe whose learning rate and weight decay are chosen on training subjects that are held out.
+
+Shapes: n clips, b clips of a batch, D feature width, C classes, P settings (probes that are trained side by side).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Annotated, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.threads import one_thread
+from skelbench.data.store.splits import HELD_SHARE, Split, hold_out
+from skelbench.evaluation.linear import Linear, residual, shuffled, standardisation
+from skelbench.evaluation.probe import Heads, Part, stratified
+from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
+from skelbench.plugin import ProtocolSpec, hookimpl
+from skelbench.records.measures import Measure
+from skelbench.views.transfer import send
+
+NAME = "linear-swept"
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    summary = "linear probe, learning rate and weight decay chosen from a grid on held-out training subjects"
+    return [ProtocolSpec(name=NAME, target=":LinearSwept", summary=summary)]
+
+
+class LinearSwept(Protocol):
+    """The neutral linear probe with the learning rate and weight decay that suit the features.
+
+    A probe of every pair of ``lrs`` and ``weight_decays`` is trained without a fifth of the training subjects; the pair
+    that is best on the clips of those (ties: the lower loss there) is trained anew on all training clips, as ``linear``
+    trains with these settings for ``max(min_steps, epochs * ceil(n / batch_size))`` steps. Test labels choose nothing.
+
+    Metrics: those of :class:`~skelbench.evaluation.linear.Linear`, where ``accuracy`` is that of the probe trained anew
+    and ``accuracy_selected`` the chosen probe's before, of fewer clips; ``chosen_lr``, ``chosen_weight_decay``,
+    ``held_out_accuracy`` (of the chosen pair). Rows "sweep" of the curve are the grid, scored on held-out clips; the
+    chosen pair alone is scored on test clips.
+    """
+
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "chosen_lr": Measure("learning rate"),
+        "chosen_weight_decay": Measure("weight decay"),
+        "held_out_accuracy": Measure("held-out accuracy", share=True),
+    }
+
+    lrs: tuple[Annotated[float, Field(gt=0)], ...] = Field((1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), min_length=1)
+    """Peak learning rates, not scaled by the batch size."""
+    weight_decays: tuple[Annotated[float, Field(ge=0)], ...] = Field((0.0, 0.1, 1.0), min_length=1)
+    """Decoupled."""
+    batch_size: int = Field(256, ge=1)
+    epochs: int = Field(20, ge=1)
+    min_steps: int = Field(2000, ge=0)
+
+    def evaluate(
+        self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
+    ) -> ProtocolResult:
+        """Sweep, choose, train anew."""
+        kept, held, notes = held_out(features)
+        train = Part.of(features.train_x, features.train_y, device)
+        pairs = list(product(self.lrs, self.weight_decays))
+        classes = features.num_classes
+        with one_thread(self.batch_size * train.x_nD.shape[1] * classes * len(pairs)):
+            heads = fit_together(train.take(kept), classes, self, pairs, seed, share(progress, 0, 2))
+        losses, accuracies, _ = heads.score(train.take(held))
+        best = max(range(len(pairs)), key=lambda p: (math.isfinite(losses[p]), accuracies[p], -losses[p]))
+        _, (on_test,), _ = heads.only(best).score(Part.of(features.test_x, features.test_y, device))
+        lr, weight_decay = pairs[best]
+        if len(self.lrs) > 2 and lr in (min(self.lrs), max(self.lrs)):
+            notes.append(f"the chosen learning rate {lr:g} is at an end of the grid; widen it with --set lrs=[...]")
+
+        final = Linear(lr=lr, weight_decay=weight_decay, tolerance=None, val_share=0, **self.lengths)
+        result = final.evaluate(features, seed, device, share(progress, 1, 2))
+        chosen = {"chosen_lr": lr, "chosen_weight_decay": weight_decay, "held_out_accuracy": accuracies[best]}
+        sweep = [
+            {
+                "fit": "sweep",
+                "lr": pair[0],
+                "weight_decay": pair[1],
+                "val_loss": losses[p] if math.isfinite(losses[p]) else None,
+                "val_accuracy": accuracies[p],
+                "chosen": p == best,
+                **({"test_accuracy": on_test} if p == best else {}),
+            }
+            for p, pair in enumerate(pairs)
+        ]
+        return replace(
+            result,
+            metrics={**result.metrics, "accuracy_selected": on_test, **chosen},
+            curve=[*sweep, *result.curve],
+            notes=[*result.notes, *notes],
+        )
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """What decides how long a probe is trained."""
+        return {name: getattr(self, name) for name in ("batch_size", "epochs", "min_steps")}
+
+
+def held_out(features: Features) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Indices (kept, held) of training clips, ascending, and what readers must know of them.
+
+    A fifth of the subjects, chosen by a hash of who they are: the same ones for every encoder and seed. Where there are
+    no two subjects to tell apart, a fifth of the clips, stratified by class.
+    """
+    subjects = features.train_subjects
+    if subjects is not None and len(np.unique(subjects)) > 1:
+        everything = Split("train", np.arange(len(subjects)), np.arange(0))
+        split = hold_out(everything, NAME, {"subject": subjects, "label": features.train_y}).split
+        return split.train, split.test, []
+    kept, held = stratified(features.train_y, HELD_SHARE, seed=0)
+    if not len(held):
+        raise SkelbenchError(
+            f"{NAME} has nothing to choose settings by: the training clips are of one subject and no class has two of "
+            "them; use --protocol linear, whose settings are fixed"
+        )
+    note = f"subjects are not known: settings were chosen on {len(held)} training clips, stratified by class"
+    return kept, held, [note]
+
+
+def fit_together(
+    part: Part,
+    num_classes: int,
+    config: LinearSwept,
+    pairs: list[tuple[float, float]],
+    seed: int,
+    progress: Progress | None = None,
+) -> Heads:
+    """A probe for every (learning rate, weight decay) of ``pairs``, each as ``linear`` trains it by itself: the same
+    first weights, the same order of clips, the same schedule. ``Heads`` holds them in the place of checkpoints."""
+    n, width = part.x_nD.shape
+    mean_D, inverse_std_D = standardisation(part.x_nD)
+    x_nD = (part.x_nD - mean_D) * inverse_std_D
+    device = x_nD.device
+
+    generator = torch.Generator().manual_seed(seed)
+    first_CD = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
+    weight_PCD = first_CD.expand(len(pairs), -1, -1).clone()
+    bias_PC = torch.zeros(len(pairs), num_classes, device=device)
+    probes = list(zip(weight_PCD, bias_PC))  # views: what the optimiser changes is what is multiplied
+    groups = [{"params": list(probe), "lr": lr, "weight_decay": wd} for probe, (lr, wd) in zip(probes, pairs)]
+    optimizer = torch.optim.AdamW(groups, fused=True)
+
+    total = max(config.min_steps, config.epochs * math.ceil(n / config.batch_size))
+    step = 0
+    while step < total:
+        for x_bD, y_b in shuffled(x_nD, part.y_n, config.batch_size, generator):
+            decay = 0.5 * (1 + math.cos(math.pi * step / total))
+            for group, (lr, _) in zip(optimizer.param_groups, pairs):
+                group["lr"] = lr * decay
+            logits_bPC = F.linear(x_bD, weight_PCD.flatten(0, 1), bias_PC.flatten()).unflatten(1, bias_PC.shape)
+            residual_bPC = residual(logits_bPC, y_b)
+            _set_gradients(probes, residual_bPC.flatten(1).T @ x_bD, residual_bPC.sum(0))
+            optimizer.step()
+            step += 1
+            if progress and (step % 50 == 0 or step == total):
+                progress(step, total)
+            if step == total:
+                break
+    return Heads([total] * len(pairs), weight_PCD, bias_PC, mean_D, inverse_std_D)
+
+
+def _set_gradients(probes: list[tuple[Tensor, Tensor]], of_weights: Tensor, of_biases: Tensor) -> None:
+    """Gradients of all probes, [P * C, D] and [P, C], as those of each."""
+    by_probe = of_weights.unflatten(0, of_biases.shape)
+    for (weight_CD, bias_C), weight_grad_CD, bias_grad_C in zip(probes, by_probe, of_biases):
+        weight_CD.grad, bias_C.grad = weight_grad_CD, bias_grad_C

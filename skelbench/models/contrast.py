@@ -1,0 +1,132 @@
+"""Contrast with a queue of keys (MoCo): InfoNCE with one or several positives, distributions over keys, the queue.
+
+B clips, E width of an embedding, n keys. Embeddings are L2-normalised, so products are cosines.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.core import distributed
+from skelbench.models.precision import no_autocast
+
+
+def cosines(x_BE: Tensor, keys_nE: Tensor) -> Tensor:
+    """float32 [B, n]: products with every key, not in the reduced precision of autocast.
+
+    >>> cosines(torch.eye(2), torch.eye(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    with no_autocast(x_BE):
+        return x_BE.float() @ keys_nE.float().T
+
+
+def similarities(query_BE: Tensor, key_BE: Tensor, keys_nE: Tensor, temperature: float) -> Tensor:
+    """float32 [B, 1 + n]: cosines over ``temperature``; column 0 with the clip's own key, then with each of the n.
+
+    >>> similarities(torch.eye(2), torch.eye(2), torch.eye(2), temperature=0.5)
+    tensor([[2., 2., 0.],
+            [2., 0., 2.]])
+    """
+    own_B1 = (query_BE.float() * key_BE.float()).sum(1, keepdim=True)
+    return torch.cat([own_B1, cosines(query_BE, keys_nE)], 1) / temperature
+
+
+def info_nce(logits_Bn: Tensor, positive_Bn: Tensor | None = None, several: Literal["mean", "sum"] = "mean") -> Tensor:
+    """float32 [B], nats: minus the log of the softmax at column 0, or at the positives.
+
+    ``positive_Bn``: bool, at least one per row. Of several positives "mean" averages their logs (CrosSCLR and AimCLR
+    after mining; SupCon's L_out), "sum" takes the log of their summed probability (HiCo; MIL-NCE). van den Oord et
+    al., arXiv 1807.03748.
+
+    >>> info_nce(torch.zeros(1, 4))  # log 4
+    tensor([1.3863])
+    >>> info_nce(torch.zeros(1, 4), torch.tensor([[True, True, False, False]]), "sum")  # log 2
+    tensor([0.6931])
+    """
+    log_Bn = torch.log_softmax(logits_Bn, 1)
+    if positive_Bn is None:
+        return -log_Bn[:, 0]
+    if several == "sum":
+        return -log_Bn.masked_fill(~positive_Bn, float("-inf")).logsumexp(1)
+    return -(log_Bn * positive_Bn).sum(1) / positive_Bn.sum(1)
+
+
+def cross_entropy(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
+    """float32 [B], nats: -sum P_teacher log P_student of the softmaxes of two sets of logits over the same keys.
+
+    No gradient reaches the teacher. AimCLR's D3M loss; its gradient is that of :func:`divergence`.
+
+    >>> cross_entropy(torch.zeros(1, 4), torch.zeros(1, 4))  # log 4
+    tensor([1.3863])
+    """
+    return -(teacher_Bn.detach().softmax(1) * student_Bn.log_softmax(1)).sum(1)
+
+
+def divergence(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
+    """float32 [B], nats: KL(P_teacher || P_student); CMD's loss. No gradient reaches the teacher.
+
+    >>> divergence(torch.zeros(1, 4), torch.zeros(1, 4))
+    tensor([0.])
+    """
+    teacher = teacher_Bn.detach().log_softmax(1)
+    return (teacher.exp() * (teacher - student_Bn.log_softmax(1))).sum(1)
+
+
+@torch.no_grad()
+def nearest(logits_Bn: Tensor, k: int) -> Tensor:
+    """bool [B, n]: the ``k`` keys (or all, if there are fewer) with the largest logits of each row.
+
+    >>> nearest(torch.tensor([[0.1, 0.9, 0.5]]), k=2)
+    tensor([[False,  True,  True]])
+    """
+    chosen_Bk = logits_Bn.topk(min(k, logits_Bn.shape[1]), dim=1).indices
+    return torch.zeros_like(logits_Bn, dtype=torch.bool).scatter_(1, chosen_Bk, True)
+
+
+class KeyQueue(nn.Module):
+    """The last ``size`` keys of all processes, the same on each; part of the state that a run continues from.
+
+    Only what has been written is ever returned: the public codes begin with random keys that pass for real ones. How
+    much that is follows from the step and the clips of a step, so nothing waits for the device and every queue of a
+    method is aligned: place i of two queues is the same clip. Call :meth:`push` in ``after_step``, once per step.
+
+    >>> queue = KeyQueue(size=4, width=2)
+    >>> queue.push(0, torch.ones(3, 2))
+    >>> queue.written(step=1, clips=3).shape  # three of four places
+    torch.Size([3, 2])
+    >>> queue.push(1, torch.full((3, 2), 2.0))
+    >>> queue.written(step=2, clips=3)[:, 0]  # the oldest two were overwritten
+    tensor([2., 2., 1., 2.])
+    >>> queue.newest(step=2, clips=3, n=4)[:, 0]
+    tensor([1., 2., 2., 2.])
+    """
+
+    keys_KE: Tensor
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.register_buffer("keys_KE", torch.zeros(size, width))
+
+    def written(self, step: int, clips: int) -> Tensor:
+        """float32 [n, E]: keys pushed in the steps up to ``step``, of ``clips`` clips each, those of all processes
+        (``step.clips(view)``); n is ``size`` once it is full."""
+        return self.keys_KE[: step * clips]
+
+    def newest(self, step: int, clips: int, n: int) -> Tensor:
+        """float32 [n, E]: the ``n`` last of what :meth:`written` returns, or all if there are fewer; oldest first."""
+        end = step * clips
+        return self.keys_KE.roll(-(end % self.size), 0)[self.size - min(n, end, self.size) :]
+
+    @torch.no_grad()
+    def push(self, step: int, keys_BE: Tensor) -> None:
+        """Overwrite the oldest keys by those of ``step`` of all processes, in the order of ranks."""
+        keys_nE = distributed.gather(keys_BE).to(self.keys_KE.dtype)
+        place_n = torch.arange(len(keys_nE), device=keys_nE.device) + step * len(keys_nE)
+        kept = slice(-self.size, None)  # of a step with more keys than places the last ones stay
+        self.keys_KE[place_n[kept] % self.size] = keys_nE[kept]

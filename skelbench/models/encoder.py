@@ -1,0 +1,358 @@
+"""What every encoder says of itself, accepts and returns. The ViT that ships is in :mod:`skelbench.models.vit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Stream
+from skelbench.models.precision import on_accelerator
+from skelbench.plugin.plugin_errors import lacking, wrong
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
+from skelbench.views.view import View
+
+ABILITIES: Mapping[str, str] = {
+    "drop-tokens": "encode a few of the tokens alone",
+    "drop-lines": "leave out whole joints and whole patches of frames",
+    "replace-tokens": "put a mask token in the place of others",
+    "tokens": "return a token per joint and patch of frames",
+    "cells": "return features by joint and stretch of frames that it reads out by their mean",
+    "time-and-space": "say what a view is over time apart from what it is over joints",
+    "granularities": "say both of finer and of coarser stretches of frames and groups of joints",
+    "steps": "say what a view is at each patch of frames, or at each frame",
+    "short-views": "encode views with fewer frames than the grid",
+    "fuse-streams": "take joints, bones and motion as one input",
+}
+"""What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Output of an encoder: one entry per present body (R rows), or per clip if ``per_clip``.
+
+    >>> encoded = Encoded(tokens_RND=torch.randn(2, 50, 8), pooled_RD=torch.randn(2, 16), cls_RD=torch.randn(2, 8))
+    >>> encoded.summary_RD.shape, sorted(encoded.readouts)
+    (torch.Size([2, 8]), ['cls', 'pooled'])
+    """
+
+    tokens_RND: Tensor
+    """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
+    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of all joints together if it is
+    ``by_frame``; else whatever sequence it has, or none (N = 0)."""
+    pooled_RD: Tensor
+    """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
+    cls_RD: Tensor | None = None
+    per_clip: bool = False
+    by_frame: bool = False
+    """Whether tokens are frames, T of them, and not places of joints."""
+    levels: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
+
+    @property
+    def summary_RD(self) -> Tensor:
+        """The whole view in one vector: the class token, or the readout of an encoder that has none."""
+        return self.pooled_RD if self.cls_RD is None else self.cls_RD
+
+    def clip_summary(self, view: View) -> Tensor:
+        """:attr:`summary_RD` with one entry per view of a clip, [count * B, D]."""
+        return self.of_clips(self.summary_RD, view)
+
+    def of_clips(self, x_RD: Tensor, view: View) -> Tensor:
+        """``x_RD``, one of its features, with one entry per view of a clip, [count * B, D]: the mean over a clip's
+        present bodies, unless the encoder has seen them together."""
+        return x_RD if self.per_clip else view.per_clip(x_RD)
+
+    def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
+        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
+        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
+        joints of their mean over patches."""
+        if "time" in self.levels:
+            return self.levels["time"], self.levels["space"]
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
+
+    def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
+        """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
+        "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
+        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours
+        by twos, of these by twos, and so on until there is one; what is left over at the end goes."""
+        if "times" in self.levels:
+            times_RGD, spaces_RGD = (
+                self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
+            )
+            return times_RGD, spaces_RGD
+        tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
+        return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
+
+    def steps(self, joints: int) -> Tensor:
+        """[R, S, D], of an encoder with the ability "steps": its tokens if they are frames, else the mean over
+        ``joints`` of those of each patch of frames."""
+        return self.tokens_RND if self.by_frame else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
+
+    @property
+    def readouts(self) -> dict[str, Tensor]:
+        """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
+        return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
+
+
+def _coarser(x_RnD: Tensor, count: int) -> Tensor:
+    """[R, count, D]: maxima of ever longer means of neighbours."""
+    found = [x_RnD.amax(1)]
+    for _ in range(count - 1):
+        pairs = x_RnD.shape[1] // 2
+        x_RnD = x_RnD[:, : 2 * pairs].unflatten(1, (pairs, 2)).mean(2) if pairs else x_RnD
+        found.append(x_RnD.amax(1))
+    return torch.stack(found, 1)
+
+
+class Pass(NamedTuple):
+    """What an encoder is asked for in one pass: see :meth:`Encoder.forward`.
+
+    >>> Pass(View.of(torch.randn(2, 1, 16, 25, 3)), keep_RK=torch.tensor([[0, 7], [3, 9]])).keep_RK.shape
+    torch.Size([2, 2])
+    """
+
+    view: View
+    mask_RN: Tensor | None = None
+    keep_RK: Tensor | None = None
+    summary: bool = False
+    """Only ``summary_RD`` of what comes out is read; an encoder that ``summarises`` then does no more."""
+
+
+class Standardisation(NamedTuple):
+    """Constants by which x, y, z are standardised, metres: (x - mean) / std.
+
+    >>> Standardisation(mean=(0.0, 0.0, 0.0), std=(0.4, 0.4, 0.4)).std
+    (0.4, 0.4, 0.4)
+    """
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+class Encoder(nn.Module):
+    """Base class of encoder plugins: ``__init__(config, topology, grid)``, with an empty config if it has no settings.
+
+    A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
+
+    >>> class Flat(Encoder):
+    ...     def __init__(self, config, topology, grid):
+    ...         super().__init__(config, topology, grid)
+    ...         self.width = self.features = 8
+    ...         self.project = nn.Linear(grid.frames * grid.joints * 3, self.width)
+    ...
+    ...     def forward(self, view, mask_RN=None, keep_RK=None):
+    ...         pooled_RD = self.project(view.x_RTJC.flatten(1))
+    ...         return Encoded(tokens_RND=pooled_RD[:, :0, None], pooled_RD=pooled_RD)
+    >>> from skelbench.views.skeleton.topology import NTU25
+    >>> encoder = Flat(None, NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> encoder(View.of(torch.randn(2, 1, 16, 25, 3))).pooled_RD.shape, encoder.summary_width
+    (torch.Size([2, 8]), 8)
+    """
+
+    abilities: frozenset[str] = frozenset()
+    """Which of :data:`ABILITIES` it has."""
+    width: int
+    """D of tokens."""
+    features: int
+    """Width of ``pooled_RD``."""
+    has_class_token: bool = False
+    """Whether it returns ``cls_RD``."""
+    summarises: bool = False
+    """Whether its ``forward`` takes ``summary=True``, does less then and returns the summary as ``pooled_RD`` (see
+    :class:`Pass`)."""
+    bodies: int = 1
+    """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
+    granularities: int = 0
+    """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
+    together: bool = False
+    """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
+    :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""
+    recomputed: bool = False
+    """Whether its blocks are computed again in the backward pass, as
+    :mod:`skelbench.training.activation_checkpointing` has it."""
+    prepared_state: tuple[str, ...] = ()
+    """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
+
+    def __init__(self, config: Any, topology: Topology, grid: Grid) -> None:
+        super().__init__()
+        self.config, self.topology, self.grid = config, topology, grid
+
+    @property
+    def summary_width(self) -> int:
+        """Width of ``Encoded.summary_RD``."""
+        return self.width if self.has_class_token else self.features
+
+    @property
+    def stream(self) -> Stream:
+        """What it looks at where nothing else is said: all streams, if it can."""
+        return "fused" if "fuse-streams" in self.abilities else "joint"
+
+    @property
+    def standardisation(self) -> Standardisation | None:
+        """How it standardises coordinates before anything else; None = it takes them as they are."""
+        return None
+
+    def prepare(self, requires: frozenset[str]) -> None:
+        """Make what ``requires`` needs beyond the encoder itself, and nothing else: a mask token for "replace-tokens".
+
+        Called after construction, with a subset of ``abilities``; it draws no random numbers. A method that turns out
+        not to use something may call it again with less.
+        """
+
+    def stem(self) -> tuple[nn.Parameter, ...]:
+        """The parameters that project the input, which some methods train more slowly (DINOv2's patch projection)."""
+        return ()
+
+    def layers(self) -> Sequence[Iterable[nn.Parameter]]:
+        """All parameters in groups from the input to the last layer, each once, for rates that fall towards the input
+        (layer decay); the last group goes with the classifier. One group: all at one rate."""
+        return (self.parameters(),)
+
+    def set_drop_path(self, rate: float) -> bool:
+        """Leave residual branches of whole rows out in training (stochastic depth), with a chance that grows from 0 in
+        the first block to ``rate`` in the last; nothing changes in eval mode. False: nothing is ever left out.
+        """
+        return False
+
+    def forward(self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None) -> Encoded:
+        """Encode the present bodies of ``view``.
+
+        ``mask_RN`` (bool [R, N]) replaces hidden tokens by the mask token; ``keep_RK`` (int64 [R, K], ascending)
+        drops all other tokens. At most one of the two. N follows the view, which may be shorter than the grid's T.
+        What is asked of "drop-lines" comes with three dimensions, [R, P', J']: the tokens of P' patches of frames and
+        J' joints, from :func:`lines`.
+        """
+        raise lacking(self, "forward(self, view)")
+
+    def __call__(self, *args: Any, **options: Any) -> Encoded:
+        """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
+        encoded = super().__call__(*args, **options)
+        asked = args[0] if args else options.get("view")
+        made = [(encoded, asked, options.get("summary", False))] if isinstance(asked, View) else []
+        if isinstance(asked, list):
+            made = [(each, of.view, of.summary) for each, of in zip(encoded, asked, strict=True)]
+        for each, view, summary in made:
+            if not torch.jit.is_tracing() and (problem := self._problem(each, view, summary and self.summarises)):
+                raise wrong(self.forward, problem)
+        return encoded
+
+    def _problem(self, encoded: Any, view: View, summary: bool) -> str:
+        if not isinstance(encoded, Encoded):
+            return f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
+        rows = view.count * view.clips if encoded.per_clip else view.rows
+        what = f"{rows} rows ({'views of clips, as per_clip says' if encoded.per_clip else 'bodies in the view'})"
+        pooled = "summary_width" if summary else "features"
+        widths = {"tokens_RND": self.width, "pooled_RD": getattr(self, pooled), "cls_RD": self.width}
+        for name, width in widths.items():
+            x = getattr(encoded, name)
+            if x is None and name == "cls_RD":
+                continue
+            if not isinstance(x, Tensor):
+                return f"returned a {type(x).__name__} as {name}, not a tensor"
+            right = [rows, x.shape[1] if x.dim() == 3 else "N", width] if name == "tokens_RND" else [rows, width]
+            empty = name == "tokens_RND" and x.dim() == 3 and not x.shape[1]
+            if list(x.shape) != right and not empty:
+                says = f"self.{pooled}" if name == "pooled_RD" else "self.width"
+                shape = str(right).replace("'", "")
+                return f"returned {name} of shape {list(x.shape)}, not {shape}: {what}, and {says} = {width}"
+        return ""
+
+    def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
+        """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
+
+        ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
+        """
+        return {}
+
+
+def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
+    """What ``encoder`` makes of several passes: at once on an accelerator if it can take them ``together``, else one
+    after another: as on a CPU, whose caches hold more of the tokens of one view, and where blocks are computed again to
+    save memory, of which all views at once would take more.
+
+    >>> from skelbench.models.vit import ViT, ViTConfig
+    >>> from skelbench.views.skeleton.topology import NTU25
+    >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> long, short = (View.of(torch.randn(2, 1, frames, 25, 3)) for frames in (16, 8))
+    >>> [encoded.tokens_RND.shape[1] for encoded in encode_all(vit, [Pass(long), Pass(short)])]
+    [50, 25]
+    """
+    if encoder.together and not encoder.recomputed and len(passes) > 1 and on_accelerator(passes[0].view.x_RTJC):
+        made: Any = encoder(list(passes))
+        return list(made)
+    return [encoder(each.view, **_asked(encoder, each)) for each in passes]
+
+
+def _asked(encoder: Encoder, each: Pass) -> dict[str, Any]:
+    asked = {name: x for name, x in each._asdict().items() if name not in ("view", "summary") and x is not None}
+    return asked | ({"summary": True} if each.summary and encoder.summarises else {})
+
+
+def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:
+    """int64 [R, P', J']: tokens of the given patches of frames and joints, both ascending, of a grid of ``joints``.
+
+    >>> lines(torch.tensor([[0, 2]]), torch.tensor([[1, 3]]), joints=25)
+    tensor([[[ 1,  3],
+             [51, 53]]])
+    """
+    return patches_RP[:, :, None] * joints + joints_RJ[:, None, :]
+
+
+def side_by_side(view: View, bodies: int) -> Tensor:
+    """float32 [count * B, M, T, J, 3] with M = ``bodies`` slots, zeros where there is no body.
+
+    Raises:
+        SkelbenchError: the data set's clips have more.
+
+    >>> side_by_side(View.of(torch.ones(2, 1, 16, 25, 3)), bodies=2).shape
+    torch.Size([2, 2, 16, 25, 3])
+    """
+    x_BMTJC = view.x_BMTJC
+    if view.bodies > bodies:
+        raise SkelbenchError(
+            f"clips have {view.bodies} bodies but this encoder reads {bodies} side by side; "
+            f"give --set encoder.bodies={view.bodies}"
+        )
+    return torch.cat([x_BMTJC, x_BMTJC.new_zeros(x_BMTJC.shape[0], bodies - view.bodies, *x_BMTJC.shape[2:])], 1)
+
+
+def real_frames(view: View) -> Tensor | None:
+    """bool [count * B, T]: frames of each clip that are not padding; None where nothing is padded.
+
+    >>> view = View.of(torch.ones(2, 1, 4, 25, 3), real_RT=torch.tensor([[True] * 4, [True] * 3 + [False]]))
+    >>> real_frames(view).sum(1)
+    tensor([4, 3])
+    """
+    if view.real_RT is None:
+        return None
+    real_GT = view.real_RT.new_zeros(view.count * view.clips * view.bodies, view.real_RT.shape[1])
+    return real_GT.index_copy(0, view.rows_R, view.real_RT).unflatten(0, (-1, view.bodies)).any(1)
+
+
+@contextmanager
+def evaluating(encoder: nn.Module) -> Iterator[None]:
+    """``encoder`` in eval mode and no gradients; each of its modules is left in the mode in which it came.
+
+    >>> dropout = nn.Dropout(0.5)
+    >>> with evaluating(dropout):
+    ...     print(dropout.training)
+    False
+    >>> dropout.training
+    True
+    """
+    modes = [(module, module.training) for module in encoder.modules()]
+    encoder.eval()
+    try:
+        with torch.no_grad():  # not inference_mode: tables that an encoder caches here must stay usable in training
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,86 @@
+"""Optimisers: PyTorch's, with the settings that they alone have. Learning rate and weight decay are the schedule's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from skelbench.core.component import Component
+from skelbench.plugin.plugin_errors import lacking
+
+Groups = list[dict[str, Any]]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Optimizer(Component):
+    """Base class of optimisers. One of your own is a subclass with a ``kind``.
+
+    >>> class RMSprop(Optimizer):
+    ...     kind = "rmsprop"
+    ...     adaptive = True
+    ...     alpha: float = Field(0.99, ge=0, lt=1, description="decay of the squared gradients")
+    ...
+    ...     def build(self, groups, lr, weight_decay):
+    ...         return torch.optim.RMSprop(groups, lr=lr, alpha=self.alpha, weight_decay=weight_decay)
+    >>> type(RMSprop().build([{"params": [torch.nn.Parameter(torch.zeros(1))]}], 1e-3, 0.0)).__name__
+    'RMSprop'
+    """
+
+    family: ClassVar[str] = "optimizers"
+    adaptive: ClassVar[bool] = False
+    """Whether steps are scaled by the gradient's size, as the learning rates of the harness's presets suppose."""
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set anew before each step."""
+        raise lacking(self, "build(self, groups, lr, weight_decay)")
+
+
+class Adam(Optimizer):
+    """Adam, weight decay added to the gradient.
+
+    >>> Adam(betas=(0.9, 0.95))
+    Adam(betas=(0.9, 0.95))
+    """
+
+    kind = "adam"
+    adaptive = True
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay of the two moments")
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))
+
+
+class AdamW(Adam):
+    """Adam, weights decayed apart from the gradient.
+
+    >>> AdamW()
+    AdamW(betas=(0.9, 0.999))
+    """
+
+    kind = "adamw"
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(groups, lr=lr, betas=self.betas, weight_decay=weight_decay, fused=_fusable(groups))
+
+
+def _fusable(groups: Groups) -> bool:
+    """Whether one kernel can update all parameters, instead of a dozen passes over each."""
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum, weight decay added to the gradient.
+
+    >>> SGD(momentum=0.95)
+    SGD(momentum=0.95, nesterov=False)
+    """
+
+    kind = "sgd"
+    momentum: float = Field(0.9, ge=0, lt=1, description="decay of the momentum; 0 = none")
+    nesterov: bool = Field(False, description="Nesterov's form of the momentum")
+
+    def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov, weight_decay=weight_decay)

@@ -1,0 +1,286 @@
+"""The encoder that methods are compared on: a pre-norm ViT over joint-by-time patches (SLiM, appendix A).
+
+Shapes: R rows (bodies), T frames, J joints, C = 3, P temporal tokens, N = P * J patch tokens, K visible tokens,
+S class and register tokens, n = S + N (or S + K) tokens in a block, D width, d head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, PositiveFloat, model_validator
+from torch import Tensor, nn
+
+from skelbench.core.component import Spec
+from skelbench.models.attention import Attention, Group, rope_table, split
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
+from skelbench.models.initial import trunc_normal, xavier_linear
+from skelbench.models.layers import DropPath, Mlp, SwiGLU, set_drop_path
+from skelbench.models.tokenizer import Standardise, Tokenizer, take
+from skelbench.plugin import EncoderSpec, hookimpl
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
+from skelbench.views.view import View
+
+
+class ViTConfig(Spec):
+    """The ViT of SLiM's appendix A; of the masked-autoencoder family with ``temporal="learned"``, ``cls=False``.
+
+    ``temporal``: "rope" rotates queries and keys by temporal index (class and register tokens stay unrotated),
+    "learned" adds one learned vector per temporal index, as many as the full-length grid has. ``cls``, ``registers``:
+    extra tokens in front. ``cls_position``: one more joint slot, added to the class token. ``mlp``: GELU with
+    ``mlp_ratio * dim`` hidden units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``:
+    what is used downstream, "auto" = class token and mean token side by side where there is a class token, else the
+    mean. ``input_mean``, ``input_std``: constants that standardise x, y, z before they are cut into patches (metres;
+    none = as they are).
+
+    >>> ViTConfig(dim=64, depth=3, heads=2).pooled
+    'cls+mean'
+    """
+
+    dim: int = Field(256, ge=1)
+    depth: int = Field(8, ge=1)
+    heads: int = Field(8, ge=1)
+    mlp_ratio: float = Field(4.0, gt=0)
+    mlp: Literal["gelu", "swiglu"] = "gelu"
+    temporal: Literal["rope", "learned"] = "rope"
+    rope_base: float = Field(10000.0, gt=1)
+    cls: bool = True
+    cls_position: bool = False
+    registers: int = Field(0, ge=0)
+    readout: Literal["auto", "cls", "mean", "cls+mean"] = "auto"
+    qkv_bias: bool = True
+    norm_eps: float = Field(1e-6, gt=0)
+    drop_path: float = Field(0.0, ge=0, lt=1)
+    input_mean: tuple[float, float, float] | None = None
+    input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ViTConfig:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} cannot be split into {self.heads} heads; choose a multiple")
+        if self.temporal == "rope" and self.dim // self.heads % 2:
+            raise ValueError(f"RoPE needs an even width per head, not {self.dim // self.heads}")
+        if self.cls_position and not self.cls:
+            raise ValueError("cls_position needs a class token; set cls=true")
+        if "cls" in self.readout and not self.cls:
+            raise ValueError(f"readout {self.readout!r} needs a class token; set cls=true or readout='mean'")
+        if (self.input_mean is None) != (self.input_std is None):
+            raise ValueError("input_mean and input_std belong together; set both or neither")
+        return self
+
+    @property
+    def mlp_hidden(self) -> int:
+        """Hidden units of the feed-forward part."""
+        if self.mlp == "gelu":
+            return int(self.dim * self.mlp_ratio)
+        hidden = int(self.dim * self.mlp_ratio * 2 / 3)
+        return hidden + -hidden % 8
+
+    @property
+    def prefix(self) -> int:
+        """Tokens in front of the patch tokens: class token and registers."""
+        return int(self.cls) + self.registers
+
+    @property
+    def pooled(self) -> Literal["cls", "mean", "cls+mean"]:
+        """``readout`` with "auto" resolved."""
+        if self.readout == "auto":
+            return "cls+mean" if self.cls else "mean"
+        return self.readout
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        dim, eps = config.dim, config.norm_eps
+        self.norm1 = nn.LayerNorm(dim, eps=eps)
+        self.attn = Attention(dim, config.heads, config.qkv_bias)
+        self.norm2 = nn.LayerNorm(dim, eps=eps)
+        self.mlp = (Mlp if config.mlp == "gelu" else SwiGLU)(dim, config.mlp_hidden)
+        self.drop_path: nn.Module = nn.Identity()
+
+    def forward(self, x: Tensor, groups: Sequence[Group] | None = None) -> Tensor:
+        """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated."""
+        if groups is not None and any(group.first for group in groups):
+            return self._some(x, groups)
+        x = x + self._dropped(self.attn(self.norm1(x), groups), groups)
+        return x + self._dropped(self.mlp(self.norm2(x)), groups)
+
+    def _some(self, x_tD: Tensor, groups: Sequence[Group]) -> Tensor:
+        """[t', D]: of groups with ``first`` the first token of each row alone, which sees all of them."""
+        left = [group.left for group in groups]
+        parts = zip(split(x_tD, groups), groups)
+        kept_tD = torch.cat(
+            [part.view(group.rows, group.tokens, -1)[:, 0] if group.first else part for part, group in parts]
+        )
+        x_tD = kept_tD + self._dropped(self.attn(self.norm1(x_tD), groups), left)
+        return x_tD + self._dropped(self.mlp(self.norm2(x_tD)), left)
+
+    def _dropped(self, branch: Tensor, groups: Sequence[Group] | None) -> Tensor:
+        """Rows are left out whole."""
+        if groups is None or not isinstance(self.drop_path, DropPath):
+            return self.drop_path(branch)
+        parts = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(branch, groups), groups))
+        return torch.cat([self.drop_path(part_RnD).flatten(0, 1) for part_RnD in parts])
+
+
+class ViT(Encoder):
+    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes.
+
+    >>> from skelbench.views.skeleton.topology import NTU25
+    >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
+    >>> encoded = vit(View.of(torch.randn(2, 1, 16, 25, 3)))
+    >>> encoded.tokens_RND.shape, encoded.pooled_RD.shape, encoded.cls_RD.shape
+    (torch.Size([2, 50, 16]), torch.Size([2, 32]), torch.Size([2, 16]))
+    """
+
+    abilities = frozenset(ABILITIES) - {"fuse-streams"}
+    together = True
+    prepared_state = ("tokenizer.mask_token",)
+    config: ViTConfig
+
+    def __init__(self, config: ViTConfig, topology: Topology, grid: Grid) -> None:
+        super().__init__(config, topology, grid)
+        dim = config.dim
+        self.width = dim
+        self.features = dim * (1 + (config.pooled == "cls+mean"))
+        self.has_class_token = config.cls
+        self.summarises = config.cls
+        self.tokenizer = Tokenizer(
+            grid,
+            dim,
+            learned_time=config.temporal == "learned",
+            class_position=config.cls_position,
+            standardise=Standardise(*self.standardisation) if self.standardisation else None,
+        )
+        self.cls_token = nn.Parameter(torch.empty(dim)) if config.cls else None
+        self.registers = nn.Parameter(torch.empty(config.registers, dim)) if config.registers else None
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.set_drop_path(config.drop_path)
+        self.norm = nn.LayerNorm(dim, eps=config.norm_eps)
+        self.reset_parameters()
+
+    @property
+    def standardisation(self) -> Standardisation | None:
+        mean, std = self.config.input_mean, self.config.input_std
+        return None if mean is None or std is None else Standardisation(mean, std)
+
+    def prepare(self, requires: frozenset[str]) -> None:
+        """A mask token of zeros for "replace-tokens", else none."""
+        mask_token = nn.Parameter(torch.zeros_like(self.norm.weight)) if "replace-tokens" in requires else None
+        self.tokenizer.mask_token = mask_token
+
+    def stem(self) -> tuple[nn.Parameter, ...]:
+        """The patch projection."""
+        return tuple(self.tokenizer.project.parameters())
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """What makes tokens, each block, the last norm (main_finetune.py of maoyunyao/MAMP counts them so)."""
+        parts = [list(block.parameters()) for block in self.blocks] + [list(self.norm.parameters())]
+        later = {parameter for part in parts for parameter in part}
+        return [[parameter for parameter in self.parameters() if parameter not in later], *parts]
+
+    def set_drop_path(self, rate: float) -> bool:
+        """Of both branches of every block."""
+        set_drop_path(list(self.blocks), rate)
+        return len(self.blocks) > 1
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) tokens; the tokenizer by its own rule."""
+        self.apply(xavier_linear)
+        self.tokenizer.reset_parameters()
+        for token in (self.cls_token, self.registers):
+            if token is not None:
+                trunc_normal(token)
+
+    def forward(
+        self,
+        view: View | Sequence[Pass],
+        mask_RN: Tensor | None = None,
+        keep_RK: Tensor | None = None,
+        summary: bool = False,
+    ) -> Any:
+        """See :meth:`Encoder.forward`. Rows do not see each other. Of a ``summary`` the last block makes the class
+        token alone: there are no tokens, and it is the readout."""
+        if isinstance(view, View):
+            return self._together([Pass(view, mask_RN, keep_RK, summary)])[0]
+        return self._together(view)
+
+    def _together(self, passes: Sequence[Pass]) -> list[Encoded]:
+        embedded = [self._embed(each) for each in passes]
+        groups = [group for _, group in embedded]
+        x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
+        *before, last = self.blocks
+        for block in before:
+            x_tD = block(x_tD, groups)
+        if self.summarises and any(each.summary for each in passes):
+            groups = [group._replace(first=each.summary) for group, each in zip(groups, passes)]
+        x_tD = last(x_tD, groups)
+        groups = [group.left for group in groups]
+        parts = split(self.norm(x_tD), groups)
+        of_passes = zip(parts, groups, passes)
+        return [self._encoded(part.view(group.rows, group.tokens, -1), each.summary) for part, group, each in of_passes]
+
+    def _embed(self, each: Pass) -> tuple[Tensor, Group]:
+        """Tokens [R, n, D] of one pass with what stands in front of them, and their group."""
+        view, mask_RN, keep_RK, _ = each
+        if mask_RN is not None and keep_RK is not None:
+            raise ValueError("give mask_RN or keep_RK, not both")
+        config, rope = self.config, None
+        x_RND = self.tokenizer(view.x_RTJC, mask_RN)
+        if keep_RK is not None:
+            keep_RK = keep_RK.flatten(1)
+            x_RND = take(x_RND, keep_RK)
+        if config.temporal == "rope":
+            token_RN = torch.arange(x_RND.shape[1], device=x_RND.device)[None] if keep_RK is None else keep_RK
+            time_RN = token_RN.div(self.grid.joints, rounding_mode="floor")
+            rope = rope_table(time_RN, config.dim // config.heads, config.rope_base, config.prefix)
+        x_RnD = torch.cat([*self._prefix(len(x_RND)), x_RND], 1) if config.prefix else x_RND
+        return x_RnD, Group(x_RnD.shape[0], x_RnD.shape[1], rope)
+
+    def _encoded(self, x_RnD: Tensor, summary: bool) -> Encoded:
+        tokens_RND = x_RnD[:, self.config.prefix :]
+        cls_RD = x_RnD[:, 0] if self.config.cls else None
+        if summary and cls_RD is not None:
+            return Encoded(tokens_RND=tokens_RND[:, :0], pooled_RD=cls_RD, cls_RD=cls_RD)
+        parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
+        pooled_RD = torch.cat([parts[name]() for name in self.config.pooled.split("+")], 1)
+        return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD)
+
+    def _prefix(self, rows: int) -> list[Tensor]:
+        tokens = []
+        if self.cls_token is not None:
+            position = self.tokenizer.joint_embed[-1] if self.config.cls_position else 0.0
+            tokens.append((self.cls_token + position).expand(rows, 1, -1))
+        if self.registers is not None:
+            tokens.append(self.registers.expand(rows, -1, -1))
+        return tokens
+
+    def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
+        """See :meth:`Encoder.closed_form_macs`: ``embed``, ``attention``, ``mlp`` of one body."""
+        config, dim = self.config, self.width
+        tokens = (grid.tokens if visible is None else visible) + config.prefix
+        products = 2 if config.mlp == "gelu" else 3
+        return {
+            "embed": grid.tokens * grid.patch * 3 * dim,
+            "attention": config.depth * (4 * dim**2 * tokens + 2 * dim * tokens**2),
+            "mlp": config.depth * products * dim * config.mlp_hidden * tokens,
+        }
+
+
+@hookimpl
+def skelbench_encoders() -> list[EncoderSpec]:
+    return [
+        EncoderSpec(
+            name="vit",
+            target=":ViT",
+            config=":ViTConfig",
+            summary="pre-norm ViT over frame-patch x joint tokens; temporal RoPE or learned positions",
+            presets=dict.fromkeys(("small", "quick"), {"dim": 64, "depth": 3, "heads": 2}),
+        )
+    ]

@@ -1,0 +1,99 @@
+"""How long a run trains, said as what it may spend: clips, steps, FLOPs or minutes (torch-free).
+
+Methods are compared at equal compute by one budget for all: of each the length of its schedule follows from it. What
+decides a run, and its id, is the number of steps that comes out, never how it was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+
+KINDS = ("clips", "steps", "flops", "minutes")
+WHOLE = ("clips", "steps")
+_TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMGTPE]?)")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What pre-training may spend.
+
+    >>> str(Budget.parse("flops=1.5P")), str(Budget.parse("clips=40k"))
+    ('flops=1.5e15', 'clips=40000')
+    """
+
+    kind: str
+    """One of :data:`KINDS`: clips seen, optimiser steps, FLOPs of whole training steps, minutes of training."""
+    amount: float
+
+    @classmethod
+    def parse(cls, text: Any) -> Budget:
+        """``clips=40k``, ``steps=500``, ``flops=2e15``, ``minutes=2.5``; SkelbenchError for anything else."""
+        found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
+        # Twelve digits: what is printed is read back as the same.
+        amount = float(f"{float(found[2]) * _TIMES[found[3]]:.12g}") if found else 0.0
+        if not found or not 0 < amount < math.inf:
+            raise SkelbenchError(
+                f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0; write for "
+                "example clips=40k or flops=1.5P"
+            )
+        if found[1] in WHOLE and not amount.is_integer():
+            raise SkelbenchError(f"budget {text!r}: {found[1]} are counted in whole numbers; leave out the fraction")
+        return cls(found[1], amount)
+
+    @property
+    def number(self) -> str:
+        """The amount as it is typed: ``40000``, ``2e15``."""
+        return f"{self.amount:.12g}".replace("e+", "e")
+
+    def __str__(self) -> str:
+        return f"{self.kind}={self.number}"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a machine makes the steps of one setting."""
+
+    seconds_per_step: float
+    said: str
+    """When it was timed, and where that is kept."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """What a budget comes to for one run."""
+
+    budget: Budget
+    steps: int
+    batch_size: int
+    flops_per_clip: float | None = None
+    """Of a whole training step, of a clip of two bodies; None where it was not needed."""
+    pace: Pace | None = None
+    """None where nothing had to be timed."""
+
+    @property
+    def clips(self) -> int:
+        """Clips seen."""
+        return self.steps * self.batch_size
+
+    @property
+    def sentence(self) -> str:
+        """``flops=2e15: 431 steps of 16 clips, which at 2.9 GFLOPs a clip of two bodies are 2.0e13``."""
+        text = f"{self.budget}: {self.steps:,} steps of {self.batch_size} clips"
+        if self.flops_per_clip:
+            spent = f"{self.clips * self.flops_per_clip:.4g}".replace("e+", "e")
+            text += f", {spent} FLOPs at {self.flops_per_clip / 1e9:.4g} GFLOPs for a clip of two bodies"
+        if self.pace:
+            text += f", at {self.pace.seconds_per_step:.3g} s each {self.pace.said}"
+        return text
+
+    def record(self) -> dict[str, Any]:
+        """What run.json holds of it."""
+        record: dict[str, Any] = {"asked": str(self.budget), "steps": self.steps, "clips": self.clips}
+        record |= {"flops_per_clip": self.flops_per_clip} if self.flops_per_clip else {}
+        return record | ({"seconds_per_step": self.pace.seconds_per_step} if self.pace else {})

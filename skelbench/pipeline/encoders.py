@@ -1,0 +1,120 @@
+"""Encoders of finished runs, with their weights, and how they do without tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, get_args
+
+import torch
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import EvalSpec, Stream
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.evaluation.hidden import Hiding, can_hide_tokens, check_confidence
+from skelbench.methods.contract import Method
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder
+from skelbench.pipeline.session import Session
+from skelbench.plugin.status import SINGULAR
+from skelbench.records.run_dir import RunDir
+from skelbench.training.build import build_encoder, build_method, other_encoder
+from skelbench.training.checkpoint import load_weights, tensor_names
+from skelbench.views.skeleton.topology import Topology
+
+
+def load_encoder(
+    session: Session,
+    run: RunDir,
+    checkpoint: str,
+    topology: Topology,
+    stream: str = "joint",
+    readout: str = "pooled",
+) -> Encoder:
+    """The inference encoder of a run that looks at ``stream``, or gives ``readout``, with its weights, in eval mode.
+
+    Raises:
+        SkelbenchError: the encoder, or the skeleton, of that name is another than the run's: it may make other features
+            of the weights.
+    """
+    made = run.spec
+    for kind, name in (("methods", made.method), ("encoders", made.encoder)):
+        if run.plugin_files and name not in session.host.names(kind):
+            raise SkelbenchError(
+                f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
+                f"{run.plugin_files}: give that here too"
+            )
+    named = named_encoder(run, checkpoint, readout)
+    for component, identity in made.components.items():
+        kind, _, other = component.partition(" ")
+        used = kind == "topologies" or named and kind == "encoders"
+        if used and session.host.identity(session.host.get(kind, other)) != identity:
+            raise SkelbenchError(
+                f"{SINGULAR[kind]} {other} is not the one that run {run.name} was made with; "
+                "use that one, or train again with this one"
+            )
+    if named:
+        encoder = as_readout(build_method(made, session.host, topology), named)
+        load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
+        return encoder.to(session.device).eval()
+    if how := other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source):
+        raise SkelbenchError(
+            f"encoder {made.encoder} is not the one that run {run.name} was made with ({how}); "
+            "use that one, or train again with this one"
+        )
+    encoder = build_encoder(run.spec, session.host, topology)
+    if stream == "fused" and "fuse-streams" not in encoder.abilities:
+        raise SkelbenchError(
+            f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "
+            "use --stream joint,bone,motion --fusion features"
+        )
+    load_weights(run.encoder(checkpoint, stream), encoder, run.spec.id, encoder.prepared_state)
+    return encoder.to(session.device).eval()
+
+
+def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
+    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are no readouts."""
+    return "" if readout in get_args(Stream) or not run.encoder_path(checkpoint, readout).exists() else readout
+
+
+def as_readout(method: Method, name: str) -> Encoder:
+    """The inference encoder that ``method`` gives by ``name``; what it reads out has that name, too."""
+    encoder = method.inference_encoders()[name]
+    assert isinstance(encoder, Encoder)
+    encoder.register_forward_hook(partial(_call_level, name))
+    return encoder
+
+
+def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], encoded: Encoded) -> Encoded:
+    return replace(encoded, levels={**encoded.levels, name: encoded.pooled_RD})
+
+
+def hiding_of(
+    session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
+) -> Hiding:
+    """How the encoder of a run has learnt to do without tokens: what its method requires of encoders says it.
+
+    A method that turned out to mask nothing keeps no mask token.
+
+    Raises:
+        SkelbenchError: ``spec`` wants joints of low confidence hidden, which there are none of or which cannot be.
+    """
+    hiding = _learnt(session, run, stream, checkpoint or spec.checkpoint)
+    check_confidence(spec.min_confidence, store, hiding, run.name)
+    return hiding
+
+
+def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
+    method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
+    ways: list[Hiding] = [way for way in get_args(Hiding) if way in method.requires]
+    if "replace-tokens" in ways:
+        kept = tensor_names(run.encoder(checkpoint, stream))
+        if not set(session.host.subclass(encoder, Encoder).prepared_state) <= kept:
+            ways.remove("replace-tokens")
+    return ways[0] if ways else ""
+
+
+def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
+    """Whether joints below ``spec.min_confidence``, if it hides any, can be hidden from the encoder of ``run``."""
+    return not spec.min_confidence or all(
+        can_hide_tokens(_learnt(session, run, stream, spec.checkpoint)) for stream in spec.streams
+    )

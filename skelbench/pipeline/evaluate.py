@@ -1,0 +1,296 @@
+"""Evaluation as a step that computes a record once and reads it back after that."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_atomic, write_json
+from skelbench.core.hashing import derive_seed
+from skelbench.core.leases import Lease
+from skelbench.core.malloc import give_back_memory
+from skelbench.core.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.evaluation.downstream import Downstream, EncoderProtocol
+from skelbench.evaluation.features import split_features
+from skelbench.evaluation.fusion import evaluate_sets
+from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, advances, result_problem
+from skelbench.models.encoder import Encoder
+from skelbench.pipeline.encoders import as_readout, hiding_of, load_encoder, named_encoder
+from skelbench.pipeline.leakage_checks import check_alike, clips_of, not_new, not_new_to_parents, source_of
+from skelbench.pipeline.memory import memory_told
+from skelbench.pipeline.presets import own_of
+from skelbench.pipeline.session import Session
+from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.records.environment import environment
+from skelbench.records.run_dir import PROBES, RunDir
+from skelbench.training.build import build_encoder, build_method, grid_of
+
+WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize", "min_confidence"}
+"""What of an evaluation its features depend on, besides encoder and stream."""
+
+
+def eval_spec(
+    host: Host, run: Configured, protocol: str, checkpoint: str = "last", like: Configured | None = None, **fields: Any
+) -> EvalSpec:
+    """The evaluation of ``run`` by ``protocol``.
+
+    Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``run``), by whose
+    preset the protocol's own settings are scaled. ``fields``: those of :class:`EvalSpec`, and config (settings of the
+    protocol).
+    """
+    descriptor = host.get("protocols", protocol)
+    spec, like = run.spec, like or run
+    own = {**own_of(descriptor, like.preset), **fields.pop("config", {})}
+    config = validated(protocol_class(host, protocol), own, f"protocol {protocol}")
+    values = {
+        "pretrain_id": spec.id,
+        "checkpoint": checkpoint,
+        "protocol": descriptor.name,
+        "protocol_version": descriptor.version,
+        "protocol_source": host.origin(descriptor).source_hash,
+        "protocol_config": config.model_dump(mode="json"),
+        **{"data": spec.data, "seed": spec.seed, **evaluation_defaults(like.spec)},
+        **descriptor.defaults,
+        **fields,
+    }
+    made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
+    if descriptor.elsewhere and _same_clips(made.data, spec.data):
+        raise SkelbenchError(
+            f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
+            "it was made with; give --dataset NAME"
+        )
+    return made
+
+
+def _same_clips(first: DataSpec, second: DataSpec) -> bool:
+    return first.name == second.name or bool(first.fingerprint) and first.fingerprint == second.fingerprint
+
+
+def protocol_class(host: Host, name: str) -> type[Protocol]:
+    """The protocol ``name``, whose fields are its settings."""
+    return host.subclass(host.get("protocols", name), Protocol)
+
+
+def evaluate(
+    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: Configured | None = None
+) -> dict[str, Any]:
+    """The record of ``spec``: read back when it exists, else computed and written.
+
+    A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    """
+    path = run.record_path(spec)
+
+    def there() -> dict[str, Any] | None:
+        return run.record(path) if path.exists() and not force else None
+
+    def begun() -> dict[str, Any] | None:
+        check_finished(run, spec.checkpoint)
+        # A second command that wants the same, as of trials with one untrained twin, waits, and reads.
+        held.enter_context(lease)
+        return there()
+
+    lease = Lease(run.path / PROBES, math.inf)
+
+    with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
+        if (record := distributed.first(there) or distributed.first(begun)) is not None:
+            return record
+        what = f"probing {run.name} by {spec.protocol}"
+        with memory_told(what, session.device):
+            return _evaluate(session, run, spec, path, like, force, lease)
+
+
+def check_finished(run: RunDir, checkpoint: str) -> None:
+    """SkelbenchError if the final weights are asked for and not there yet."""
+    if checkpoint == "last":
+        run.check_done()
+
+
+def _evaluate(
+    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool, lease: Lease
+) -> dict[str, Any]:
+    """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: not from where an
+    earlier one was stopped."""
+    started = time.monotonic()
+    protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
+    store = clips_of(session, spec, run)
+    split = store.split(spec.data.split, spec.data.min_frames)
+    source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
+    if source is not store:
+        check_alike(run.spec.data, source, spec.data, store.meta.topology)
+    notes = [*not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
+    fused = [_partner(session, run, name)[0] for name in spec.partners]
+    for one in (run, *fused):
+        about = f"{one.name}: " if fused else ""
+        notes += [about + note for note in not_new_to_parents(session, one.spec, store, split.test)]
+    state = path.with_suffix(".state")
+    if force:
+        distributed.first(lambda: _remove(state))
+    if isinstance(protocol, EncoderProtocol):
+        result = _measure_encoder(session, run, spec, protocol, store, state)
+    else:
+        sets = feature_sets(session, run, spec)
+        with _probing(session, spec, protocol) as advances:
+            seed = _seed(spec)
+            result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
+    figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
+    if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
+        raise SkelbenchError(
+            f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
+            "written; give it a lower learning rate: --set lr=..."
+        )
+    # A protocol for other data has none of its own accord: any is as standard as another.
+    descriptor = session.host.get("protocols", spec.protocol)
+    fields: dict[str, Any] = {"data": spec.data} if descriptor.elsewhere else {}
+    plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)
+    ids = np.asarray(result.predictions["ids"])
+    if not np.array_equal(np.sort(ids), np.sort(split.test)):
+        raise SkelbenchError(
+            f"protocol {spec.protocol} returned predictions of other clips than the test clips; its predictions['ids'] "
+            "are those it was given, in the order of its predictions"
+        )
+    arrays: dict[str, Any] = {**result.predictions, "subjects": store.index["subject"][ids]}
+    record = {
+        "id": spec.id,
+        "run": run.name,
+        "standard": spec == plain,
+        # Of a control it is that of the run beside it, which the control's own may differ from.
+        **({"preset": (like or run).preset} if descriptor.presets else {}),
+        "spec": spec.model_dump(mode="json"),
+        "metrics": result.metrics,
+        "measures": {name: asdict(how) for name, how in protocol.measures.items() if name in result.metrics},
+        "drawn": protocol.drawn if np.ndim(result.predictions["predicted"]) == 2 else "",
+        "curve": result.curve,
+        "notes": [*result.notes, *notes],
+        "details": result.details,
+        "clips": {"train": len(split.train), "test": len(split.test)},
+        "predictions": path.with_suffix(".npz").name,
+        "environment": environment(session.device),
+        "seconds": time.monotonic() - started,
+        "finished": time.time(),
+    }
+
+    def write() -> dict[str, Any]:
+        lease.check()
+        write_atomic(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **arrays))
+        write_json(path, record)
+        _remove(state)
+        return record
+
+    return distributed.first(write)
+
+
+def _remove(state: Path) -> None:
+    """The state of an evaluation, and those of several processes that made it together."""
+    for path in state.parent.glob(f"{state.name}*"):
+        path.unlink(missing_ok=True)
+
+
+def _seed(spec: EvalSpec) -> int:
+    return derive_seed(spec.seed, "probe", spec.protocol)
+
+
+@contextmanager
+def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[Callable[[int, int], None]]:
+    """The progress of a protocol, as it is told."""
+    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
+        yield advances(report, with_total=True)
+    give_back_memory()
+
+
+def _measure_encoder(
+    session: Session, run: RunDir, spec: EvalSpec, protocol: EncoderProtocol, store: ClipStore, state: Path
+) -> ProtocolResult:
+    """What a protocol measures that asks for the encoder."""
+    if len(spec.streams) > 1:
+        raise SkelbenchError(
+            f"protocol {spec.protocol} works on the encoder, of one stream; give one --stream, or fuse by a protocol "
+            "on features"
+        )
+    (stream,) = spec.streams
+
+    def make(trained: bool) -> Encoder:
+        if trained:
+            return load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
+        method = build_method(run.spec, session.host, store.topology, session.device)
+        encoder = method.inference_encoders().get(stream, method.inference_encoder())
+        if named := named_encoder(run, spec.checkpoint, spec.readout):
+            encoder = as_readout(method, named)
+        assert isinstance(encoder, Encoder)  # as the builder of methods has made sure
+        plain = dict(build_encoder(run.spec, session.host, store.topology).named_parameters())
+        for name, parameter in encoder.named_parameters():  # a teacher's are not trained
+            parameter.requires_grad_(name not in plain or plain[name].requires_grad)
+        return encoder.eval()
+
+    if (processes := distributed.world()) > 1:
+        state = state.with_name(f"{state.name}.{distributed.rank() + 1}of{processes}")
+    grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)
+    device = torch.device(session.device)
+    task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state, hiding)
+    with _probing(session, spec, protocol) as advances, plugin_code(protocol.evaluate_encoder, "(task, seed, device)"):
+        result: Any = protocol.evaluate_encoder(task, _seed(spec), session.device, advances)
+    if problem := result_problem(result, len(task.test_ids)):
+        raise wrong(protocol.evaluate_encoder, problem)
+    return result
+
+
+def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
+    """Features by stream, each extracted once per encoder and way of looking in this session."""
+    store = clips_of(session, spec, run)
+    sources = [(run, spec.checkpoint)] * len(spec.streams)
+    if spec.partners:
+        sources[1:] = [_partner(session, run, name) for name in spec.partners]
+    return {stream: _features(session, *source, spec, stream, store) for stream, source in zip(spec.streams, sources)}
+
+
+def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
+    """The run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
+    pretrain_id, _, checkpoint = name.partition("@")
+    partner = session.results.by_id(pretrain_id)
+    if partner is None:
+        raise SkelbenchError(f"run {pretrain_id}, fused with {run.name}, is not in {session.results.root}")
+    checkpoint = checkpoint or "last"
+    check_finished(partner, checkpoint)
+    if partner.spec.data != run.spec.data:
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
+        )
+    ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
+    if ways[0] != ways[1]:
+        different = ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key])
+        raise SkelbenchError(
+            f"{run.name} and {partner.name} look at clips differently ({different}); fuse runs that do it alike"
+        )
+    return partner, checkpoint
+
+
+def _features(
+    session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
+) -> Features:
+    """Features of one stream by the encoder of one run."""
+    way = spec.model_dump_json(include=WAY)
+    key = f"{run.spec.id} {checkpoint} {stream} {way}"
+    if key not in session.features:
+        run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
+        encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)
+        hiding = hiding_of(session, run, spec, stream, store, checkpoint)
+        label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
+        with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
+            grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
+            features = split_features(
+                encoder, store, spec, stream, grid, torch.device(device), precision, advances(report), hiding
+            )
+            session.features[key] = features
+        give_back_memory()
+    return session.features[key]

@@ -1,0 +1,76 @@
+"""What is known of a run when it has ended: its probes and cost, and those of its controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skelbench.core import distributed
+from skelbench.core.spec import RunSpec
+from skelbench.data.store.splits import for_choosing
+from skelbench.pipeline.controls import control, raw_control
+from skelbench.pipeline.costs import measure_cost
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.resolve import Resolved
+from skelbench.pipeline.session import Session
+from skelbench.records.run_dir import RunDir
+
+Records = dict[str, dict[str, Any]]
+"""Evaluation records by protocol."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A finished run, its controls, what they cost."""
+
+    pairs: list[tuple[RunDir, Records]]
+    """The run, then its controls, each with its records."""
+    cost: dict[str, Any] | None
+    """Of the run; None where it was not counted, or could not be."""
+
+
+def costed(spec: RunSpec) -> bool:
+    """Whether the cost of a run is measured: no table shows that of a trial of tuning, and timing an encoder takes a
+    fifth of a short one."""
+    return not for_choosing(spec.data.split)
+
+
+def conclude(
+    session: Session,
+    run: RunDir,
+    resolved: Resolved,
+    protocols: Sequence[str],
+    force: bool = False,
+    uncounted: Callable[[Resolved, Exception], None] | None = None,
+) -> Conclusion:
+    """Probe a finished run, make and probe its controls, count what each costs (:func:`costed`). What is there is read.
+
+    ``uncounted`` is told of what could not be counted, and why: the rest is worth showing without it.
+    """
+
+    def probed(of: RunDir) -> Records:
+        specs = {name: eval_spec(session.host, of, name, like=resolved) for name in protocols}
+        return {name: evaluate(session, of, spec, force, like=resolved) for name, spec in specs.items()}
+
+    def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
+        if not costed(of.spec):
+            return None
+        try:
+            return distributed.first(lambda: measure_cost(session, of, what.store, force))
+        except Exception as error:
+            if not distributed.rank():
+                of.update(uncounted=str(error) or type(error).__name__)
+            if uncounted:
+                uncounted(what, error)
+            return None
+
+    pairs = [(run, probed(run))]
+    if resolved.method.trains:
+        for beside in (control(resolved, session.host), raw_control(resolved, session.host)):
+            session.features.clear()  # coordinates are as large as the clips
+            beside_run = pretrain(session, beside)
+            pairs.append((beside_run, probed(beside_run)))
+            cost(beside_run, beside)
+    return Conclusion(pairs, cost(run, resolved))

@@ -1,0 +1,92 @@
+"""From a budget to the number of steps of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec, TrainSpec
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.pipeline.budget import Budget, Length, Pace
+from skelbench.plugin.host import Host
+from skelbench.plugin.status import one_line
+from skelbench.training.loop import total_steps
+
+Timer = Callable[[RunSpec, ClipStore], Pace]
+"""How fast the steps of a spec are made here."""
+
+MOST_STEPS = 10**9
+_counted: dict[str, float] = {}
+"""FLOPs per clip by :func:`lengthless` setting: all seeds and lengths of a study cost one count."""
+
+
+def lengthless(spec: RunSpec) -> RunSpec:
+    """``spec`` at one length, a thousand steps, and one seed: what all its lengths and seeds have in common."""
+    train = spec.train.model_copy(update={"epochs": 1.0, "iters_per_epoch": 1000})
+    return spec.model_copy(update={"train": train, "seed": 0})
+
+
+def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer: Timer | None) -> Length:
+    """How many steps of ``spec`` the ``budget`` comes to, to the nearest one.
+
+    Raises:
+        SkelbenchError: less than one step; FLOPs of a step that cannot be counted; minutes without a ``timer``.
+    """
+    batch, flops, pace = spec.train.batch_size, None, None
+    if budget.kind == "steps":
+        step = 1.0
+    elif budget.kind == "clips":
+        step = float(batch)
+    elif budget.kind == "flops":
+        flops = BODIES * _flops_per_clip(spec, host, store)
+        step = batch * flops
+    elif timer is None:
+        raise SkelbenchError(
+            f"--budget {budget} needs a timed trial, which is not made here; give clips, steps or flops"
+        )
+    else:
+        pace = timer(spec, store)
+        step = pace.seconds_per_step / 60
+    if budget.amount < step:
+        raise SkelbenchError(
+            f"--budget {budget} is less than one step of {batch} clips of method {spec.method}, which takes "
+            f"{step:.3g} {budget.kind}; give more"
+        )
+    steps = budget.amount / step
+    if steps > MOST_STEPS:
+        raise SkelbenchError(
+            f"--budget {budget} is {steps:.3g} steps of method {spec.method}, more than any run makes; give less"
+        )
+    return Length(budget, round(steps), batch, flops, pace)
+
+
+def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
+    """The training of ``spec`` on ``clips`` training clips with ``steps`` steps: as it is where it has so many, so
+    that a budget that is a preset's length is that preset's run."""
+    if total_steps(spec, clips) == steps:
+        return spec.train
+    per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size
+    return spec.train.model_copy(update={"epochs": steps / per_epoch})
+
+
+def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
+    """Of a whole training step, of a clip of one body."""
+    key = lengthless(spec).id
+    if key not in _counted:
+        try:
+            flops = step_cost(spec, host, store.topology)["flops_per_clip"]
+        except Exception as error:
+            raise _uncounted(spec, one_line(error)) from error
+        if not flops:
+            raise _uncounted(spec, "it holds no matrix product")
+        _counted[key] = flops
+    return _counted[key]
+
+
+def _uncounted(spec: RunSpec, why: str) -> SkelbenchError:
+    return SkelbenchError(
+        f"the FLOPs of a training step of method {spec.method} cannot be counted ({why}); give a budget of clips, "
+        "steps or minutes"
+    )

@@ -1,0 +1,93 @@
+"""Observers: where else what a run logs is written. They watch; what they raise stops nothing (torch-free)."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.user_config import said
+from skelbench.plugin.descriptors import ObserverSpec
+from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import plugin_code
+from skelbench.plugin.status import one_line
+
+log = logging.getLogger(__name__)
+
+
+class Observer:
+    """Base class of observer plugins: ``Observer(folder)``, one for each sitting of each run that trains.
+
+    ``folder``, below the run's directory, is its own and may not exist yet. It may hold what an earlier sitting of the
+    run wrote; a run that was stopped goes on from its last saved state, so steps may come again. Only the first of
+    several processes has observers.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run_started(self, run: Mapping[str, Any]) -> None:
+        """Training begins or goes on; ``run`` has ``id``, ``name``, ``directory`` and ``spec``."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A line of metrics was written after ``step`` steps: ``loss``, ``lr``, ``epoch``, ..., some not every time."""
+
+    def run_finished(self, outcome: str) -> None:
+        """This sitting ended: done, interrupted, diverged or failed."""
+
+
+def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSpec, ...]:
+    """The observers of these names, which may be comma separated; ``None`` = those that the place says.
+
+    Raises:
+        SkelbenchError: there is no such observer, or a package that it needs is not installed.
+    """
+    named = (said("observe") or ()) if names is None else names
+    every = dict.fromkeys(part.strip() for name in named for part in name.split(",") if part.strip())
+    found = [host.get("observers", name) for name in every]
+    for spec in found:
+        assert isinstance(spec, ObserverSpec)
+        missing = [name for name in spec.packages if importlib.util.find_spec(name.partition(".")[0]) is None]
+        if missing:
+            install = f"'{spec.install}'" if spec.install else " ".join(missing)
+            raise SkelbenchError(
+                f"observer {spec.name} needs {' and '.join(missing)}, which is not installed: pip install {install}, "
+                f"or leave out --observe {spec.name}"
+            )
+    return tuple(spec for spec in found if isinstance(spec, ObserverSpec))
+
+
+class Observing:
+    """The observers of one sitting of a run. One that raises is left out from then on, with one warning."""
+
+    def __init__(self, host: Host, specs: Iterable[ObserverSpec], run: Mapping[str, Any]) -> None:
+        self._run = run
+        self._at_work: dict[str, Observer] = {}
+        for spec in specs:
+            self._watched(spec.name, "beginning", partial(self._begin, host, spec))
+
+    def _begin(self, host: Host, spec: ObserverSpec) -> None:
+        cls = host.load(spec)
+        with plugin_code(cls, "(folder)"):
+            made = cls(Path(self._run["directory"]) / host.name(spec).replace(":", "."))
+        self._at_work[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
+
+    def tell(self, event: str, **values: Any) -> None:
+        """``run_started``, ``log`` or ``run_finished`` of every observer that still works."""
+        if event == "run_started":
+            values = {"run": self._run}
+        for name, observer in list(self._at_work.items()):
+            self._watched(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
+
+    def _watched(self, name: str, event: str, call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except (Exception, SystemExit) as error:
+            self._at_work.pop(name, None)
+            log.warning("observer %s failed (%s) and is left out, the run goes on: %s", name, event, one_line(error))
+            log.debug("traceback of the failed observer", exc_info=error)

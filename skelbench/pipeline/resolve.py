@@ -1,0 +1,491 @@
+"""From what the user typed to a complete run spec.
+
+Later sources win: defaults, the method's optimiser, its native setting (with ``--native``), the preset, the variant
+(``slim:glcl-only``), the TOML file, ``--set``, other options.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from skelbench.core.component import Component, Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
+from skelbench.data.store import roots
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import Split
+from skelbench.methods.contract import Method
+from skelbench.models.optim.optimizers import Optimizer
+from skelbench.models.precision import has_bf16
+from skelbench.pipeline.budget import Budget, Length
+from skelbench.pipeline.buildable import check_buildable
+from skelbench.pipeline.length import MOST_STEPS, Timer, length_of, of_steps
+from skelbench.pipeline.presets import EXCEPTIONS, PRESETS, SHIPPED, own_of
+from skelbench.pipeline.request import CHOICES, Request, full_key, read_config
+from skelbench.pipeline.settings import (
+    NO_PATCH,
+    Layer,
+    Parts,
+    Settings,
+    check_layers,
+    config,
+    joined,
+    names,
+    still,
+    variant_layers,
+)
+from skelbench.pipeline.warm_start import check_fits, is_first_stage, without_parent
+from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.training.build import degradations
+from skelbench.training.loop import total_steps
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.spec import ViewSpec
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A complete spec with the descriptors and data it came from."""
+
+    spec: RunSpec
+    preset: str
+    modified: Mapping[str, Any]
+    """Settings that differ from the bare preset and variant (grid, data and seed apart): with any it is not exact."""
+    method: MethodSpec
+    encoder: EncoderSpec
+    store: ClipStore
+    variant: str = ""
+    """Name of the method's variant, "" = the method as it is."""
+    from_preset: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the bare preset, those that the variant changes among them."""
+    setting: str = "shared"
+    """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
+    notes: tuple[str, ...] = ()
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """What the bare preset and variant have of the settings that differ."""
+    length: Length | None = None
+    """What a budget came to; None = its schedule is as long as the settings say."""
+
+    @property
+    def title(self) -> str:
+        """``slim``, ``slim:glcl-only``: the method and its variant as they are typed."""
+        return titled(self.spec.method, self.variant)
+
+
+def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:
+    """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
+
+    Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, variant, encoder, target, data
+    set, split, key or value, and for settings that no run can have. Nothing is written, unless by ``timer``, which says
+    how fast steps are where a budget is one of minutes. ``device`` decides the usual preset and precision.
+    """
+    kind, half = device.split(":")[0], has_bf16(device)
+    top, from_file = read_config(request.config) if request.config else ({}, {})
+    method, variant = host.method(request.method)
+    preset = _preset(request, top, method, kind)
+    native = _native(request, top)
+    changed = method.variants.get(variant, {})
+    choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
+    choices |= {"encoder": request.encoder} if request.encoder else {}
+
+    alone = {} if request.init_from or request.imported else without_parent(method, native)
+    own = method.presets.get(preset, {})
+    base: list[Layer] = [
+        {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
+        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
+        request.presets.get(preset, {**PRESETS.get(preset, {}), **own}),
+    ]
+    chosen = names([*base, choices])
+    parts = Parts.of(host, method, chosen)
+    if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
+        scaled = _scaled(PRESETS[preset], parts, preset)
+        if "train.epochs" in own:  # a length of the method's own instead
+            scaled.pop("clips_seen", None)
+        base[2] = {"encoder": chosen["encoder"], **scaled, **own}
+    user = choices | _user_settings(request, from_file, parts)
+
+    with _announced(host, method):
+        check_layers(parts, base[:2], chosen)  # a preset would hide what it sets otherwise
+        check_layers(parts, base, chosen)
+    values = joined([*base, user])
+    grid: GridSpec = parts.section(values, "grid")
+    data: DataSpec = parts.section(values, "data")
+    _check_grid(grid)
+    if not method.weights:
+        grid = grid.model_copy(update=NO_PATCH)
+    store = open_dataset(data.name, host, data_root)
+    whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
+    notes = [*_notes(method, native, store), *_short_clips(store, whole, split, grid.patch)]
+    if len(split.train) == len(whole.train):  # the same run, whether asked for or not
+        data = data.model_copy(update={"min_frames": 0})
+    data = data_of(data, store, data.name, split.name)
+
+    settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request, preset)
+    plain = bare = settle([*base, choices])
+    layers = list(base)
+    if variant:
+        with _announced(host, method, variant):
+            layers = list(variant_layers(parts, variant, base, plain))
+            bare = settle([*layers, choices])
+    complete = settle([*layers, user], user, notes)
+    seed = _seed(request, top)
+    if seed and not method.weights:
+        seed = 0
+        notes.append(f"{method.name} draws nothing at random: every seed is this run")
+    spec, length = _spec(parts, complete, grid, data, store, host, request, seed), None
+    if budget := _budget(request, top, method, user, notes):
+        length = length_of(budget, spec, host, store, timer)
+        complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
+        spec = spec.model_copy(update={"train": complete.train})
+    steps = total_steps(spec, len(split.train)) if method.trains else 0
+    if steps > MOST_STEPS:
+        raise SkelbenchError(
+            f"train.epochs={spec.train.epochs:g} is {steps:.3g} steps of method {method.name}, more than any run "
+            "makes; give less"
+        )
+    if method.trains and complete.train.precision == "bf16" and not half:
+        raise SkelbenchError(
+            f"train.precision=bf16: the GPU {device} has no bfloat16 and would imitate it slowly; use --precision fp32"
+        )
+    modified = complete.unlike(bare)
+    usual = {key: value for key, value in bare.plain().items() if key in modified}
+    if length and modified.pop("train.epochs", None):  # by what was asked, which is the same for all methods
+        modified[f"budget {length.budget.kind}"] = length.budget.number
+    setting = "native" if native and method.native else "shared"
+    if request.init_from:
+        check_fits(method, spec, request.init_from)
+        first = is_first_stage(method, spec, variant, preset, setting, request.init_from)
+        modified |= {} if first else {"init_from": spec.init_from}
+    announced = names([*base, changed])
+    modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
+    usual |= {name: announced[name] for name in CHOICES if name in modified}
+    resolved = Resolved(
+        spec,
+        preset,
+        modified,
+        method,
+        parts.encoder,
+        store,
+        variant,
+        complete.unlike(plain),
+        setting,
+        tuple(notes),
+        usual,
+        length,
+    )
+    check_buildable(resolved.spec, method, store, host)
+    return resolved
+
+
+@dataclass(frozen=True)
+class _Settle:
+    """From layers of settings to typed ones that fit the training clips and name plugins in full where names clash."""
+
+    host: Host
+    parts: Parts
+    place: str
+    """Data set and split, in words."""
+    split: Split
+    request: Request
+    preset: str
+
+    def __call__(self, layers: list[Layer], typed: Layer | None = None, notes: list[str] | None = None) -> Settings:
+        """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
+        values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
+        sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
+        sections["method"] = sections["method"].model_copy(update=dict(self._named(sections["method"])))
+        train = self._train(self.parts.section(values, "train"), values, typed, notes)
+        return Settings(train=train, **sections)
+
+    def _named(self, method: Spec) -> Iterator[tuple[str, Any]]:
+        """What of the method's settings names plugins, in full, with all settings of an encoder that is named."""
+        for setting, kind in self.host.subclass(self.parts.method, Method).exchangeable.items():
+            if name := getattr(method, setting):
+                descriptor = self.host.get(kind, name)
+                yield setting, self.host.name(descriptor)
+                if isinstance(descriptor, EncoderSpec):
+                    settings = f"{setting}_settings"
+                    values = {**own_of(descriptor, self.preset), **getattr(method, settings)}
+                    yield settings, config(validated(self.host.config(descriptor), values, f"method.{settings}"))
+
+    def _train(self, train: TrainSpec, values: Layer, typed: Layer, notes: list[str]) -> TrainSpec:
+        clips = len(self.split.train)
+        if train.batch_size > clips:
+            if "train.batch_size" in typed:
+                raise SkelbenchError(
+                    f"batch size {train.batch_size} is larger than the {clips} training clips of "
+                    f"{self.place}; use --batch-size {clips} or less"
+                )
+            notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
+            train = train.model_copy(update={"batch_size": clips})
+        if "clips_seen" in values and "train.epochs" not in typed:
+            iterations = train.iters_per_epoch if "train.iters_per_epoch" in typed else None
+            epoch = iterations * train.batch_size if iterations else clips
+            train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
+        trains = self.parts.method.trains
+        if trains and not self.request.imported and not train.epochs:
+            raise SkelbenchError(
+                "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
+            )
+        if not trains:
+            return still(train.precision if self.parts.method.weights else "fp32")
+        if self.request.imported:  # what decides how the weights are evaluated; no step is made here
+            kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+            return TrainSpec(epochs=0, batch_size=1, **kept)
+        steps = [{**step.model_dump(mode="json"), "kind": self._name(step)} for step in degradations(train)]
+        return train.model_copy(update={"degrade": tuple(steps)})
+
+    def _name(self, part: Component) -> str:
+        """By which the host finds it again: with its plugin where two share one."""
+        return self.host.name(self.host.of_class(type(part)))
+
+
+def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
+    preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
+    presets = list({**PRESETS, **method.presets, **request.presets})
+    if not isinstance(preset, str) or preset not in presets:
+        raise SkelbenchError(did_you_mean(str(preset), presets, f"preset of {method.name}"))
+    return preset
+
+
+def _native(request: Request, top: Mapping[str, Any]) -> bool:
+    native = request.native if request.native is not None else top.get("native", False)
+    if not isinstance(native, bool):
+        where = f"{request.config}: " if request.config else ""
+        raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
+    return native
+
+
+def _budget(
+    request: Request, top: Mapping[str, Any], method: MethodSpec, user: Layer, notes: list[str]
+) -> Budget | None:
+    """The one that decides how long ``method`` trains, if any."""
+    budget = request.budget or (Budget.parse(top["budget"]) if "budget" in top else None)
+    if budget and not method.trains:
+        notes.append(f"{method.name} does not train: budget {budget} changes nothing")
+        return None
+    if budget and "train.epochs" in user:
+        epochs = user["train.epochs"]
+        raise SkelbenchError(f"budget {budget} and train.epochs={epochs} both say how long to train; leave one out")
+    return budget
+
+
+def _seed(request: Request, top: Mapping[str, Any]) -> int:
+    seed = request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0))
+    return validated(RunSpec, {"method": request.method, "seed": seed}, "run").seed
+
+
+def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
+    """A preset of the harness for these parts: what they do not have is skipped, and of a method's settings what a
+    plugin's config itself declares, as a name says nothing there; an encoder brings its own sizes.
+
+    Its learning rate is one for Adam and its kin; SGD keeps the method's, which needs no scaling by the batch here.
+    """
+    fields, optimizer = parts.fields, parts.classes["optimizer"]
+    for trait in _traits(parts):
+        preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
+    known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    apart = {key for key in known if _foreign(parts.classes["method"], key)}
+    if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
+        apart.add("train.lr")
+    mine = {key: value for key, value in known.items() if key not in apart}
+    return mine | {f"encoder.{key}": value for key, value in own_of(parts.encoder, name).items()}
+
+
+def _traits(parts: Parts) -> Iterator[str]:
+    """What of a method makes presets otherwise, keys of ``EXCEPTIONS``: settings that the harness declares say it."""
+    config = parts.classes["method"]
+    fields = {name: one for name, one in config.model_fields.items() if not _foreign(config, f"method.{name}")}
+    if "queue" in fields:
+        yield "queue"
+    if {"mask_ratio", "momentum"} <= fields.keys() and "prototypes" not in fields:
+        yield "features"
+    if "centering" in fields and fields["centering"].default == "sinkhorn":
+        yield "sinkhorn"
+
+
+def _has(fields: Mapping[str, set[str]], key: str) -> bool:
+    part, _, name = key.partition(".")
+    return name in fields[part]
+
+
+def _foreign(config: type, key: str) -> bool:
+    """Whether the method's setting ``key`` is declared by a plugin that does not ship with the harness."""
+    part, _, name = key.partition(".")
+    own = [base for base in config.__mro__ if name in inspect.get_annotations(base)]
+    return part == "method" and bool(own) and own[0].__module__.partition(".")[0] not in SHIPPED
+
+
+def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str, Any]:
+    """Dotted settings of the file, ``--set`` and the options, checked against each other."""
+    fields = parts.fields
+    apart = (*CHOICES, "seed")
+    sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in apart}
+    _check_said_once(sets, request)
+    options = {key: value for key, value in request.options.items() if key not in CHOICES}
+    return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
+
+
+def _notes(method: MethodSpec, native: bool, store: ClipStore) -> Iterator[str]:
+    if native and not method.native:
+        yield f"{method.name} has no setting of its own: native is the shared setting"
+    if store.meta.dimensions == 2:
+        yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
+
+
+def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> Iterator[str]:
+    """Clips that have fewer frames than one patch, where a token holds less than one frame of what was recorded."""
+    if left_out := len(whole.train) - len(split.train):
+        yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
+    short, test = (int((store.lengths[ids] < patch).sum()) for ids in (split.train, split.test))
+    if short or test:
+        clips = f"{short:,} training and {test:,} test clips"
+        advice = f"; --set min_frames={patch} leaves them out of training" if short else ""
+        yield f"shorter than a patch of {patch} frames, and resampled as all are: {clips}{advice}"
+
+
+def _content(host: Host, method: MethodSpec, name: str) -> str:
+    """sha256 of a file beside the method's own that it reads."""
+    path = Path(host.origin(method).path).parent / name
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SkelbenchError(
+            f"method {method.name} reads {path}, which cannot be read ({error.strerror}); put it there"
+        ) from None
+
+
+def _spec(
+    parts: Parts,
+    settings: Settings,
+    grid: GridSpec,
+    data: DataSpec,
+    store: ClipStore,
+    host: Host,
+    request: Request,
+    seed: int,
+) -> RunSpec:
+    """The run spec of complete settings."""
+    method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
+    components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
+    components |= {f"file {name}": _content(host, method, name) for name in method.files}
+    for setting, kind in host.subclass(method, Method).exchangeable.items():
+        if name := getattr(settings.method, setting):
+            components[f"{kind} {name}"] = host.identity(host.get(kind, name))
+    views = _views(host.subclass(method, Method), settings.method, full) if method.trains else {}
+    plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
+    for name, view in views.items():
+        plain = plain_views[name]
+        operations = zip((view.crop, view.mask, *view.augment), (plain["crop"], plain["mask"], *plain["augment"]))
+        for part, settings_of in operations:
+            if part is not None:  # by the name that finds it again: with its plugin where two share one
+                descriptor = host.of_class(type(part))
+                settings_of["kind"] = host.name(descriptor)
+                components[f"{part.family} {host.name(descriptor)}"] = host.identity(descriptor)
+    for step in settings.train.degrade:
+        components[f"degradations {step['kind']}"] = host.identity(host.get("degradations", step["kind"]))
+    training: dict[str, Any] = {}
+    for name in ("optimizer", "schedule") if method.trains and not request.imported else ():
+        descriptor = parts.chosen[name]
+        components[f"{CHOICES[name]} {host.name(descriptor)}"] = host.identity(descriptor)
+        training |= {name: host.name(descriptor), f"{name}_config": config(getattr(settings, name))}
+    return RunSpec(
+        method=host.name(method),
+        method_version=method.version,
+        method_source=host.origin(method).source_hash,
+        method_config=config(settings.method),
+        encoder=host.name(parts.encoder),
+        encoder_version=parts.encoder.version,
+        encoder_source=host.origin(parts.encoder).source_hash,
+        encoder_config=config(settings.encoder),
+        **training,
+        components=dict(sorted(components.items())),
+        grid=grid,
+        views=plain_views,
+        data=data,
+        train=settings.train,
+        seed=seed,
+        init_from=request.init_from.spec.id if request.init_from else None,
+        imported=request.imported,
+    )
+
+
+def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
+    """The views that a method of these settings declares."""
+    if not isinstance(inspect.getattr_static(cls, "views"), classmethod | staticmethod):
+        raise wrong(cls.views, "views is no class method; write @classmethod above it")
+    with plugin_code(cls.views, "(config, grid)"):
+        views: Any = cls.views(config, grid)
+    if not isinstance(views, Mapping) or not views:
+        what = f"a {type(views).__name__}" if views else repr(views)
+        raise wrong(cls.views, f'returned {what}; return a dict of names to views: {{"pair": ViewSpec(...)}}')
+    for name, view in views.items():
+        if not isinstance(view, ViewSpec) or not isinstance(name, str):
+            raise wrong(cls.views, f"returned a {type(view).__name__} as view {name!r}; a ViewSpec is expected")
+    return dict(views)
+
+
+def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec:
+    """The choices of ``data`` for the opened data set ``name`` and its ``split``."""
+    facts = {"name": name, "dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
+    return data.model_copy(update={"split": split, **facts})
+
+
+def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
+    """A data set announced by a plugin (made on first use) or an imported one."""
+
+    def opener(known: str, root: Path) -> ClipStore:
+        descriptor = host.get("datasets", known)
+        opens = host.load(descriptor)
+        with plugin_code(opens, "(root)"):
+            store = opens(root)
+        return host.checked(descriptor, store, ClipStore, "skelbench.data.store.clip_store.ClipStore")
+
+    openers = {known: partial(opener, known) for known in host.names("datasets")}
+    return roots.open_dataset(name, data_root, openers)
+
+
+@contextmanager
+def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[None]:
+    """A variant, or a recipe, that cannot be is the mistake of the plugin that announces it."""
+    try:
+        yield
+    except SkelbenchError as error:
+        plugin = host.origin(method)
+        raise SkelbenchError(
+            f"{f'variant {variant!r} of ' if variant else ''}method {method.name} cannot be used as plugin "
+            f"{plugin.name!r} ({plugin.source}) announces it: {error}"
+        ) from error
+
+
+def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
+    """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
+    options = request.options | {"seed": request.seed}
+    for key, value in {**sets, "seed": request.sets.get("seed")}.items():
+        other = options.get(key)
+        if None not in (value, other) and value != other:
+            raise SkelbenchError(
+                f"{key}={value} is contradicted by an option, which says {key}={other}; give only one of the two"
+            )
+
+
+def _check_grid(grid: GridSpec) -> None:
+    if grid.frames < grid.patch:
+        raise SkelbenchError(
+            f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
+            "choose --clip-length and --patch so that at least one patch fits"
+        )
+    if grid.frames % grid.patch:
+        raise SkelbenchError(
+            f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
+            "choose --clip-length and --patch so that it is"
+        )

@@ -1,0 +1,62 @@
+"""One process at a time works in a run's directory; a step that is done anew begins with an empty one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_json
+from skelbench.core.leases import STALE_SECONDS, Busy, Lease
+from skelbench.records.provenance import FIELD
+from skelbench.records.run_dir import PROBES, RunDir
+
+RESULTS = (
+    "outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished",
+    "uncounted", "unmoved", "train_clips", "memory", "compiled",
+)  # fmt: skip
+"""What training adds to run.json."""
+THEIRS = (FIELD, "budget", "suites")
+"""What run.json says of why, and where, it was made before."""
+
+
+@contextmanager
+def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
+    """No other process works in ``run`` meanwhile; one that only looks in, or makes an untrained twin, is waited for
+    (at most ``patience`` seconds)."""
+    try:
+        with run.lock(patience) as run.held:
+            yield
+    except Busy as error:
+        raise SkelbenchError(
+            f"another process is working in {run.path}; wait for it, or use another directory with --results (one that "
+            f"was killed on another machine holds it for {STALE_SECONDS / 60:.0f} minutes)"
+        ) from error
+    finally:
+        run.held = None
+
+
+def clear(run: RunDir, **facts: Any) -> None:
+    """Forget a run's results, and that it was added from elsewhere if it was; keep its spec, and ``facts`` of who makes
+    it now. Files that are not ours (an observer's) stay.
+
+    Raises:
+        SkelbenchError: another process evaluates it, whose record would be taken for one of what is made now.
+    """
+    try:
+        with Lease(run.path / PROBES, 0.0):
+            kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
+            _remove(run, "eval-*", "diagnose-*")  # first: of a run that is begun anew none may be left
+            write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
+            _remove(run, "last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors")
+    except Busy as error:
+        raise SkelbenchError(
+            f"another process evaluates {run.name}; wait for its end before making the run anew with --force"
+        ) from error
+
+
+def _remove(run: RunDir, *patterns: str) -> None:
+    for pattern in patterns:
+        for path in run.path.glob(pattern):
+            path.unlink()

@@ -1,0 +1,162 @@
+"""The settings of a run as typed objects, from layers of dotted settings of which later ones win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skelbench.core.component import Component, Spec
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, section, validated
+from skelbench.pipeline.request import CHOICES, times
+from skelbench.plugin.descriptors import Descriptor, EncoderSpec, MethodSpec
+from skelbench.plugin.host import Host
+
+Layer = Mapping[str, Any]
+"""Dotted settings (``encoder.depth``), ``clips_seen``, and by bare section names which component: ``encoder``."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run is put together from: the method, and a component for each section of :data:`CHOICES`."""
+
+    method: MethodSpec
+    chosen: Mapping[str, Descriptor]
+    classes: Mapping[str, type[Spec]]
+    """Settings class of every section of a run: method, those of ``chosen``, train, grid, data."""
+
+    @classmethod
+    def of(cls, host: Host, method: MethodSpec, names: Mapping[str, Any]) -> Parts:
+        """The components called ``names``, by section."""
+        chosen = {section: host.get(kind, names[section]) for section, kind in CHOICES.items()}
+        classes = {"method": host.config(method), **{name: host.config(part) for name, part in chosen.items()}}
+        return cls(method, chosen, classes | {"train": TrainSpec, "grid": GridSpec, "data": DataSpec})
+
+    @property
+    def encoder(self) -> EncoderSpec:
+        """The encoder's descriptor."""
+        encoder = self.chosen["encoder"]
+        assert isinstance(encoder, EncoderSpec)
+        return encoder
+
+    @property
+    def fields(self) -> dict[str, set[str]]:
+        """Names of the settings that a user may give, by section."""
+        fields = {section: set(model.model_fields) for section, model in self.classes.items()}
+        return fields | {"data": fields["data"] - DataSpec.FOUND}
+
+    def section(self, values: Layer, name: str) -> Any:
+        """The typed settings of one section; SkelbenchError for the first one that does not hold."""
+        return validated(self.classes[name], section(values, name), name)
+
+    def whose(self, name: str) -> str:
+        """``method slim``, ``encoder vit``, ``train``: a section in words."""
+        part = self.method if name == "method" else self.chosen.get(name)
+        return f"{name} {part.name}" if part else name
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Complete settings of everything that is trained with, by section."""
+
+    method: Spec
+    encoder: Spec
+    optimizer: Spec
+    schedule: Spec
+    train: TrainSpec
+
+    def plain(self) -> dict[str, Any]:
+        """Dotted settings."""
+        return {f"{part}.{name}": value for part, spec in vars(self).items() for name, value in config(spec).items()}
+
+    def unlike(self, other: Settings) -> dict[str, Any]:
+        """Dotted settings whose value is not that of ``other``."""
+        theirs = other.plain()
+        return {key: value for key, value in self.plain().items() if key not in theirs or theirs[key] != value}
+
+
+def config(spec: Spec) -> dict[str, Any]:
+    """Settings as plain data; a component's kind stands apart from them."""
+    dumped = spec.model_dump(mode="json")
+    return {name: value for name, value in dumped.items() if not (isinstance(spec, Component) and name == "kind")}
+
+
+def names(layers: Iterable[Layer]) -> dict[str, Any]:
+    """Which component each section of :data:`CHOICES` has, by the last layer that says it."""
+    chosen: dict[str, Any] = {name: RunSpec.model_fields[name].default for name in CHOICES}
+    for layer in layers:
+        chosen |= {name: layer[name] for name in CHOICES if name in layer}
+    return chosen
+
+
+def joined(layers: Iterable[Layer]) -> dict[str, Any]:
+    """All layers as one. Settings that a layer means for another component than the one that is chosen are dropped."""
+    layers = list(layers)
+    final = names(layers)
+    values: dict[str, Any] = {}
+    for place, layer in enumerate(layers):
+        meant = names(layers[: place + 1])
+        values |= {key: value for key, value in layer.items() if meant.get(head := _head(key)) == final.get(head)}
+    return {key: value for key, value in values.items() if key not in CHOICES}
+
+
+def check_layers(parts: Parts, layers: list[Layer], chosen: Mapping[str, Any]) -> None:
+    """SkelbenchError for what ``layers`` set that there is not, or that does not hold. What they mean for another
+    component than the ``chosen`` one is for none of the classes here."""
+    values, meant = joined(layers), names(layers)
+    for key in values:
+        if key != "clips_seen" and _head(key) not in parts.classes:
+            every = [f"{part}.{name}" for part, model in parts.classes.items() for name in model.model_fields]
+            raise SkelbenchError(did_you_mean(key, every, "setting", f"sections: {', '.join(parts.classes)}"))
+    for part in dict.fromkeys(map(_head, values)):
+        if part in parts.classes and meant.get(part) == chosen.get(part):
+            parts.section(values, part)
+
+
+def _head(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def variant_layers(parts: Parts, variant: str, layers: list[Layer], plain: Settings) -> Iterator[Layer]:
+    """``layers`` and what a variant of the method changes, given the settings ``plain`` that they make without it.
+
+    Raises :class:`SkelbenchError` where the variant sets what there is not, or what makes no run.
+    """
+    changes = dict(parts.method.variants[variant])
+    values = joined(layers)
+    for key in changes:
+        part, _, name = key.partition(".")
+        if key == "clips_seen" or key in CHOICES:
+            continue
+        if part not in vars(plain):
+            raise SkelbenchError(
+                f"it sets {key!r}; a variant sets {', '.join(f'{p}.*' for p in vars(plain))}, "
+                "clips_seen or which encoder, optimizer or schedule"
+            )
+        if name not in parts.classes[part].model_fields:
+            known = list(parts.classes[part].model_fields)
+            raise SkelbenchError(did_you_mean(name, known, f"setting of {parts.whose(part)}"))
+    if isinstance(changes.get("clips_seen"), str) and "clips_seen" not in values:
+        changes["train.epochs"] = changes.pop("clips_seen")
+    before = plain.plain() | {"clips_seen": values.get("clips_seen")}
+    changes = {key: times(value, before.get(key)) for key, value in changes.items()}
+    clips = changes.get("clips_seen", 1)
+    if not isinstance(clips, int | float) or clips <= 0:
+        raise SkelbenchError(f"clips_seen={clips!r} is neither a number of clips nor a factor such as 'x0.5'")
+    train = plain.train
+    if train.iters_per_epoch and "train.iters_per_epoch" not in changes:  # as many clips, whatever the batch
+        batch = parts.section({**plain.plain(), **changes}, "train").batch_size
+        changes["train.iters_per_epoch"] = max(1, round(train.iters_per_epoch * train.batch_size / batch))
+    for layer in layers:
+        yield {key: value for key, value in layer.items() if key != "clips_seen" or "train.epochs" not in changes}
+    yield changes
+
+
+NO_PATCH = {"patch": 1}
+"""Of a grid whose patch decides nothing."""
+
+
+def still(precision: Literal["fp32", "bf16"]) -> TrainSpec:
+    """No training."""
+    return TrainSpec(epochs=0, batch_size=1, precision=precision)

@@ -1,0 +1,338 @@
+"""Tuning: for every method the same number of trials of the same budget, chosen among on held-out training subjects;
+the winner is trained again on all of them beside the default, with seeds that no trial had.
+
+Trials are runs like any other, on the split ``SPLIT~tune`` (where ``SPLIT`` tests on other cameras or setups
+``SPLIT~tune-camera``, ``SPLIT~tune-setup``), which holds no test clip of ``SPLIT``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import validated
+from skelbench.data.store.splits import HeldOut
+from skelbench.evaluation.outcomes import outcomes_of, paired_over_seeds
+from skelbench.evaluation.stats.bootstrap import of_subjects
+from skelbench.pipeline.budget import Budget
+from skelbench.pipeline.evaluate import eval_spec
+from skelbench.pipeline.length import MOST_STEPS
+from skelbench.pipeline.session import Session
+from skelbench.pipeline.studies.engine import Failures
+from skelbench.pipeline.studies.run_status import last_metrics
+from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol, tpe
+from skelbench.pipeline.studies.study import TRIAL, Study, same
+from skelbench.pipeline.studies.trials import Trial, each
+from skelbench.plugin.host import Host
+from skelbench.plugin.space import Knob
+from skelbench.records.environment import environment
+from skelbench.records.errors import if_whole
+from skelbench.records.run_dir import RunDir
+from skelbench.records.tuned import Compared, Retrained, TunedTrial, TuningRecord
+
+NAME, SUMMARY = "tune", "trials on held-out training subjects"
+Work = Callable[[Sequence[Trial]], Failures]
+"""Brings trials to their end."""
+
+
+def clips_of_budget(text: str | None) -> int:
+    """N of ``clips=N``."""
+    try:
+        budget = Budget.parse(text)
+    except SkelbenchError:
+        budget = None
+    if budget is None or budget.kind != "clips":
+        given = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
+        raise SkelbenchError(f"{given}: how many clips every trial of every method sees; write --budget clips=8000")
+    return int(budget.amount)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is the same for every method."""
+
+    common: Mapping[str, Any]
+    """Fields of a study that all runs share: dataset, split, preset, native, set."""
+    probe: str
+    """The protocol whose accuracy on the held-out subjects chooses."""
+    trials: int
+    clips: int
+    """Budget of a trial."""
+    sampler: str = "sobol"
+    seed: int = 0
+    """Of draws and trials."""
+    seeds: int = 3
+    """How often winner and default are trained again."""
+
+    @property
+    def fresh(self) -> tuple[int, ...]:
+        """Seeds that no trial has."""
+        return tuple(range(self.seed + 1, self.seed + 1 + self.seeds))
+
+    @property
+    def sets(self) -> Mapping[str, Any]:
+        """Settings of all runs."""
+        return self.common.get("set", {})
+
+    def study(self, points: Sequence[Mapping[str, Any]], seeds: Sequence[int]) -> Study:
+        """Runs that differ from the common ones in ``points``."""
+        values = {**self.common, "name": NAME, "summary": SUMMARY, "probe": [self.probe], "seeds": list(seeds)}
+        return validated(Study, {**values, "trials": [dict(point) for point in points]}, NAME)
+
+
+@dataclass
+class Tuning:
+    """One method on its way."""
+
+    asked: Asked
+    method: str
+    """As it is typed."""
+    default: Trial
+    """On the real split, with the first fresh seed."""
+    axes: tuple[Axis, ...]
+    held: HeldOut
+    drawn: list[dict[str, float]] = field(default_factory=list)
+    """Settings of the trials so far; the first are none."""
+    trials: list[Trial] = field(default_factory=list)
+    failures: Failures = field(default_factory=dict)
+
+    def point(self, drawn: Mapping[str, float]) -> dict[str, Any]:
+        """A trial with the settings ``drawn``: the budget's length, on the split for choosing."""
+        epochs = {"train.epochs": self.asked.clips / len(self.held.split.train), "train.iters_per_epoch": None}
+        return {"method": self.method, "split": self.held.split.name, **epochs, **drawn}
+
+    def next(self, session: Session) -> list[dict[str, float]]:
+        """Draws of the trials that can be made now: all of them, or with ``tpe`` the one that follows from the last."""
+        if self.asked.sampler == "sobol":
+            return sobol(self.axes, self.asked.trials, self.asked.seed)[len(self.drawn) :]
+        scored = list(zip(self.drawn, [score(trial, session, self.asked.probe) for trial in self.trials]))
+        return [tpe(self.axes, scored, self.asked.seed)]
+
+    def record(self, session: Session, command: str) -> TuningRecord:
+        """How things stand, as it is written."""
+        resolved, asked, host = self.default.resolved, self.asked, session.host
+        trials = []
+        for number, (drawn, trial) in enumerate(zip(self.drawn, self.trials)):
+            run, record = evaluated(trial, session, asked.probe)
+            outcome = {"accuracy": record["metrics"]["accuracy"]} if record else {"failure": self._why(trial, run)}
+            facts = {"number": number, "settings": drawn, "run": trial.id, "seconds": spent(run, record)}
+            trials.append(TunedTrial.model_validate(facts | outcome))
+        scored = [trial for trial in trials if trial.accuracy is not None]
+        winner = max(scored, key=lambda trial: (trial.accuracy, -trial.number), default=None)
+        spec, environ = resolved.spec, environment(session.device)
+        return TuningRecord(
+            method=resolved.title,
+            setting=resolved.setting,
+            dataset=spec.data.title,
+            data=spec.data.fingerprint,
+            split=spec.data.split,
+            preset=resolved.preset,
+            changed={key: value for key, value in asked.sets.items() if key not in TRIAL},
+            tokens=spec.tokens,
+            probe=host.get("protocols", asked.probe).name,
+            hardware=environ["hardware"],
+            budget_clips=asked.clips,
+            sampler=asked.sampler,
+            seed=asked.seed,
+            space={axis.key: axis.record() for axis in self.axes},
+            held_out=self.held.record(),
+            asked=asked.trials,
+            trials=tuple(trials),
+            winner=winner.number if winner else None,
+            seeds=asked.fresh,
+            command=command,
+            environment=environ,
+            finished=time.time(),
+        )
+
+    def _why(self, trial: Trial, run: RunDir | None) -> str:
+        if trial.id in self.failures:
+            return self.failures[trial.id][0]
+        return run.reason or run.outcome if run and run.outcome != "done" else "not probed"
+
+
+def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuning]:
+    """Every method with its space, its default and who is held out; whatever cannot be is said here."""
+    for method in methods:
+        check_tunable(session.host, method)
+    tunings = []
+    for method in methods:
+        study = asked.study([{"method": method}], asked.fresh[:1])
+        (default,) = each(study, session.host, session.data_root, session.device)
+        axes = axes_of(_space(session.host, method), default.resolved.spec, f"method {method}")
+        for axis in axes:
+            if given := next((key for key in asked.sets if same(key, axis.key)), None):
+                raise SkelbenchError(f"--set {given} is what is tuned of method {method}; leave it out")
+        data = default.resolved.spec.data
+        held = default.resolved.store.held_out(data.split)
+        held = replace(held, split=default.resolved.store.split(held.split.name, data.min_frames))
+        batch = min(default.resolved.spec.train.batch_size, len(held.split.train))
+        if asked.clips < batch:
+            raise SkelbenchError(f"--budget clips={asked.clips} is less than one batch of {batch} of method {method}")
+        if asked.clips > MOST_STEPS * batch:
+            raise SkelbenchError(
+                f"--budget clips={asked.clips:.3g} is {asked.clips / batch:.3g} steps of method {method}, more than "
+                "any run makes; give less"
+            )
+        tunings.append(Tuning(asked, method, default, axes, held))
+    return tunings
+
+
+def check_tunable(host: Host, method: str) -> None:
+    """Refuse a method that does not exist, does not train or says nothing of what to tune."""
+    descriptor, variant = host.method(method)
+    if not descriptor.trains:
+        raise SkelbenchError(f"method {method} does not train, so there is nothing to tune; leave it out")
+    if not descriptor.space:
+        raise SkelbenchError(
+            f"method {method} declares no search space; give its MethodSpec one, for example "
+            'space={"train.lr": Log("x0.125", "x8")}'
+        )
+    if not _space(host, method):
+        raise SkelbenchError(
+            f"variant {variant} is what it is by all settings that method {descriptor.name} has tuned; leave it out"
+        )
+
+
+def _space(host: Host, method: str) -> dict[str, Knob]:
+    """What of a method is tuned: its space, less what a variant sets, without which it were none."""
+    descriptor, variant = host.method(method)
+    fixed = descriptor.variants.get(variant, {})
+    return {key: knob for key, knob in descriptor.space.items() if not any(same(key, own) for own in fixed)}
+
+
+def draw(tunings: Sequence[Tuning], session: Session) -> list[Trial]:
+    """The next trials of every method, those of one number beside each other: an early stop favours nobody."""
+    asked = tunings[0].asked
+    draws = [(tuning, tuning.next(session)) for tuning in tunings]
+    order = [(tuning, drawn[place]) for place in range(len(draws[0][1])) for tuning, drawn in draws]
+    study = asked.study([tuning.point(drawn) for tuning, drawn in order], [asked.seed])
+    trials = each(study, session.host, session.data_root, session.device)
+    for (tuning, drawn), trial in zip(order, trials, strict=True):
+        tuning.drawn.append(drawn)
+        tuning.trials.append(trial)
+    return trials
+
+
+def try_all(tunings: Sequence[Tuning], session: Session, work: Work) -> None:
+    """Make every trial of every method."""
+    while len(tunings[0].drawn) < tunings[0].asked.trials:
+        trials = draw(tunings, session)
+        failures = work(trials)
+        for tuning in tunings:
+            tuning.failures |= {trial.id: failures[trial.id] for trial in tuning.trials if trial.id in failures}
+
+
+def retrain(
+    tunings: Sequence[Tuning], records: Sequence[TuningRecord], session: Session, work: Work
+) -> list[TuningRecord]:
+    """Train winner and default of every method on all training subjects, with every fresh seed, and compare them; the
+    records with what came of it."""
+    asked = tunings[0].asked
+    sides: list[tuple[int, str, dict[str, Any]]] = []
+    for place, record in enumerate(records):
+        if record.winner is not None:
+            sides.append((place, "default", {}))
+            if record.winner:
+                sides.append((place, "tuned", dict(record.trials[record.winner].settings)))
+    if not sides:
+        return list(records)
+    points = [{"method": tunings[place].method, **settings} for place, _, settings in sides]
+    trials = each(asked.study(points, asked.fresh), session.host, session.data_root, session.device)
+    work(trials)
+    found: dict[tuple[int, str], Retrained | None] = {
+        (place, side): retrained(trials[number :: len(sides)], settings, session, asked.probe)
+        for number, (place, side, settings) in enumerate(sides)
+    }
+    diverged = {
+        (place, side): why
+        for number, (place, side, _) in enumerate(sides)
+        if found[place, side] is None and (why := _divergence(trials[number :: len(sides)], session))
+    }
+    complete = []
+    for place, record in enumerate(records):
+        default = found.get((place, "default"))
+        tuned = found.get((place, "tuned")) if record.winner else default
+        compared = compare(tuned, default, session) if record.winner and tuned and default else None
+        lost = {side: diverged[place, side] for side in ("default", "tuned") if (place, side) in diverged}
+        update = {"default": default, "tuned": tuned, "compared": compared, "diverged": lost, "finished": time.time()}
+        complete.append(record.model_copy(update=update))
+    return complete
+
+
+def _divergence(trials: Sequence[Trial], session: Session) -> str:
+    """With which seed one of these diverged, and how; "" = with none."""
+    runs = [session.results.by_id(trial.id) for trial in trials]
+    return next((f"seed {run.spec.seed}: {run.reason}" for run in runs if run and run.outcome == "diverged"), "")
+
+
+def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Session, probe: str) -> Retrained | None:
+    """What one setting gave on the real split, one trial per seed; None where one is missing."""
+    runs, records = [], []
+    for trial in trials:
+        run, record = evaluated(trial, session, probe)
+        if run is None or record is None:
+            return None
+        runs.append(run)
+        records.append(record)
+    return Retrained(
+        settings=settings,
+        runs=tuple(run.spec.id for run in runs),
+        evaluations=tuple(record["id"] for record in records),
+        accuracy=tuple(record["metrics"]["accuracy"] for record in records),
+        by_subject=_by_subject(runs, records),
+        n_test=int(records[0]["metrics"]["n_test"]),
+        seconds=sum(map(spent, runs, records)),
+    )
+
+
+def _by_subject(runs: Sequence[RunDir], records: Sequence[dict[str, Any]]) -> tuple[tuple[float, int], ...]:
+    """Of each test subject the clips recognised, means over ``runs``, and all clips; () where they are not known."""
+    found = [if_whole(partial(outcomes_of, run, record)) for run, record in zip(runs, records)]
+    known = of_subjects([one and one.by_subject for one in found])
+    return tuple((float(right), int(clips)) for right, clips in zip(*known)) if known else ()
+
+
+def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared | None:
+    """The paired test of two settings on the same test clips and seeds."""
+    import pandas
+
+    sides = []
+    for side in (tuned, default):
+        runs = [session.results.by_id(name) for name in side.runs]
+        names = [run.name if run else "" for run in runs]
+        rows = {"run": names, "seed": range(len(names)), "evaluation": side.evaluations}
+        rows["predictions"] = [f"eval-{name}.npz" for name in side.evaluations]
+        sides.append(pandas.DataFrame(rows))
+    test = paired_over_seeds(session.results, *sides)
+    if test is None:
+        return None
+    figures = {name: getattr(test, name) for name in ("difference", "spread", "seeds", "interval", "p_value", "over")}
+    return Compared(**figures)
+
+
+def score(trial: Trial, session: Session, probe: str) -> float | None:
+    """Accuracy after the last epoch; None for a trial that failed or has not been made."""
+    _, record = evaluated(trial, session, probe)
+    return record["metrics"]["accuracy"] if record else None
+
+
+def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None, dict[str, Any] | None]:
+    """The run of a trial and its record by ``probe``, as far as they are there."""
+    run = session.results.by_id(trial.id)
+    if run is None or run.outcome != "done":
+        return run, None
+    path = run.record_path(eval_spec(session.host, trial.resolved, probe))
+    return run, run.record(path) if path.exists() else None
+
+
+def spent(run: RunDir | None, record: Mapping[str, Any] | None) -> float:
+    """Seconds of training, also where it did not come to its end, and of the evaluation ``record``."""
+    if run is None:
+        return 0.0
+    trained = run.info.get("train_seconds") or last_metrics(run).get("seconds") or 0.0
+    return float(trained) + float((record or {}).get("seconds") or 0.0)

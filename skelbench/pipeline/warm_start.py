@@ -1,0 +1,90 @@
+"""A method that is the second stage of another: the finished run that it starts from.
+
+A stage without its parent, or with a parent that is none of its, is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
+
+
+def finished(results: ResultStore, pattern: str) -> RunDir:
+    """The finished run to start from; SkelbenchError if there is none."""
+    run, checkpoint = results.find(pattern)
+    if checkpoint != "last" or run.outcome != "done":
+        raise SkelbenchError(
+            f"--init-from {pattern}: a run can start from the final weights of a finished run only; "
+            f"{run.name}: {run.outcome}"
+        )
+    check_state(run)
+    return run
+
+
+def check_state(parent: RunDir) -> None:
+    """SkelbenchError for a trained run whose state is not here: its id would stand for a start with other weights."""
+    if parent.info.get("steps") and not parent.checkpoint.exists():
+        raise SkelbenchError(
+            f"--init-from {parent.name}: its training state ({parent.checkpoint.name}) is not here, as of runs that "
+            f"were added from a file; train it here (`skelbench run {parent.title} ... --force`), or copy that file"
+        )
+
+
+def without_parent(method: MethodSpec, native: bool) -> dict[str, Any]:
+    """Settings of a run that starts from no other."""
+    return dict(method.stage.alone) if method.stage and not native else {}
+
+
+def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
+    """SkelbenchError for a second stage that has nothing to start from."""
+    stage = method.stage
+    if not stage or spec.init_from or spec.imported or (stage.alone and setting != "native"):
+        return
+    first, native = stage.after[0], " --native" if setting == "native" else ""
+    alone = "; in the shared setting it can also make its first stage itself" if stage.alone else ""
+    raise SkelbenchError(
+        f"method {spec.method} is the second stage of {' or '.join(stage.after)} and needs a finished run of it: train "
+        f"one with `skelbench run {first}{native}`, then add --init-from RUN{alone}"
+    )
+
+
+def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
+    """SkelbenchError for a second stage of which ``parent`` is not the first."""
+    stage, first = method.stage, parent.spec
+    if not stage:
+        return
+    if first.method not in stage.after:
+        raise SkelbenchError(
+            f"--init-from {parent.name}: method {spec.method} is the second stage of {' or '.join(stage.after)}, and "
+            f"that is a run of {first.method}"
+        )
+    settings = sorted(spec.encoder_config.keys() | first.encoder_config.keys())
+    for what, ours, theirs in (
+        ("encoder", spec.encoder, first.encoder),
+        *((f"encoder.{key}", spec.encoder_config.get(key), first.encoder_config.get(key)) for key in settings),
+        ("token grid", f"{spec.grid.frames}/{spec.grid.patch}", f"{first.grid.frames}/{first.grid.patch}"),
+        ("stream", spec.method_config.get("stream"), first.method_config.get("stream")),
+    ):
+        if ours != theirs:
+            raise SkelbenchError(
+                f"--init-from {parent.name}: its {what} is {theirs}, that of this run {ours}; both stages are of one "
+                f"{what}"
+            )
+
+
+def is_first_stage(method: MethodSpec, spec: RunSpec, variant: str, preset: str, setting: str, parent: RunDir) -> bool:
+    """Whether ``parent`` is what the published procedure starts from: the bare preset on the same clips and seed, of
+    the variant (a stream) that both stages have."""
+    info, first = parent.info, parent.spec
+    return bool(
+        method.stage
+        and not (info["modified"] or first.imported)
+        and info.get("variant", "") in ("", variant)
+        and (info["preset"], info.get("setting", "shared")) == (preset, setting)
+        and (first.data, first.seed) == (spec.data, spec.seed)
+    )

@@ -1,0 +1,86 @@
+"""The runs that others are measured against, and which of them is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from skelbench.core.hashing import digest
+from skelbench.core.spec import RunSpec, twin_fields
+from skelbench.records.run_dir import ReadRun
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CONTROLS = ("untrained", "raw")
+"""Methods that others are measured against: the encoder as initialised; coordinates, no network."""
+
+
+class Controls:
+    """Of finished ``runs`` those that others are measured against, the first of each shape, and their records."""
+
+    def __init__(self, runs: Iterable[ReadRun]) -> None:
+        self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
+        there = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
+        # Twins of before they knew the version of their skeleton count where there is no other.
+        for run in sorted(there, key=lambda run: not run.spec.components):
+            kind = run.about["method"]
+            self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
+        self.records = cache(lambda run, seed: {question(record, seed): record for record in run.records()})
+
+    def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
+        """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
+        on the same data and clip length. None where there is none, and for a control itself."""
+        return self.beside(kind, spec.method, _SHAPES[kind](spec)) if self._found[kind] else None
+
+    def beside(self, kind: str, method: str, shape: str) -> ReadRun | None:
+        """:meth:`of` a run of ``method`` and of a shape (:func:`shapes`)."""
+        apart = CONTROLS if kind == "untrained" else ("raw",)
+        return None if method in apart else self._found[kind].get(shape)
+
+
+def _shape(spec: RunSpec) -> str:
+    fields = spec.model_dump(mode="json", include={*twin_fields(spec)})
+    return digest([fields, spec.train.precision], 24)
+
+
+def _raw_shape(spec: RunSpec) -> str:
+    return digest([spec.data.model_dump(mode="json"), spec.grid.frames], 24)
+
+
+_SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
+
+
+def shapes(spec: RunSpec) -> dict[str, str]:
+    """By kind of control what a run and its control have in common, as a hash."""
+    return {kind: shape(spec) for kind, shape in _SHAPES.items()}
+
+
+def question(record: Mapping[str, Any], seed: bool = True) -> str:
+    """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
+    ``seed`` False: and the seed, of which the control ``raw`` has none."""
+    apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
+    return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)
+
+
+def controls_beside(rows: DataFrame) -> DataFrame:
+    """``rows`` (of :func:`skelbench.reporting.frame.frame`) with controls in every block of rows that are tested
+    against
+    them: ``raw`` has neither encoder nor preset, and an untrained encoder, which presets may share, was first made by
+    one of them."""
+    import pandas
+
+    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
+    for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
+        tested = rows[rows["checkpoint"] == "last"]
+        tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
+        found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
+        if found.empty:  # of no type that could be compared
+            continue
+        found = found.rename(columns={control: key})
+        beside = rows.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
+        if len(beside):
+            kept = rows.drop(beside["row"].unique())
+            rows = pandas.concat([kept, beside.drop(columns="row")], ignore_index=True)
+    return rows

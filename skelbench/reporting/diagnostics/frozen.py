@@ -1,0 +1,242 @@
+"""A run's frozen encoder with its clips, seen as in evaluation, and what may be done to a view before it is encoded.
+
+R rows (bodies), T frames, J joints, N tokens, D width, n clips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import Align, Bodies, Centre, Configured, EvaluationResize, SecondBody, Stream
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.evaluation.features import Builder, extract
+from skelbench.evaluation.protocol import advances
+from skelbench.pipeline.encoders import load_encoder
+from skelbench.pipeline.evaluate import check_finished, eval_spec
+from skelbench.pipeline.leakage_checks import clips_of
+from skelbench.pipeline.session import Session
+from skelbench.records.run_dir import RunDir
+from skelbench.reporting.controls import Controls
+from skelbench.training.build import grid_of
+from skelbench.views.augmentations import Augment, rotation
+from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.view import View
+
+BATCH = 256
+UNDRAWN = Keyed(0, 0)
+"""For views in which nothing is random: what is done to them is done for certain, by a fixed amount."""
+
+Change = Callable[[View], View]
+
+
+def turned(degrees: float) -> Change:
+    """Every body turned about the vertical axis (Y) through the origin; 360 is 0, exactly."""
+    angles_13 = torch.deg2rad(torch.tensor([[0.0, degrees % 360.0, 0.0]], dtype=torch.float64))
+    turn_33 = rotation(angles_13)[0]
+    return lambda view: view.with_x(view.x_RTJC @ turn_33.T.to(view.x_RTJC))
+
+
+def reversed_in_time(view: View) -> View:
+    """The last frame first. A central crop read at evenly spaced positions is the same crop of the reversed clip."""
+    if view.real_RT is not None:
+        raise SkelbenchError("padded views cannot be reversed in time; evaluate with resize=ends or half-pixel")
+    x_RTJC, confidence_RTJ = view.x_RTJC.flip(1), view.confidence_RTJ
+    confidence_RTJ = None if confidence_RTJ is None else confidence_RTJ.flip(1)
+    if view.stream == "motion":  # the way back, frame for frame; of the last one there is none, as of any clip
+        x_RTJC = torch.cat([-x_RTJC[:, 1:], torch.zeros_like(x_RTJC[:, :1])], 1)
+        if confidence_RTJ is not None:
+            confidence_RTJ = torch.cat([confidence_RTJ[:, 1:], confidence_RTJ[:, -1:]], 1)
+    return replace(view, x_RTJC=x_RTJC, confidence_RTJ=confidence_RTJ)
+
+
+def evenly(ids: np.ndarray, labels: np.ndarray, most: int) -> np.ndarray:
+    """At most ``most`` of the clips ``ids``, ascending, evenly spread over the classes; ``labels`` of all clips."""
+    by_class = ids[np.lexsort((ids, labels[ids]))]
+    return np.sort(by_class[np.linspace(0, len(ids) - 1, min(most, len(ids))).round().astype(np.int64)])
+
+
+@dataclass(frozen=True)
+class Clips:
+    """The clips of a store on a device, each as the one view that evaluation looks at."""
+
+    store: ClipStore
+    grid: Grid
+    device: torch.device
+    bodies: Bodies = "valid"
+    centre: Centre = "body"
+    resize: EvaluationResize = "ends"
+    share: float = 0.95
+    second_body: SecondBody = "zero"
+    align: Align = "none"
+    stream: Stream = "joint"
+
+    @cached_property
+    def source(self) -> ClipSource:
+        return ClipSource(self.store, device=self.device, second_body=self.second_body, align=self.align)
+
+    def sides(self, split: str, most: int, min_frames: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
+        parts = self.store.split(split, min_frames)
+        return evenly(parts.train, self.store.labels, most), evenly(parts.test, self.store.labels, most)
+
+    def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
+        """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
+        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize)
+        spec = spec.model_copy(update={"augment": augment, "stream": self.stream})
+        build = ViewBuilder(
+            {"eval": spec},
+            self.store.topology,
+            self.grid.patch,
+            bodies=self.bodies,
+            device=self.device,
+            centre=self.centre,
+            dimensions=self.store.meta.dimensions,
+        )
+        if change is None:
+            return build
+        return lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}
+
+    def views(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[View]:
+        """The views of the clips ``ids``, batch by batch; ``report`` is told how many clips are done with."""
+        build = self.builder()
+        for start in range(0, len(ids), BATCH):
+            some = ids[start : start + BATCH]
+            yield build(self.source.gather(some), UNDRAWN)["eval"]
+            report(len(some))
+
+
+class Frozen:
+    """The encoder of run ``run`` after epoch ``checkpoint``, evaluated as the protocol ``linear`` does.
+
+    ``like``: the run whose evaluation is followed, for an untrained twin. Raises :class:`SkelbenchError` for a run that
+    is not finished and for data that have changed.
+    """
+
+    def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
+        check_finished(run, checkpoint)
+        self.session, self.run, self.checkpoint = session, run, checkpoint
+        self.run_spec = run.spec
+        self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)
+        store = clips_of(session, self.spec, run)
+        self.clips = Clips(
+            store,
+            grid_of(self.run_spec, store.topology),
+            torch.device(session.device),
+            bodies=self.spec.bodies,
+            centre=self.spec.centre,
+            resize=self.spec.resize,
+            share=self.spec.share,
+            second_body=self.spec.data.second_body,
+            align=self.spec.align,
+            stream=self.spec.streams[0],
+        )
+        run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
+
+    @property
+    def label(self) -> str:
+        """How tables call it: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
+        place = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
+        return f"{self.run.title} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it decides a figure: the run, its epoch, and how its clips are looked at."""
+        unread = {"protocol_config", "protocol_version", "protocol_source", "protocol", "seed"}
+        return self.spec.model_dump(mode="json", exclude=unread)
+
+    def sides(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """At most ``most`` training and test clips of the run's split, evenly spread over the classes."""
+        return self.clips.sides(self.spec.data.split, most, self.spec.data.min_frames)
+
+    @cached_property
+    def encoder(self) -> torch.nn.Module:
+        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.stream)
+
+    @cached_property
+    def twin(self) -> Frozen | None:
+        """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
+        if self.run_spec.method == "untrained":
+            return None
+        twin = Controls(self.session.results.read()).of("untrained", self.run_spec)
+        return Frozen(self.session, RunDir(twin.path), like=self.run) if twin else None
+
+    def features(
+        self,
+        ids: np.ndarray,
+        augment: tuple[Augment, ...] = (),
+        change: Change | None = None,
+        report: Callable[[int], Any] | None = None,
+    ) -> np.ndarray:
+        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
+        features_nD = extract(
+            self.encoder,
+            self.clips.source,
+            ids,
+            self.clips.builder(augment, change),
+            pooling=self.spec.bodies_pool,
+            batch_size=BATCH,
+            device=self.clips.device,
+            precision=self.run_spec.train.precision,
+            progress=advances(report) if report else None,
+            keyed=UNDRAWN,
+            readout=self.spec.readout,
+            grid=self.clips.grid,
+        )
+        self._check(bool(np.isfinite(features_nD).all()))
+        return features_nD
+
+    def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+        """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
+        device, tokens = self.clips.device, self.clips.grid.tokens
+        for view in replace(self.clips, bodies="valid").views(ids, report):
+            with (
+                torch.no_grad(),
+                torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.run_spec.train.precision == "bf16"),
+            ):
+                encoded = self.encoder(view)
+            if encoded.per_clip or encoded.tokens_RND.shape[1] != tokens:
+                raise SkelbenchError(
+                    f"{self.label}: its encoder does not return all {tokens} tokens of every body, so none can be "
+                    "predicted from its neighbours; choose a run with an encoder that does"
+                )
+            tokens_RND = encoded.tokens_RND.float()
+            self._check(bool(torch.isfinite(tokens_RND).all()))
+            yield tokens_RND
+
+    def _check(self, finite: bool) -> None:
+        if not finite:
+            raise SkelbenchError(f"{self.run.name}: some features are not finite; check whether its training diverged")
+
+
+def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
+    """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
+    tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
+    by_run: dict[tuple[str, str], Frozen] = {}
+    for pattern in patterns:
+        asked = Frozen(session, *session.results.find(pattern))
+        for one in filter(None, (asked, asked.twin)):
+            by_run.setdefault((one.run.name, one.checkpoint), one)
+    every = list(by_run.values())
+    first = every[0].spec.data
+    for one in every:
+        data = one.spec.data
+        if data != first:
+            raise SkelbenchError(
+                f"{every[0].run.name} and {one.run.name} are on different data ({first.title}/{first.split} and "
+                f"{data.title}/{data.split}); show runs on the same data and split together"
+            )
+    labels = [one.label for one in every]
+    return {
+        label if labels.count(label) == 1 else f"{label} ({one.run_spec.id})": one for label, one in zip(labels, every)
+    }

@@ -1,0 +1,241 @@
+"""How well local linear interpolation fills in hidden tokens: independent random masks against connected tubes.
+
+The baseline, for coordinates (a point is a joint in a frame) and for token features (a point is a token) alike: a
+hidden point is its mean plus a weighted sum of the deviations from their means of the visible points nearest to it: the
+same joint's two before and two after it in time, and at its own time the four visible joints that are the fewest bones
+away. One set of weights per hidden point and pattern of visible points, the one that is best in the least-squares sense
+on the training clips (ridge regression in closed form; one number per point, the same for all its coordinates). It sees
+nothing but its neighbours in time and along the bones, and of all such linear rules it is the best one.
+
+With the weights fixed by the mask, the squared error over all clips follows from the second moments of the points, so
+every mask is scored on every clip at once.
+
+R rows (bodies), P temporal tokens, J joints, N = P * J tokens; t times of a point: frames, or temporal tokens;
+U = t * J points, D numbers of a point; Q masks; S points that a hidden one is made from; h hidden points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.reporting.diagnostics.frozen import Clips, Frozen
+from skelbench.views.keyed import Keyed
+from skelbench.views.masks import TOKENS, MaskRows
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
+from skelbench.views.tubes import Tube
+
+REACH = 2
+"""Visible points of the same joint on either side in time: two tell a position and a velocity."""
+NEAREST = 4
+"""Visible joints at the same time: most bones at one joint of Kinect's skeleton."""
+RIDGE = 1e-6
+"""Added to the diagonal of the normal equations, as a share of each point's own variance."""
+LEAST = 1e-6
+"""Tokens with less than this share of the mean token's variance have nothing to predict and are left out."""
+CHUNK = 1 << 15
+"""Hidden points whose weights are solved for at a time. No influence on the result."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """What is to be filled in: second moments of its points about their training means, [U, U] float64."""
+
+    fit_UU: Tensor
+    """Mean over the training rows of the product of two points' deviations, summed over D."""
+    test_UU: Tensor
+    """Likewise over the test rows, deviations from the *training* means: its diagonal is the error of the mean."""
+    per_token: int
+    """Points along time in one token: frames of a patch, or 1."""
+    times: int
+    joints: int
+
+    @classmethod
+    def of(cls, fit: Iterable[Tensor], test: Iterable[Tensor], joints: int, per_token: int) -> Points:
+        """From batches of training and test rows, each [R, U, D] with point u = time u // J, joint u % J."""
+        mean_UD, fit_UU = _moments(fit)
+        _, test_UU = _moments(test, mean_UD)
+        return cls(fit_UU, test_UU, per_token, len(fit_UU) // joints, joints)
+
+    @property
+    def variance_N(self) -> Tensor:
+        """Error of the mean on test rows, by token: what 1 stands for."""
+        return self.by_token(self.test_UU.diagonal())
+
+    def by_token(self, of_U: Tensor) -> Tensor:
+        """Sum over the points of every token."""
+        return of_U.view(-1, self.per_token, self.joints).sum(1).flatten()
+
+
+def _moments(batches: Iterable[Tensor], mean_UD: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Mean [U, D] (if not given) and second moments [U, U] about it, float64."""
+    rows, total, products = 0, torch.zeros(()), torch.zeros(())
+    for x_RUD in batches:
+        x_RUD = x_RUD.double()
+        if mean_UD is not None:
+            x_RUD = x_RUD - mean_UD
+        flat = x_RUD.transpose(1, 2).flatten(0, 1)
+        rows, total, products = rows + len(x_RUD), total + x_RUD.sum(0), products + flat.T @ flat
+    if mean_UD is not None:
+        return mean_UD, products / rows
+    mean_UD = total / rows
+    return mean_UD, products / rows - mean_UD @ mean_UD.T
+
+
+def by_distance(topology: Topology) -> Tensor:
+    """int64 [J, J - 1]: for each joint the others by the number of bones between, the lower index first."""
+    # A step along a bone at a time: joints that are reached have a distance.
+    bone_JJ = torch.eye(topology.num_joints, dtype=torch.bool)
+    for joint, parent in enumerate(topology.parents):
+        if parent >= 0:
+            bone_JJ[joint, parent] = bone_JJ[parent, joint] = True
+    reached_JJ, distance_JJ = torch.eye(topology.num_joints), torch.zeros(topology.num_joints, topology.num_joints)
+    while not bool(reached_JJ.all()):
+        distance_JJ += reached_JJ == 0
+        reached_JJ = ((reached_JJ @ bone_JJ.float()) > 0).float()
+    return torch.argsort(distance_JJ, dim=1, stable=True)[:, 1:]
+
+
+def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """(tubes, random tokens), bool [Q, N] each, True = hidden; mask q of either kind hides equally many tokens.
+
+    Tubes are those of Semantic Tube Masking with target ratio ``ratio``; they often hide fewer, and what they do hide
+    is the number of independently drawn tokens beside them.
+    """
+    keys_Q, tokens = torch.arange(masks), times * topology.num_joints
+    keyed = Keyed(seed, 0)
+    grid = Grid(times, 1, topology.num_joints)
+    request = MaskRows(Tube(lo=ratio, hi=ratio), grid, keys_Q, torch.zeros_like(keys_Q))
+    tube_QN = Tube.draw_all([request], topology, keyed)[0].mask_RN
+    order_QN = torch.argsort(keyed.uniform(keys_Q, tokens, op=TOKENS), dim=1, stable=True)
+    first_QN = torch.arange(tokens) < tube_QN.sum(1, keepdim=True)
+    return tube_QN, torch.zeros_like(tube_QN).scatter_(1, order_QN, first_QN)
+
+
+def support(visible_QtJ: Tensor, order_JK: Tensor) -> tuple[Tensor, Tensor]:
+    """Points that each hidden point is made from, int64 [Q, t, J, S] (time * J + joint), and which are there, bool.
+
+    S = 2 * REACH + NEAREST: the nearest visible ones of the same joint before and after it, and at its own time the
+    first visible joints of ``order_JK`` (:func:`by_distance`). What stands at visible points means nothing.
+    """
+    Q, t, J = visible_QtJ.shape
+    device = visible_QtJ.device
+    # The k-th visible time of every joint, and how many there are up to each time.
+    place_QtJ = torch.argsort((~visible_QtJ).byte(), dim=1, stable=True)
+    upto_QtJ = visible_QtJ.cumsum(1)
+    joint_J, time_t1 = torch.arange(J, device=device), torch.arange(t, device=device)[:, None]
+    indices, theres = [], []
+    for step in range(-REACH, REACH):
+        rank_QtJ = upto_QtJ + step
+        theres.append((rank_QtJ >= 0) & (rank_QtJ < upto_QtJ[:, -1:]))
+        indices.append(place_QtJ.gather(1, rank_QtJ.clamp(0, t - 1)) * J + joint_J)
+    seen_QtJK = visible_QtJ[:, :, order_JK]
+    first_QtJK = torch.argsort((~seen_QtJK).byte(), dim=3, stable=True)[..., :NEAREST]
+    theres += seen_QtJK.gather(3, first_QtJK).unbind(3)
+    joints_QtJK = order_JK.expand(Q, t, -1, -1).gather(3, first_QtJK)
+    indices += (time_t1[..., None] * J + joints_QtJK).unbind(3)
+    return torch.stack(indices, -1), torch.stack(theres, -1)
+
+
+def squared_errors(points: Points, index_hS: Tensor, there_hS: Tensor, target_h: Tensor) -> Tensor:
+    """Mean squared error over the test rows, [h] float64, of points ``target_h`` made from their support."""
+    errors = []
+    for index, there, target in zip(index_hS.split(CHUNK), there_hS.split(CHUNK), target_h.split(CHUNK)):
+        normal_hSS, right_hS = _among(points.fit_UU, index, there, target)
+        # A point that is not there, or never moves, gets weight 0.
+        own_hS = normal_hSS.diagonal(dim1=1, dim2=2)
+        own_hS += torch.where(own_hS > 0, RIDGE * own_hS, 1.0)
+        weight_hS = torch.linalg.solve(normal_hSS, right_hS)
+        own_hSS, crossed_hS = _among(points.test_UU, index, there, target)
+        crossed_h = (weight_hS * crossed_hS).sum(1)
+        squared_h = torch.einsum("hs,hsz,hz->h", weight_hS, own_hSS, weight_hS)
+        errors.append((points.test_UU[target, target] - 2 * crossed_h + squared_h).clamp(min=0))
+    return torch.cat(errors)
+
+
+def _among(moments_UU: Tensor, index_hS: Tensor, there_hS: Tensor, target_h: Tensor) -> tuple[Tensor, Tensor]:
+    """Moments of the supports' points with each other [h, S, S] and with their target [h, S]; 0 for absent ones."""
+    both_hSS = there_hS[:, :, None] & there_hS[:, None, :]
+    among_hSS = torch.where(both_hSS, moments_UU[index_hS[:, :, None], index_hS[:, None, :]], 0.0)
+    return among_hSS, torch.where(there_hS, moments_UU[index_hS, target_h[:, None]], 0.0)
+
+
+def score(points: Points, mask_QN: Tensor, order_JK: Tensor) -> dict[str, Any]:
+    """Error under the masks ``mask_QN``: ``error`` (mean over a mask's hidden tokens of squared error over variance,
+    then over masks), its 95 % ``interval`` over masks, and ``rms`` (root of a hidden point's mean squared error, in the
+    points' own unit)."""
+    device, J = points.fit_UU.device, points.joints
+    variance_N = points.variance_N
+    counts_N = variance_N > LEAST * variance_N.mean()
+    order_JK = order_JK.to(device)
+    shares, squares, hidden_points = [], 0.0, 0
+    for mask_N in mask_QN.to(device):  # one at a time: a mask has thousands of hidden points
+        visible_tJ = ~mask_N.view(-1, J).repeat_interleave(points.per_token, 0)
+        hidden_h = (~visible_tJ).flatten().nonzero()[:, 0]
+        index_hS, there_hS = (part.flatten(0, 2)[hidden_h] for part in support(visible_tJ[None], order_JK))
+        squared_h = squared_errors(points, index_hS, there_hS, hidden_h)
+        squared_U = torch.zeros_like(points.fit_UU[0]).index_copy_(0, hidden_h, squared_h)
+        scored_N = mask_N & counts_N
+        if bool(scored_N.any()):
+            shares.append((points.by_token(squared_U)[scored_N] / variance_N[scored_N]).mean())
+        squares, hidden_points = squares + float(squared_h.sum()), hidden_points + len(hidden_h)
+    if not shares:
+        raise SkelbenchError("no hidden token varies from clip to clip, so there is nothing to fill in")
+    share_Q = torch.stack(shares)
+    error = float(share_Q.mean())
+    half = 1.96 * float(share_Q.std()) / math.sqrt(len(share_Q)) if len(share_Q) > 1 else 0.0
+    return {"error": error, "interval": [error - half, error + half], "rms": math.sqrt(squares / hidden_points)}
+
+
+def compare_masks(
+    points: Points,
+    topology: Topology,
+    ratios: Sequence[float],
+    masks: int,
+    report: Callable[[int], Any] = lambda advance: None,
+) -> list[dict[str, Any]]:
+    """One row per target ratio: ``ratio``, ``coverage`` (realised, the same for both), and the scores of ``random`` and
+    ``tube`` masks. ``report`` is told how many more masks are done with."""
+    rows = []
+    order_JK = by_distance(topology)
+    for ratio in ratios:
+        tube_QN, random_QN = matched_masks(ratio, masks, points.times // points.per_token, topology)
+        row: dict[str, Any] = {"ratio": ratio, "coverage": float(tube_QN.double().mean())}
+        for kind, mask_QN in (("random", random_QN), ("tube", tube_QN)):
+            row[kind] = score(points, mask_QN, order_JK)
+            report(masks)
+        rows.append(row)
+    return rows
+
+
+def of(
+    subject: Clips | Frozen,
+    sides: tuple[np.ndarray, np.ndarray],
+    ratios: Sequence[float],
+    masks: int,
+    progress: Callable[..., Any],
+) -> dict[str, Any]:
+    """The record of the test on the coordinates of clips, or on the token features that a frozen encoder has of
+    unmasked views; ``sides``: training and test clips."""
+    clips = subject.clips if isinstance(subject, Frozen) else subject
+    per_token = 1 if isinstance(subject, Frozen) else clips.grid.patch
+
+    def batches(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+        if isinstance(subject, Frozen):
+            return subject.tokens(ids, report)
+        return (view.x_RTJC.flatten(1, 2) for view in clips.views(ids, report))
+
+    fit, test = sides
+    with progress(total=len(fit) + len(test), label="moments", unit="clips") as report:
+        points = Points.of(batches(fit, report), batches(test, report), clips.grid.joints, per_token)
+    with progress(total=2 * masks * len(ratios), label="interpolation", unit="masks") as report:
+        rows = compare_masks(points, clips.store.topology, ratios, masks, report)
+    return {"train_clips": len(fit), "test_clips": len(test), "rows": rows}

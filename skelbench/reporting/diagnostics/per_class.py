@@ -1,0 +1,169 @@
+"""Two runs class by class, from the per-clip predictions of their evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import EvalSpec
+from skelbench.data.store.splits import full_name
+from skelbench.evaluation.outcomes import predictions
+from skelbench.evaluation.stats.paired import PairedTest, holm, paired_test
+from skelbench.records.run_dir import RunDir
+
+ALIKE = ("data", "protocol", "protocol_version", "protocol_source", "protocol_config")
+"""Fields of two evaluations that must agree. Others (bodies, resampling, probe seed) are each run's own."""
+
+
+def evaluation(
+    run: RunDir,
+    protocol: str,
+    checkpoint: str,
+    dataset: str | None = None,
+    split: str | None = None,
+    stream: str | None = None,
+) -> dict[str, Any]:
+    """The record of ``run`` under ``protocol``: the standard one if there is one, the latest of several.
+
+    ``dataset``, ``split``, ``stream``: only those on this data set and split, and of this stream (``bone``; several as
+    they were typed, ``joint,bone``, or as tables call them). None = any.
+
+    Raises:
+        SkelbenchError: there is none, or some are on different data or of different streams.
+    """
+    found = [
+        record
+        for record in run.records()
+        if (record["spec"]["protocol"], record["spec"]["checkpoint"]) == (protocol, checkpoint)
+    ]
+    if not found:
+        place, what = run.spec.id, f"run {run.name}"
+        if checkpoint != "last":
+            run.encoder(checkpoint)  # says it of an epoch at which none was kept
+            place, what = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {what}"
+        raise SkelbenchError(
+            f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
+        )
+    every = {_choice(record): None for record in found}
+    asked = {"dataset": dataset, "split": split and full_name(split), "stream": stream}
+    found = [record for record in found if _choice(record).fits(**asked)]
+    if not found:
+        wanted = " ".join(f"--{name} {value}" for name, value in asked.items() if value)
+        raise SkelbenchError(
+            f"run {run.name} was not evaluated with {protocol} and {wanted}; there is {_listed(every)}"
+        )
+    found = [record for record in found if record["standard"]] or found
+    choices = {_choice(record): None for record in found}
+    if len(choices) > 1:
+        raise SkelbenchError(
+            f"run {run.name} was evaluated with {protocol} in {len(choices)} ways: {_listed(choices)}; choose one with "
+            "--dataset, --split or --stream"
+        )
+    return max(found, key=lambda record: record["finished"])
+
+
+class _Choice(NamedTuple):
+    """Of several evaluations by one protocol, which."""
+
+    dataset: str
+    split: str
+    stream: str
+    """As tables call it."""
+    streams: str
+    """As it is typed."""
+
+    def fits(self, dataset: str | None, split: str | None, stream: str | None) -> bool:
+        same = dataset in (None, self.dataset) and split in (None, self.split)
+        return same and stream in (None, self.stream, self.streams)
+
+
+def _choice(record: Mapping[str, Any]) -> _Choice:
+    spec = EvalSpec.model_validate(record["spec"])
+    return _Choice(spec.data.name, spec.data.split, spec.stream_title, ",".join(spec.streams))
+
+
+def _listed(choices: Iterable[_Choice]) -> str:
+    return ", ".join(f"{one.dataset} / {one.split} ({one.stream})" for one in choices)
+
+
+def check_alike(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse evaluations on different data or with different probes, naming the first difference."""
+    first, second = (record["spec"] for record in records)
+    for field in ALIKE:
+        if first[field] != second[field]:
+            raise SkelbenchError(
+                f"{runs[0].name} and {runs[1].name} were not evaluated alike: "
+                f"{_difference(field, first[field], second[field])}; evaluate both on the same data with the same probe"
+            )
+
+
+def _difference(field: str, a: Any, b: Any) -> str:
+    """``split is cross-view in one, cross-subject in the other``: of two mappings the first key that differs."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        field = next(key for key in [*a, *b] if a.get(key) != b.get(key))
+        a, b = a.get(field), b.get(field)
+    return f"{field.replace('_', ' ')} is {a} in one, {b} in the other"
+
+
+def compare(
+    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], names: tuple[str, str]
+) -> tuple[list[dict[str, Any]], PairedTest]:
+    """One row per class of the test clips, largest loss of the second first, and the test over all classes (second
+    minus first too).
+
+    ``first``, ``second``: ``ids``, ``labels``, ``correct`` ([C], or of several draws [draws, C]) and, where they are
+    known, ``subjects`` of the same clips in any order. A row: ``label``, ``clips``, ``first`` and ``second``
+    (accuracies), ``difference`` (second minus first), ``only_first`` and ``only_second`` (clips that one alone gets
+    right, of several draws more often), ``p`` (exact sign-flip test, the larger of those over clips and over subjects;
+    1 where all clips are of one of several subjects) and ``p_holm`` (adjusted over the classes).
+    """
+    order_a, order_b = np.argsort(first["ids"]), np.argsort(second["ids"])
+    subjects = first["subjects"][order_a] if "subjects" in first else None
+    if subjects is None and "subjects" in second:
+        subjects = second["subjects"][order_b]
+    known = subjects is not None and len(np.unique(subjects)) > 1
+    label_n, a_n, b_n = first["labels"][order_a], first["correct"][..., order_a], second["correct"][..., order_b]
+    ids_a, ids_b = first["ids"][order_a], second["ids"][order_b]
+
+    def test(kept: np.ndarray | slice) -> PairedTest:
+        who = subjects[kept] if subjects is not None else None
+        sides = ids_b[kept], b_n[..., kept], ids_a[kept], a_n[..., kept]
+        return paired_test(*sides, names[::-1], subjects_a=who)
+
+    overall = test(slice(None))
+    rows = []
+    for label in np.unique(label_n):
+        of_class = test(label_n == label)
+        better_n = np.sign(
+            np.atleast_2d(b_n)[:, label_n == label].mean(0) - np.atleast_2d(a_n)[:, label_n == label].mean(0)
+        )
+        row = {"label": int(label), "clips": of_class.n, "first": of_class.accuracy_b, "second": of_class.accuracy_a}
+        alone = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
+        p = 1.0 if known and of_class.by_subject is None else of_class.p_value  # what one person does shows nothing
+        rows.append(row | alone | {"difference": of_class.difference, "p": p})
+    for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
+        row["p_holm"] = float(adjusted)
+    return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall
+
+
+def of_runs(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> dict[str, Any]:
+    """The record of two evaluations compared."""
+    check_alike(runs, records)
+    first, second = (predictions(run, record) for run, record in zip(runs, records))
+    rows, overall = compare(first, second, names)
+    return {
+        "names": list(names),
+        "rows": rows,
+        "overall": {
+            "clips": overall.n,
+            "first": overall.accuracy_b,
+            "second": overall.accuracy_a,
+            "difference": overall.difference,
+            "interval": list(overall.interval),
+            "p": overall.p_value,
+            "verdict": overall.verdict,
+        },
+    }

@@ -1,0 +1,179 @@
+"""Diagnoses as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skelbench.evaluation.stats.paired import holm
+from skelbench.reporting.diagnostics.order import better
+from skelbench.reporting.table import Cell, Column, Table
+
+Named = Mapping[str, Mapping[str, Any]]
+"""What the reader calls it -> its record."""
+
+INTERPOLATION = (
+    "error: squared error of a hidden token over its variance, mean over hidden tokens; 1 = no better than the mean. "
+    "In brackets: 95 % over masks. Each tube mask is matched by independent tokens of the same number.",
+    "filled in from: the same joint's two visible frames (tokens) before and two after, and the four nearest visible "
+    "joints at the same time, by the weights that are best on training clips (ridge regression in closed form).",
+)
+FEATURES = (
+    "features are those of unmasked clips: an encoder has mixed what it saw into every token, hidden ones too: the "
+    "visible features already know something of the hidden ones. It tells how smooth the targets are, not what a "
+    "student that sees masked clips can do."
+)
+
+
+def interpolation(named: Named) -> Table:
+    """Error of local interpolation under both kinds of masks."""
+    rows, notes = [], []
+    for name, record in named.items():
+        for row in record["rows"]:
+            random, tube = row["random"]["error"], row["tube"]["error"]
+            cells = {"what": name, "ratio": row["ratio"], "coverage": row["coverage"]}
+            cells["times"] = tube / random if random else None
+            for kind in ("random", "tube"):
+                cells[kind] = Cell(row[kind]["error"], interval=tuple(row[kind]["interval"]))
+                cells[f"rms_{kind}"] = 100 * row[kind]["rms"] if name == "coordinates" else None
+            rows.append(cells)
+        notes.append(_verdict(name, record["rows"]))
+    columns = (
+        Column("what", "Filled in"),
+        Column("ratio", "Target ratio", ".2f"),
+        Column("coverage", "Hidden", ".3f"),
+        Column("random", "Error, independent", ".3f"),
+        Column("tube", "Error, tubes", ".3f"),
+        Column("times", "Tubes / independent", ".1f"),
+        Column("rms_random", "RMS cm, independent", ".1f"),
+        Column("rms_tube", "RMS cm, tubes", ".1f"),
+    )
+    record = next(iter(named.values()))
+    counts = f"weights from {record['train_clips']:,} training clips, errors on {record['test_clips']:,} test clips"
+    extra = (FEATURES,) if len(named) > 1 else ()
+    return Table(
+        "Local linear interpolation of hidden tokens",
+        columns,
+        tuple(rows),
+        notes=(*notes, *INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
+    )
+
+
+def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the figures say about the claim, whichever way it is."""
+
+    def at(some: Sequence[Mapping[str, Any]]) -> str:
+        return ", ".join(f"{row['coverage']:.2f}" for row in some)
+
+    if easier := [row for row in rows if row["tube"]["interval"][1] < row["random"]["interval"][0]]:
+        return f"{name}: against the claim, tubes are easier to fill in at coverage {at(easier)}."
+    if unclear := [row for row in rows if row["tube"]["interval"][0] <= row["random"]["interval"][1]]:
+        return f"{name}: the claim is not shown at coverage {at(unclear)}, where the intervals over masks overlap."
+
+    def recovered(kind: str) -> str:
+        least, most = (100 * (1 - pick(row[kind]["error"] for row in rows)) for pick in (max, min))
+        return f"{least:.0f} to {most:.0f} %" if len(rows) > 1 else f"{most:.0f} %"
+
+    return (
+        f"{name}: tubes are harder to fill in at every coverage; local interpolation recovers {recovered('random')} of "
+        f"the hidden tokens' variance under independent masks and still {recovered('tube')} under tubes."
+    )
+
+
+def invariance(named: Named) -> Table:
+    """Curves over yaw and body size, one row per value."""
+    rows, notes = [], []
+    for name, record in named.items():
+        for change, curve in record["curves"].items():
+            for point in curve:
+                rows.append({"run": name, "change": change, **point})
+            least = min(curve, key=lambda point: point["similarity"])
+            unit = " degrees" if change == "yaw" else ""
+            changed = [point["retrieved"] for point in curve if point["value"] not in (0, 360, 1.0)]
+            mean = sum(changed) / len(changed)
+            notes.append(
+                f"{name}, {change}: least similarity {least['similarity']:.2f} at {least['value']:g}{unit} (other "
+                f"clips {least['others']:.2f}); {100 * mean:.0f} % of the changed clips are nearest to their own."
+            )
+    columns = (
+        Column("run", "Run"),
+        Column("change", "Change"),
+        Column("value", "Degrees or factor", "g"),
+        Column("similarity", "Own original", ".3f"),
+        Column("others", "Other clips", ".3f"),
+        Column("retrieved", "Own is nearest", ".1%"),
+    )
+    clips = next(iter(named.values()))["clips"]
+    how = (
+        "cosine of pooled features without the mean feature of the unchanged clips; own original: the same clip "
+        f"unchanged; {clips:,} test clips, evenly spread over the classes; found by chance: {1 / clips:.1%}."
+    )
+    return Table("Features over yaw and body size", columns, tuple(rows), notes=(*notes, how))
+
+
+def order(named: Named, twins: Mapping[str, str]) -> Table:
+    """Accuracy of the order probe; ``twins``: trained run -> its untrained one, where ``named`` holds it."""
+    rows, notes = [], []
+    for name, record in named.items():
+        low, high = record["interval"]
+        twin = named[twins[name]] if name in twins else None
+        rows.append(
+            {
+                "run": name,
+                "accuracy": Cell(100 * record["accuracy"], interval=(100 * low, 100 * high)),
+                "train": 100 * record["train_accuracy"],
+                "difference": 100 * (record["accuracy"] - twin["accuracy"]) if twin else None,
+                "p": better(record["right"], twin["right"]) if twin else None,
+            }
+        )
+        notes += [f"{name}: {note}" for note in record["notes"]]
+    tested = [row for row in rows if row["p"] is not None]
+    for row, adjusted in zip(tested, holm([row["p"] for row in tested])):
+        row["p"] = float(adjusted)
+    columns = (
+        Column("run", "Run"),
+        Column("accuracy", "Forward or backward, %", ".1f"),
+        Column("train", "On training clips, %", ".1f"),
+        Column("difference", "Over untrained", "+.1f"),
+        Column("p", "p (sign test, Holm)", ".2g"),
+    )
+    first = next(iter(named.values()))
+    how = (
+        f"linear probe on {first['train_clips']:,} training clips and the same backwards, scored on "
+        f"{first['test_clips']:,} test clips in both directions; chance is 50 %. Wilson 95 % interval and sign test "
+        "count clips, not directions; p adjusted over the runs."
+    )
+    return Table("Order probe: accuracy in percent", columns, tuple(rows), notes=(*notes, how))
+
+
+def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
+    """Two runs class by class, the largest loss first, and over all classes."""
+    first, second = record["names"]
+    rows = []
+    for row in record["rows"]:
+        shares = {key: 100 * row[key] for key in ("first", "second", "difference")}
+        counts = {key: row[key] for key in ("clips", "only_first", "only_second", "p", "p_holm")}
+        rows.append({"class": classes[row["label"]], **shares, **counts})
+    overall, (low, high) = record["overall"], record["overall"]["interval"]
+    every = {"class": "all classes", "clips": overall["clips"], "p": overall["p"]}
+    every |= {key: 100 * overall[key] for key in ("first", "second")}
+    every |= {key: sum(row[key] for row in record["rows"]) for key in ("only_first", "only_second")}
+    rows.append(every | {"difference": Cell(100 * overall["difference"], interval=(100 * low, 100 * high))})
+    columns = (
+        Column("class", "Class"),
+        Column("clips", "Clips", "d"),
+        Column("first", first, ".1f"),
+        Column("second", second, ".1f"),
+        Column("difference", "Difference", "+.1f"),
+        Column("only_first", "Only first right", "d"),
+        Column("only_second", "Only second right", "d"),
+        Column("p", "p", ".2g"),
+        Column("p_holm", "p (Holm)", ".2g"),
+    )
+    different = sum(row["p_holm"] <= 0.05 for row in record["rows"])
+    notes = (
+        f"{overall['verdict']}.",
+        f"{different} of {len(record['rows'])} classes differ at 5 % (exact paired test, the larger p of clips "
+        "and subjects, Holm-adjusted over the classes); difference: second minus first, in points.",
+    )
+    return Table(f"Per class: {first} and {second}, accuracy in percent", columns, tuple(rows), notes=notes)

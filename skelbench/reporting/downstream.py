@@ -1,0 +1,144 @@
+"""``compare --table finetune``, ``semi``, ``robustness``, ``missing-representation`` and ``retrieval``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.reporting.columns import ColumnTable, Measured
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+KINDS = ("missing", "parent-fill", "zero-fill", "noise")
+"""Degradations, in the order in which they are shown."""
+USUAL = ("missing_0.12", "missing_0.2", "missing_0.32")
+DEGRADED = (
+    "The probe saw clean clips alone. Percent: share of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; noise: "
+    "standard deviation in mean bone lengths."
+)
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summaries = {
+        "finetune": "encoders that were fine-tuned on all labels, by each recipe, and what labels alone give",
+        "semi": "encoders that were fine-tuned on 1 and 10 % of the labels, by each recipe; papers' figures",
+        "robustness": "a linear probe of clean clips on clips with missing joints and with noise; papers' figures",
+        "missing-representation": "missing joints declared, or filled in unflagged; papers' figures",
+        "retrieval": "nearest neighbours: 1-NN accuracy, mean average precision, recall; papers' figures",
+    }
+    return [
+        TableSpec(name=name, target=f":{name.upper().replace('-', '_')}", summary=summary, needs_runs=False)
+        for name, summary in summaries.items()
+    ]
+
+
+def fine_tuned(frame: DataFrame) -> list[Measured]:
+    """``supervised``, ``finetune`` and every recipe of another source."""
+    there = sorted(name for name in set(frame["protocol"]) if name.startswith("finetune@"))
+    return [Measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
+
+
+def few_labels(frame: DataFrame) -> list[Measured]:
+    """1 and 10 %, and every recipe of another source behind them."""
+    there = {name for name in frame["protocol"] if name.startswith("semi@")} | {"semi@1", "semi@10"}
+
+    def order(name: str) -> tuple[str, int]:
+        share, _, source = name.removeprefix("semi@").partition("@")
+        return source, int(share) if share.isdigit() else 0
+
+    def header(name: str) -> str:
+        share, _, source = name.removeprefix("semi@").partition("@")
+        return f"{share} %" + (f", {source}" if source else "")
+
+    return [Measured(name, header(name), (name,)) for name in sorted(there, key=order)]
+
+
+def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measured]]:
+    """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
+
+    def columns(frame: DataFrame) -> list[Measured]:
+        found = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
+        return [
+            Measured("clean", "Clean", protocols),
+            *(
+                Measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
+                for name in sorted(found, key=_order)
+            ),
+        ]
+
+    return columns
+
+
+def _names(frame: DataFrame) -> Iterator[str]:
+    for measures in frame["measures"]:
+        for metric in measures:
+            name = metric.removeprefix("accuracy_")
+            if name != metric and name.partition("_")[0] in KINDS and not name.endswith("_sd"):
+                yield name
+
+
+def _order(name: str) -> tuple[int, float]:
+    kind, _, amount = name.partition("_")
+    return KINDS.index(kind), float(amount)
+
+
+def _header(name: str) -> str:
+    kind, _, amount = name.partition("_")
+    return f"{kind.capitalize()} {amount if kind == 'noise' else f'{100 * float(amount):g} %'}"
+
+
+def neighbours(frame: DataFrame) -> list[Measured]:
+    """1-NN accuracy by either protocol, and the rest by ``retrieval``."""
+    further = {"map": "mAP", **{f"recall_at_{k}": f"Recall@{k}" for k in (1, 5, 10)}}
+    return [
+        Measured("accuracy", "1-NN", ("retrieval", "knn")),
+        *(Measured(name, header, ("retrieval",), name) for name, header in further.items()),
+    ]
+
+
+NOISE = ("noise_0.01", "noise_0.03", "noise_0.05")
+FILLED = tuple(f"{kind}_{share}" for kind in KINDS[:3] for share in ("0.12", "0.2", "0.32"))
+
+FINETUNE = ColumnTable(
+    "finetune",
+    "Fine-tuned on all labels: accuracy in percent",
+    fine_tuned,
+    "no run was fine-tuned yet: `skelbench eval RUN --protocol finetune,supervised`",
+    notes=("supervised: the same recipe from the encoder as it was initialised.",),
+)
+SEMI = ColumnTable(
+    "semi",
+    "Fine-tuned on few labels: accuracy in percent",
+    few_labels,
+    "no run was fine-tuned on few labels yet: `skelbench study semi`, or of a run `skelbench eval RUN --protocol "
+    "semi@1,semi@10`",
+    notes=("A column with a name is by the recipe of that source's code.",),
+    figures_differ=True,
+)
+ROBUSTNESS = ColumnTable(
+    "robustness",
+    "Missing joints and noise in test clips: accuracy in percent",
+    conditions("robustness", usual=(*USUAL, *NOISE)),
+    "no run was measured on degraded clips yet: `skelbench study robustness`, or of a run `skelbench eval RUN "
+    "--protocol robustness`",
+    notes=(DEGRADED,),
+)
+MISSING_REPRESENTATION = ColumnTable(
+    "missing-representation",
+    "Missing joints declared or filled in: accuracy in percent",
+    conditions("missing-representation", usual=FILLED),
+    "no run was measured on such clips yet: `skelbench study missing-representation`, or of a run `skelbench eval RUN "
+    "--protocol missing-representation`",
+    notes=(DEGRADED,),
+)
+RETRIEVAL = ColumnTable(
+    "retrieval",
+    "Nearest neighbours of test clips among training clips, in percent",
+    neighbours,
+    "no run was measured by nearest neighbours yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
+    "--protocol retrieval`",
+    figures_differ=True,
+)

@@ -1,0 +1,171 @@
+"""What tables and figures are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.threads import uncollected
+from skelbench.data.store.splits import for_choosing
+from skelbench.plugin.host import Host
+from skelbench.records.measures import Measure
+from skelbench.records.run_dir import ReadRun
+from skelbench.records.store import ResultStore
+from skelbench.reporting.filters import Filters
+
+if TYPE_CHECKING:
+    import pandas
+
+    from skelbench.reporting.table import Table
+
+Settings = TypeVar("Settings", bound=Spec)
+
+
+@dataclass
+class TableInputs:
+    """The results that a table or figure may show, and the plugins that say what else belongs in it."""
+
+    host: Host
+    store: ResultStore
+    exact_only: bool = True
+    """Leave out runs whose settings were changed from their preset (``--all`` shows them)."""
+    only: Collection[str] | None = None
+    """Names of the runs that may fill a table; None = every run."""
+    filters: Filters = Filters()
+    """Of data sets, methods, protocols, presets and tags those that are wanted; each table and figure obeys them."""
+    checkpoints: Collection[tuple[str, str]] | None = None
+    """Of the runs ``only`` (name, checkpoint) of which figures of one protocol show evaluations; None = the last."""
+    progress: Callable[..., Any] | None = None
+    """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
+
+    metrics: Collection[str] = ()
+    """Further figures that were asked for (``--metrics``), by name."""
+
+    best_on_test: bool = False
+    """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
+    significance: bool = False
+    """Show which rows can be told apart (``--significance``)."""
+    against: str = ""
+    """Show how far every row is from this method's, METHOD or METHOD:VARIANT (``--against``)."""
+    protocol: str = "linear"
+    """What figures of one protocol show (``--protocol``)."""
+    also_shown: Collection[str] = frozenset()
+    """Runs that a table shows though their settings were changed; it says so itself (``scaling``: of other lengths)."""
+    data_root: Path | None = None
+    """Where data sets are, for the names of classes; None = the usual place."""
+    settings: Spec = field(default_factory=Spec)
+    """A figure's own (``--set``): an instance of the class that its descriptor's ``config`` names."""
+
+    @cached_property
+    def stored(self) -> list[ReadRun]:
+        """Every run that there is, as it was when it was first asked for."""
+        return self.store.read()
+
+    @cached_property
+    def runs(self) -> list[ReadRun]:
+        """Those of them that are wanted."""
+        return self.filters.runs(self.stored) if self.filters else self.stored
+
+    @cached_property
+    def every(self) -> pandas.DataFrame:
+        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``); those that settings were
+        chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
+        with uncollected():
+            from skelbench.reporting.frame import frame
+
+            every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+        if self.only is not None:
+            return every[every["run"].isin(self.only)]
+        return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
+
+    def admits(self, run: ReadRun) -> bool:
+        """Whether it may be shown, as far as its settings go."""
+        return not (self.exact_only and run.about["modified"])
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """The records that may fill a table; a copy, as who makes a table may change its columns and rows."""
+        return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """Further figures that there are, by name."""
+        return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
+
+    @property
+    def added(self) -> list[str]:
+        """Of runs in a table that were not made here, where they come from; each once."""
+        shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
+        return sorted(set(self.every["added"][shown].dropna()))
+
+    def check_answered(self, name: str, table: Table | None = None) -> None:
+        """Refuse what was asked for and the table called ``name`` has no column of; ``table`` None: it never has."""
+        asked = {"significance": ("letters", self.significance), "against": ("against", self.against)}
+        asked |= {"best-on-test": ("accuracy_best_on_test", self.best_on_test)}
+        known = [column.key for column in table.columns] if table else []
+        for option, (key, wanted) in asked.items():
+            if wanted and (table is None or table.rows) and not any(one.endswith(key) for one in known):
+                raise SkelbenchError(
+                    f"table {name} has nothing to show for --{option}; leave it out or take table linear"
+                )
+
+    def noted(self, table: Table, name: str, of_runs: bool) -> Table:
+        """The wanted rows of ``table``, which the host calls ``name``, and what is to be said of them: what was asked
+        for, and, ``of_runs``, where those come from that were not made here."""
+        if of_runs and table.rows and (files := self.added):
+            table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
+        if not self.filters:
+            return table
+        table = self.filters.narrowed(table, name)
+        tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
+        fewer = tested and (self.filters.method or self.filters.tag)
+        adjusted = "; p is adjusted over the rows that are shown" if fewer else ""
+        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (self._none(name),)
+        return replace(table, notes=notes)
+
+    def _none(self, table: str) -> str:
+        """Why nothing is shown of what was asked for."""
+        runs = self.every["run"].nunique() if self.stored else 0
+        if not runs or not self.filters.protocol:
+            return f"Nothing here is of {self.filters}."
+        were = "run here was" if runs == 1 else "runs here were"
+        return (
+            f"Table {table} shows nothing of {self.filters}, though {runs} {were} evaluated so: `skelbench runs show "
+            "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
+        )
+
+    @property
+    def left_out(self) -> int:
+        """Runs of which ``--all`` would add evaluations."""
+        gone = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
+        return len(set(gone) - set(self.also_shown))
+
+    @property
+    def data_place(self) -> Path:
+        """Where data sets are."""
+        from skelbench.data.store.roots import data_root
+
+        return self.data_root or data_root()
+
+    def settings_as(self, kind: type[Settings]) -> Settings:
+        """The figure's own settings; its defaults where none were given."""
+        return self.settings if isinstance(self.settings, kind) else kind()
+
+    @contextmanager
+    def track(self, **about: Any) -> Iterator[Callable[..., None]]:
+        """``with inputs.track(total=, label=, unit=) as report``: ``progress``, or nothing where that is None."""
+        if self.progress is None:
+            yield lambda *_, **__: None
+            return
+        with self.progress(**about) as report:
+            yield report
+
+    def check_filters(self) -> None:
+        """Refuse filters with a name that nobody has; says the nearest."""
+        self.filters.check(self.stored, self.host)

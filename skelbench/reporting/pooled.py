@@ -1,0 +1,126 @@
+"""``compare --table pooled``: methods over many data sets and splits at once, where there are enough of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skelbench.evaluation.stats.aggregate import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.reporting.controls import CONTROLS, controls_beside
+from skelbench.reporting.seeds import OLDER, alike, all_rows, newest
+from skelbench.reporting.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.reporting.inputs import TableInputs
+
+NAME = "pooled"
+TITLE = "Methods over all tasks: linear accuracy in percent"
+TASK = ("dataset", "split", "data")
+BLOCK = {
+    "setting": "Setting",
+    "preset": "Preset",
+    "changed": "Changed settings",
+    "encoder": "Encoder",
+    "tokens": "Temporal tokens",
+    "stream": "Stream",
+    "hardware": "Hardware",
+    "protocol": "Probe",
+}
+"""What rows that are pooled alike have in common, and its headers."""
+_JOINTS = r"x\d+"
+"""Of a token grid, ``8x25+1``: data sets differ in them."""
+NOTE = (
+    "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the chance that a "
+    "seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: Agarwal et "
+    "al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others."
+)
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summary = "methods over many data sets and splits: interquartile mean, probability of improvement"
+    return [TableSpec(name=NAME, target=":table", summary=summary)]
+
+
+def table(inputs: TableInputs) -> Table:
+    """A row per method with at least :data:`~skelbench.evaluation.stats.aggregate.SEEDS` seeds on each of the tasks,
+    of which
+    there must be :data:`~skelbench.evaluation.stats.aggregate.TASKS`."""
+    frame = inputs.frame
+    frame = frame[frame["protocol"].astype(str).str.startswith("linear") & (frame["checkpoint"] == "last")]
+    frame = controls_beside(frame)
+    frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for _, block in frame.groupby(list(BLOCK), sort=False):
+        found, said = _block(block)
+        rows += found
+        notes += said
+    varying, constant = alike(rows, list(BLOCK)) if rows else (set(), [])
+    if rows:
+        notes = [*all_rows(constant), NOTE, *notes]
+    elif not notes:
+        notes = [f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits"]
+    columns = (
+        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
+        Column("title", "Method", leads=True),
+        Column("tasks", "Tasks", "d"),
+        Column("seeds", "Seeds of a task"),
+        Column("iqm", "IQM", ".1f", best="max"),
+        Column("over_next", "Better than the next row", ".0%"),
+        Column("over_untrained", "Better than untrained", ".0%"),
+    )
+    return Table(TITLE, columns, tuple(rows), tuple(dict.fromkeys(notes))).ranked(within=list(BLOCK))
+
+
+def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of one block, or why there are none."""
+    scores: dict[str, dict[tuple[str, ...], np.ndarray]] = {}
+    older: list[str] = []
+    for (title, *task), runs in block.groupby(["title", *TASK], sort=False):
+        group = newest(runs, older)
+        if group is not None and group["seed"].is_unique and len(group) >= SEEDS:
+            scores.setdefault(str(title), {})[tuple(map(str, task))] = group["accuracy"].to_numpy(dtype=float)
+    where = ", ".join(f"{key} {block[key].iloc[0]}" for key in ("preset", "tokens", "protocol"))
+    titles = {str(title) for title in block["title"]} - {"raw"}
+    enough = {title: tasks for title, tasks in scores.items() if len(tasks) >= TASKS}
+    shared = sorted(set.intersection(*map(set, enough.values()))) if enough else []
+    if len(shared) < TASKS or not set(enough) - {*CONTROLS}:
+        most = max((len(tasks) for tasks in scores.values()), default=0)
+        had = f"{len(shared)} in common" if enough else f"{most} at most"
+        return [], [f"{where}: not pooled, as that takes {TASKS} tasks of {SEEDS} seeds each, and there are {had}."]
+    pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
+    said = []
+    if left_out := sorted(titles - set(enough)):
+        said.append(f"{where}: left out, with fewer than {TASKS} tasks of {SEEDS} seeds: {', '.join(left_out)}.")
+    if older:
+        said.append(f"{where}: {OLDER} {', '.join(older)}.")
+    return list(_rows(block.iloc[0], pooled)), said
+
+
+def _rows(first: Mapping[str, Any], pooled: Mapping[str, Scores]) -> Iterator[dict[str, Any]]:
+    means = {title: iqm(scores) for title, scores in pooled.items()}
+    order = sorted(pooled, key=lambda title: -means[title].value)
+    for title, after in zip(order, [*order[1:], None]):
+        scores = pooled[title]
+        counts = sorted({len(task) for task in scores})
+        mean = means[title]
+        untrained = pooled.get("untrained") if title not in CONTROLS else None
+        yield {key: str(first[key]) for key in BLOCK} | {
+            "title": title,
+            "tasks": len(scores),
+            "seeds": str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}",
+            "iqm": _cell(mean, 100),
+            "over_next": _cell(probability_of_improvement(scores, pooled[after])) if after else Cell(),
+            "over_untrained": _cell(probability_of_improvement(scores, untrained)) if untrained else Cell(),
+        }
+
+
+def _cell(found: Pooled, times: float = 1) -> Cell:
+    low, high = found.interval
+    return Cell(times * found.value, interval=(times * low, times * high), interval_over="seeds within tasks")

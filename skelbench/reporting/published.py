@@ -1,0 +1,119 @@
+"""Numbers printed in papers, as data with provenance. They are shown beside ours and never used as ours.
+
+Plugins announce them (hook ``skelbench_published``), a CSV file per published table. Columns: ``method``; ``variant``
+(token grid, label share, ablation row ...); ``dataset``, ``split`` and ``protocol`` as this package names them, where
+``protocol`` is what was done if that is known to differ from what the caption says; ``metric``; ``value`` and ``std``
+(accuracies in percent, costs in GFLOPs); ``source`` ("PAPER, Table 3 ..."); and ``note`` for what a reader must know
+before comparing.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from math import isfinite
+from typing import Any
+
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.data.store.splits import full_name
+from skelbench.plugin.descriptors import PublishedSpec
+from skelbench.plugin.host import Host
+
+log = logging.getLogger(__name__)
+
+COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
+
+SIZES = ("paper", "ablation", "release")
+"""Presets of the size that papers have."""
+
+Figure = Mapping[str, Any]
+"""One published number: ``value`` is a float, ``std`` a float or ``None``, everything else text."""
+
+
+def load(host: Host, name: str, **filters: Any) -> list[Figure]:
+    """Rows of published table ``name`` whose columns equal ``filters``, in the paper's order.
+
+    Raises:
+        SkelbenchError: unknown table or column, or a file that cannot be read.
+    """
+    for column in filters:
+        if column not in COLUMNS:
+            raise SkelbenchError(did_you_mean(column, COLUMNS, "column of published tables"))
+    descriptor = host.get("published", name)
+    assert isinstance(descriptor, PublishedSpec)
+    rows = _read(descriptor.file)
+    return [row for row in rows if all(row[column] == value for column, value in filters.items())]
+
+
+def tables(host: Host) -> dict[str, list[Figure]]:
+    """Every published table that can be read, by name."""
+    return {name: load(host, name) for name in host.names("published") if readable(host, name)}
+
+
+def readable(host: Host, name: str) -> bool:
+    """Whether there are figures in published table ``name``: a plugin's file that cannot be read is noted once, and
+    spoils no table of others."""
+    descriptor = host.get("published", name)
+    assert isinstance(descriptor, PublishedSpec)
+    return _readable(descriptor.file, host.origin(descriptor).name)
+
+
+@cache
+def _readable(file: str, plugin: str) -> bool:
+    try:
+        _read(file)
+    except SkelbenchError as error:
+        log.warning("note: plugin %r: %s; what is shown of them is left out", plugin, error)
+        return False
+    return True
+
+
+def notes(host: Host, shown_by: str) -> Iterator[str]:
+    """What readers of the table or figure ``shown_by`` must know of the published figures in it."""
+    for descriptor in host.all("published"):
+        if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
+            yield descriptor.notes[shown_by]
+
+
+def told(one: Figure) -> tuple[str, ...]:
+    """Keys of the footnotes that a cell of figure ``one`` has where a table shows what is to be known of each."""
+    return (f"note: {one['note']}",) if one["note"] else ()
+
+
+def footnotes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The footnotes of :func:`told` that cells of ``rows`` have, in their order."""
+    keys = [key for row in rows for cell in row.values() for key in getattr(cell, "footnotes", ())]
+    return {key: key.removeprefix("note: ") for key in keys if key.startswith("note: ")}
+
+
+@cache
+def _read(file: str) -> tuple[Figure, ...]:
+    try:
+        with open(file, newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
+                raise ValueError(f"it has no column {missing[0]!r}")
+            rows = list(reader)
+        if bad := [row for row in rows if row.keys() != set(reader.fieldnames or ()) or None in row.values()]:
+            raise ValueError(f"row {rows.index(bad[0]) + 1} has not as many fields as there are columns")
+        figures: list[dict[str, Any]] = [
+            row | {"value": float(row["value"]), "std": float(row["std"]) if row["std"] else None} for row in rows
+        ]
+        if not all(isfinite(row["value"]) and isfinite(row["std"] or 0) for row in figures):
+            raise ValueError("a value is not a finite number")
+        return tuple(figures)
+    except (OSError, ValueError, csv.Error) as error:
+        raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
+
+
+def splits_of(split: str) -> frozenset[str]:
+    """Full names of ``xsub+xview mean``; a single split is one."""
+    return frozenset(full_name(one.strip()) for one in split.removesuffix(" mean").split("+"))
+
+
+def slug(method: str) -> str:
+    """``S-JEPA`` and ``sjepa`` are one method."""
+    return re.sub(r"[^a-z0-9]", "", method.lower())

@@ -1,0 +1,236 @@
+"""Rows over seeds: which evaluated runs make up a row, their mean and intervals as cells, and what rows have in common.
+
+± is half a 95 % t interval: over seeds, or of one seed over its draws. Brackets are over test clips or subjects,
+whichever makes them wider. Every cell says which (``plus_minus_over``, ``interval_over``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from skelbench.evaluation.stats.bootstrap import TRUSTED, of_subjects
+from skelbench.evaluation.stats.paired import SeedsTest, accuracy_interval, holm, t_half_width
+from skelbench.reporting.frame import DEFAULTS
+from skelbench.reporting.table import Cell
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
+"""Footnote ``raw`` of the cells of :func:`over_raw`."""
+SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
+"""Footnote ``subjects`` of brackets."""
+INTERVALS = (
+    "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
+    "clips, over subjects if so marked."
+)
+
+OLDER = "left out, because later runs of the same rows differ in more than the seed:"
+"""Said of those that :func:`newest` leaves out."""
+
+_UNUSUAL = ("setting", "encoder", "stream")
+_EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
+
+
+def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
+    """Runs that belong in one row: alike in ``keys`` and, where it is there, in ``group``, ordered by seed.
+
+    A seed that occurs twice means that something else differs: every evaluation is then a row of its own.
+    """
+    keys = [*keys, *(["group"] if "group" in frame else [])]
+    for _, group in frame.groupby(keys, dropna=False, sort=False):
+        if group["seed"].duplicated().any():
+            yield from (group.iloc[[i]] for i in range(len(group)))
+        else:
+            yield group.sort_values("seed")
+
+
+def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
+    """Of each training with snapshots the evaluations of those runs that were evaluated at each of its checkpoints: a
+    mean over other seeds at its end would look like a rise or a fall. Where there are none, every run is by itself."""
+    for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
+        if (rows["checkpoint"] == "last").all():
+            continue
+        evaluated = rows.groupby("run")["checkpoint"].nunique()
+        whole = rows[rows["run"].isin(evaluated.index[evaluated == rows["checkpoint"].nunique()])]
+        if len(whole) and not whole.duplicated(["checkpoint", "seed"]).any():
+            yield whole
+        else:
+            yield from (own for _, own in rows.groupby("run") if (own["checkpoint"] != "last").any())
+
+
+def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
+    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
+    those that finished last count, and the others are named in ``older``."""
+    groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
+    groups.sort(key=lambda group: group["finished"].astype(float).max())
+    older.extend(name for group in groups[:-1] for name in group["run"])
+    return groups[-1] if groups else None
+
+
+def accuracy(group: DataFrame) -> Cell:
+    """Mean accuracy in percent: its t interval over seeds, of one seed over its draws; and the wider of Wilson's 95 %
+    interval on ``n_test`` clips and a bootstrap over subjects, where the column ``by_subject`` has them all."""
+    mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
+    interval, over = accuracy_interval(
+        mean, n, of_subjects(group["by_subject"].tolist() if "by_subject" in group else ())
+    )
+    cell = percent(group["accuracy"])
+    notes = ("subjects",) if over.endswith("subjects") else ()
+    draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
+    sd = first["accuracy_sd"] if len(group) == 1 and draws > 1 else None
+    if sd is not None and sd == sd:
+        half, what = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
+        cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {what}")
+        notes = (f"over {what}", *notes)
+    low, high = interval
+    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
+
+
+def footnotes(frame: DataFrame) -> dict[str, str]:
+    """Those that cells of this file may have."""
+    drawn = sorted({what or "draws" for what in frame["drawn"]}) if "drawn" in frame else []
+    over = {f"over {what}": f"of one seed: ± is a 95 % t interval over its {what}" for what in drawn}
+    return {"raw": RAW, "subjects": SUBJECTS, **over}
+
+
+def percent(shares: Iterable[float]) -> Cell:
+    """Mean over all seeds in percent and its t interval, empty unless every seed has the figure."""
+    return spread([math.nan if value is None else 100 * value for value in shares])
+
+
+def spread(values: Sequence[float]) -> Cell:
+    """The mean of a figure over seeds and, of several, its t interval; empty unless every seed has it."""
+    if not all(map(math.isfinite, values)):
+        return Cell()
+    several = len(values) > 1
+    half = t_half_width(stdev(values), len(values)) if several else None
+    return Cell(mean(values), half, plus_minus_over=f"{len(values)} seeds" if several else "")
+
+
+def difference(test: SeedsTest) -> Cell:
+    """A difference in points: its t interval over seeds, and the bracket that the claim rests on."""
+    low, high = test.interval
+    return Cell(
+        100 * test.difference,
+        None if test.half_width is None else 100 * test.half_width,
+        (100 * low, 100 * high),
+        plus_minus_over="" if test.half_width is None else f"{test.seeds} seeds",
+        interval_over=test.over,
+        footnotes=("subjects",) if test.over.endswith("subjects") else (),
+    )
+
+
+def all_rows(constant: Sequence[str]) -> list[str]:
+    """The note on what :func:`alike` found all rows to have in common, if that is anything."""
+    return [f"All rows: {', '.join(constant)}."] if constant else []
+
+
+def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
+    """What a heading says of them: ``stream bone``."""
+    return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
+
+
+def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a row, before or in a table, has in common with those that it competes with; of presets the name without its
+    changes."""
+    values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
+    return tuple(str(value or "").removesuffix("+") for value in values)
+
+
+def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]], Any] = lambda row: None) -> None:
+    """Replace ``p_value`` of the rows that have one by Holm's, adjusted over the rows that agree in ``within``."""
+    blocks: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["p_value"] is not None:
+            blocks.setdefault(within(row), []).append(row)
+    for block in blocks.values():
+        for row, p in zip(block, holm([row["p_value"] for row in block]), strict=True):
+            row["p_value"] = float(p)
+
+
+def subjects_note(frame: DataFrame) -> Iterator[str]:
+    """How many subjects the tests on each data set and split are over, and where that is not enough."""
+    if "subjects" not in frame:
+        return
+    told = []
+    for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
+        known = group["subjects"].dropna()
+        if known.empty:
+            told.append(f"one or not known for {dataset} / {split}, so over clips alone")
+            continue
+        count = int(known.max())
+        few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
+        partly = ", not known to some evaluations, which rest on clips alone" if len(known) < len(group) else ""
+        told.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
+    yield f"Subjects: {'; '.join(told)}."
+
+
+def every_seed(group: DataFrame) -> float | None:
+    """p of a difference that every seed has: the largest ``p_value``, 1 where seeds differ from their controls in
+    opposite directions; None unless every seed has one."""
+    if group["p_value"].isna().any():
+        return None
+    differences = group["accuracy"] - group["control_accuracy"]
+    return 1.0 if differences.min() < 0 < differences.max() else float(group["p_value"].max())
+
+
+def over_raw(group: DataFrame) -> Cell:
+    """Points above the control ``raw`` on the same clips, empty unless every seed has the figure."""
+    over = percent(group["raw_difference"])
+    unshown = group["raw_difference"].le(0) | group["raw_p_value"].gt(0.05)
+    return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
+
+
+def nearest(frame: DataFrame) -> Callable[[DataFrame], list[float]]:
+    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one.
+    Those with settings of their own (k = 5) are no figures of other rows."""
+    knn = _as_announced(frame[frame["protocol"] == "knn"]).drop_duplicates(_EVALUATION, keep=False)
+    found = dict(zip(_places(knn), knn["accuracy"]))
+    return lambda group: [found.get(place, math.nan) for place in _places(group)]
+
+
+def _as_announced(frame: DataFrame) -> DataFrame:
+    """The evaluations whose protocol has no other settings than its own."""
+    return frame[frame["probe"] == ""] if "probe" in frame else frame
+
+
+def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Of its rows what evaluations of one run by several protocols have in common."""
+    return zip(*(frame[name] for name in _EVALUATION))
+
+
+def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
+    """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
+    protocol, else of the one other that measured it on the same runs as it stands; empty unless every seed has it."""
+    has = _as_announced(frame[[name in each for each in frame["measures"]]])
+    alone = has.drop_duplicates(_EVALUATION, keep=False)
+    others = dict(zip(_places(alone), alone["measures"]))
+
+    def cell(group: DataFrame) -> Cell:
+        places = zip(_places(group), group["measures"])
+        found = [own if name in own else others.get(place, {}) for place, own in places]
+        if not all(name in each for each in found):
+            return Cell()
+        values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]
+        return spread(values)
+
+    return cell
+
+
+def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
+    worth a word. The version of the data tells apart only rows on one data set and split, and is never worth one."""
+    varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
+    if "data" in keys:
+        versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
+        varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
+    return varying, [
+        f"{key.replace('_', ' ')} {rows[0][key]}"
+        for key in keys
+        if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
+    ]

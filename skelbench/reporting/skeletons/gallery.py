@@ -1,0 +1,155 @@
+"""``plot gallery``: what masks, augmentations and whole views of methods make of one clip, frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.reporting.figures import NothingToDraw
+from skelbench.reporting.figures.style import house
+from skelbench.reporting.skeletons.rows import strips
+from skelbench.reporting.skeletons.scene import Panel, Scene, find_clip
+
+if TYPE_CHECKING:
+    from skelbench.core.spec import RunSpec
+    from skelbench.pipeline.resolve import Resolved
+    from skelbench.reporting.inputs import TableInputs
+
+ASK = "this figure is of a method's views; name one, or two to compare: skelbench plot gallery --method NAME,NAME"
+MOST = 40
+"""Rows of one figure."""
+CAPTION = (
+    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, grey: joints that a "
+    "mask hides. Masks and augmentations by themselves are on the whole "
+    "clip and applied for certain; views are drawn as at training step {step} with seed {seed}. Masks that a method "
+    "draws within its training step, of what its views hold, are not shown."
+)
+
+
+class Gallery(Spec):
+    """Settings of the figure."""
+
+    method: str = ""
+    """METHOD or METHOD:VARIANT; several, to be compared, with commas."""
+    dataset: str | None = None
+    """Whose clip; None = synthetic."""
+    clip: int | str = 0
+    """Number of the clip, or its name."""
+    tokens: int | None = None
+    """Temporal tokens; None = the method's."""
+    frames: int = Field(6, ge=2, le=16)
+    """Columns."""
+    show: str = "parts,views"
+    """``parts``: every mask and augmentation by itself; ``views``: what the method sees; or both."""
+    step: int = Field(0, ge=0)
+    """Of training; another step, other draws."""
+    seed: int = Field(0, ge=0)
+    """Of the draws."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that were named."""
+        return list(dict.fromkeys(name.strip() for name in self.method.split(",") if name.strip()))
+
+    @property
+    def shown(self) -> set[str]:
+        """What is; SkelbenchError for anything else."""
+        asked = {name.strip() for name in self.show.split(",")}
+        if not asked or asked - {"parts", "views"}:
+            raise SkelbenchError(f"figure gallery.show={self.show!r} is not valid; write parts, views or parts,views")
+        return asked
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    summary = "masks, augmentations and views of methods on one clip, frame by frame (--method NAME --set clip=N)"
+    return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary, needs_runs=False)]
+
+
+def draw(inputs: TableInputs) -> Figure:
+    """A row of poses for the clip as stored, each mask and augmentation by itself, and each kind of view.
+
+    Raises:
+        NothingToDraw: no method was named.
+        SkelbenchError: there is no such method, data set or clip.
+    """
+    settings = inputs.settings_as(Gallery)
+    if not settings.methods:
+        raise NothingToDraw(ASK)
+    shown = settings.shown
+    scenes = [_scene(inputs, settings, name, shown) for name in settings.methods]
+    count = sum(len(scene.panels) - 1 for scene in scenes) + 1
+    if count > MOST:
+        raise SkelbenchError(
+            f"{count} rows are too many for one figure, which has room for {MOST}; name fewer methods, or give --set "
+            "show=parts or --set show=views"
+        )
+    first = scenes[0]
+    clip = first.title.partition(" sees of ")[2]
+    every = replace(first, panels=tuple(chain(first.panels[:1], *(scene.panels[1:] for scene in scenes))))
+    groups = [("", first.panels[:1])]
+    groups += [(name if len(scenes) > 1 else "", scene.panels[1:]) for name, scene in zip(settings.methods, scenes)]
+    title = f"What {' and '.join(settings.methods)} make{'s' * (len(settings.methods) == 1)} of a clip"
+    with house():
+        return strips(
+            title, clip, every, groups, settings.frames,
+            CAPTION.format(step=settings.step, seed=settings.seed),
+        )  # fmt: skip
+
+
+def _scene(inputs: TableInputs, settings: Gallery, method: str, shown: set[str]) -> Scene:
+    from skelbench.pipeline.request import Request
+    from skelbench.pipeline.resolve import resolve
+    from skelbench.reporting.skeletons.views import view_scene
+
+    request = Request(method=method, tokens=settings.tokens, dataset=settings.dataset, seed=settings.seed)
+    resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
+    clip = find_clip(resolved.store, str(settings.clip))
+    found: list[Panel] = []
+    parts = _parts(resolved) if "parts" in shown else None
+    if parts is not None and parts.views:
+        scene = view_scene(resolved.store, clip, parts, settings.step)
+        found += [replace(panel, note=_told(panel)) for panel in scene.panels[1:]]
+    whole = view_scene(resolved.store, clip, resolved.spec, settings.step)
+    if "views" in shown:
+        found += _first_of_each(whole.panels[1:])
+    return replace(whole, panels=(whole.panels[0], *found))
+
+
+def _told(panel: Panel) -> str:
+    """Of a part the frames are the whole clip: what its mask hides is left to be said."""
+    return panel.note.partition("\n")[2]
+
+
+def _first_of_each(panels: Sequence[Panel]) -> list[Panel]:
+    """Of several views of one kind the first."""
+    return [panel for panel in panels if " (" not in panel.title or " (1 of " in panel.title]
+
+
+def _parts(resolved: Resolved) -> RunSpec:
+    """The run of which every mask and augmentation of the method's views is a view by itself, of the whole clip."""
+    from skelbench.training.build import view_specs
+    from skelbench.views.crops import Free
+    from skelbench.views.spec import ViewSpec
+
+    spec = resolved.spec
+    views: dict[str, ViewSpec] = {}
+    for view in view_specs(spec).values():
+        plain = ViewSpec(frames=spec.grid.frames, crop=Free(lo=1.0, hi=1.0), resize="ends")
+        for augmentation in view.augment:
+            certain = augmentation.model_copy(update={"p": 1.0})
+            name = f"{augmentation.kind} alone"
+            views.setdefault(name, plain.model_copy(update={"augment": (certain,)}))
+        if view.mask is not None:
+            mask = view.mask.model_copy(update={"p": 1.0})
+            views.setdefault(f"{view.mask.kind} alone", plain.model_copy(update={"mask": mask}))
+    dumped = {name: view.model_dump(mode="json") for name, view in views.items()}
+    return spec.model_copy(update={"views": dumped})

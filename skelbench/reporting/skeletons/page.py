@@ -1,0 +1,74 @@
+"""A scene as one HTML page that can be played, stopped and turned; it loads nothing from anywhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skelbench.core.files import write_whole
+from skelbench.reporting.skeletons.scene import COLOURS, Panel, Scene, middle
+
+
+def save_page(scene: Scene, path: Path) -> None:
+    """Write the page."""
+    template = _part("page.html").replace("/*SKELETON*/", drawing())
+    # A title may hold anything. In a script element "</script" ends the data, and "<!--" with "<script" keeps the real
+    # end from being seen; without a "<" there is neither.
+    data = json.dumps(page_data(scene)).replace("<", "\\u003c")
+    write_whole(path, lambda file: file.write(template.replace("/*SCENE*/", data).encode()))
+
+
+def drawing() -> str:
+    """The script that draws a skeleton on a canvas: ``unpackPanel``, ``drawPanel``."""
+    return _part("skeleton.js")
+
+
+def _part(name: str) -> str:
+    return files("skelbench.reporting.skeletons").joinpath(name).read_text(encoding="utf-8")
+
+
+def page_data(scene: Scene) -> dict[str, Any]:
+    """What the page's script draws; coordinates are 16-bit multiples of each panel's ``unit`` metres."""
+    yaw, pitch = scene.angles
+    return {
+        "title": scene.title,
+        "fps": scene.fps,
+        "flat": scene.flat,
+        "size": scene.size,
+        "floor": scene.floor - float(middle(scene.panels[0])[1]),
+        "yaw": yaw,
+        "pitch": pitch,
+        "parents": scene.topology.parents,
+        "sides": scene.sides,
+        "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
+        "colours": COLOURS,
+        "outside": any(bool(scene.outside(panel).any()) for panel in scene.panels),
+        "panels": [_panel(panel, 8 * scene.size) for panel in scene.panels],
+    }
+
+
+def _panel(panel: Panel, reach: float) -> dict[str, Any]:
+    """``reach``: what is farther from the middle is put there, so that it does not make the rest coarse."""
+    x_MTJC = np.clip(panel.x_MTJC - middle(panel), -reach, reach)
+    unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
+    return {
+        "title": panel.title,
+        "note": panel.note,
+        "bodies": len(x_MTJC),
+        "there": np.flatnonzero(panel.there_MTJ.any(axis=(1, 2))).tolist(),
+        "frames": panel.frames,
+        "tokens": panel.tokens or 0,
+        "unit": unit,
+        "x": _text(np.round(x_MTJC / unit).astype("<i2")),
+        "hidden": None if panel.hidden_MPJ is None else _text(panel.hidden_MPJ.astype(np.uint8)),
+        "drawn": None if panel.there_MTJ.all() else _text(panel.there_MTJ.astype(np.uint8)),
+    }
+
+
+def _text(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

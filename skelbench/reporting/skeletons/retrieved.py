@@ -1,0 +1,192 @@
+"""``plot retrieval``: test clips and the training clips that an encoder finds most like them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from pydantic import Field
+
+from skelbench.core.component import Spec
+from skelbench.core.text import plain
+from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.reporting.figures.layout import EDGE, GAP, NOTE, TITLE, lines_high, wrap
+from skelbench.reporting.figures.of_runs import asked, facts_of, features_of, title_of
+from skelbench.reporting.figures.style import COLOURS, INK, PALE, PLAIN, house
+from skelbench.reporting.skeletons.draw import draw_pose, fitted, pose_axes, sides_legend
+from skelbench.reporting.skeletons.rows import LEGEND
+from skelbench.reporting.skeletons.scene import Scene, clip_scene
+
+if TYPE_CHECKING:
+    from skelbench.data.store.clip_store import ClipStore
+    from skelbench.evaluation.protocol import Features
+    from skelbench.reporting.inputs import TableInputs
+
+CELL, POSE = 1.08, 0.7
+"""Inches: width of a clip, height of its poses."""
+LETTERS = 6.5
+"""Points of a clip's words."""
+RIGHT, WRONG = (COLOURS[1], "✓"), (COLOURS[0], "✗")
+"""Colour and sign of a neighbour of the query's class, and of one of another."""
+CAPTION = (
+    "Left: test clips, drawn with seed {seed}, {hits} of those whose nearest training clip is of their class and "
+    "{misses} of the others: not the share of right answers, which is above. Then the nearest training clips, by "
+    f"cosine similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, "
+    "dashed: of another."
+)
+
+
+class Retrieval(Spec):
+    """Settings of the figure."""
+
+    queries: int = Field(6, ge=1, le=12)
+    """Test clips that ask; as far as there are such, half of them with a nearest neighbour of another class."""
+    neighbours: int = Field(5, ge=1, le=8)
+    """Training clips that answer, the most similar first."""
+    poses: int = Field(3, ge=1, le=5)
+    """Frames of each clip, fewer where it shows two people."""
+    seed: int = Field(0, ge=0)
+    """By which queries are drawn."""
+
+
+@hookimpl
+def skelbench_figures() -> list[FigureSpec]:
+    summary = "queries with their nearest training clips as skeletons, right and wrong marked (--run)"
+    return [FigureSpec(name="retrieval", target=":draw", config=":Retrieval", summary=summary, snapshots=True)]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A clip that was found."""
+
+    clip: int
+    similarity: float
+    right: bool
+    """Of the query's class."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A test clip, and what was found for it, the most similar first."""
+
+    clip: int
+    answers: tuple[Answer, ...]
+
+
+def draw(inputs: TableInputs) -> Figure:
+    """A row per query: the query, then its nearest training clips.
+
+    Raises:
+        NothingToDraw: there is no trained run, or more than one, so that it has to be named.
+    """
+    settings = inputs.settings_as(Retrieval)
+    ((run, checkpoint),) = asked(inputs, 1)
+    features, store = features_of(inputs, run, checkpoint)
+    queries, accuracy = retrieved(features, settings)
+    misses = sum(not query.answers[0].right for query in queries)
+    facts = (
+        f"{title_of(inputs, run, checkpoint)}; {run.spec.data.title}, {run.spec.data.split}; {facts_of(run)}; "
+        f"1-NN accuracy {100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
+    )
+    caption = CAPTION.format(seed=settings.seed, hits=len(queries) - misses, misses=misses)
+    with house():
+        return _figure(store, queries, settings, facts, caption)
+
+
+# ------------------------------------------------------------------------------------------------ what is drawn
+def retrieved(features: Features, settings: Retrieval) -> tuple[list[Query], float]:
+    """The queries with what is found for them, those that are answered rightly first; and the share of all test clips
+    whose nearest training clip is of their class."""
+    from skelbench.evaluation.knn import similarities
+
+    count = min(settings.neighbours, len(features.train_y))
+    found, alike = [], []
+    for similarity_QG in similarities([features], (1.0,), "cpu"):
+        near_Qk, index_Qk = similarity_QG.topk(count, dim=1)
+        found.append(index_Qk.numpy())
+        alike.append(near_Qk.numpy())
+        del similarity_QG
+    index_nk, near_nk = np.concatenate(found), np.concatenate(alike)
+    right_nk = features.train_y[index_nk] == features.test_y[:, None]
+    queries = []
+    for place in _drawn(right_nk[:, 0], settings.queries, settings.seed):
+        answers = tuple(
+            Answer(int(features.train_ids[index]), float(near), bool(right))
+            for index, near, right in zip(index_nk[place], near_nk[place], right_nk[place])
+        )
+        queries.append(Query(int(features.test_ids[place]), answers))
+    return queries, float(right_nk[:, 0].mean())
+
+
+def _drawn(right_n: np.ndarray, count: int, seed: int) -> list[int]:
+    """Places of ``count`` queries: half of them right, the others wrong, more of the ones where the others are few."""
+    rng = np.random.default_rng(seed)
+    right, wrong = (rng.permutation(np.flatnonzero(side)).tolist() for side in (right_n, ~right_n))
+    wanted = min(count // 2, len(wrong))
+    rights = right[: count - wanted]
+    return [*rights, *wrong[: count - len(rights)]]
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+def _figure(store: ClipStore, queries: Sequence[Query], settings: Retrieval, facts: str, caption: str) -> Figure:
+    columns = 1 + max(len(query.answers) for query in queries)
+    width = 2 * EDGE + columns * CELL + GAP
+    inside, words_high = width - 2 * EDGE, lines_high(2, LETTERS)
+    note, words = wrap(facts, inside, NOTE), wrap(caption, inside, NOTE)
+    row = POSE + words_high + 2 * GAP
+    top = EDGE + lines_high(1, TITLE) + lines_high(len(note), NOTE) + GAP
+    height = top + len(queries) * row + lines_high(len(words), NOTE) + LEGEND + EDGE
+    figure = Figure(figsize=(width, height), facecolor="white")
+
+    def write(x: float, y: float, text: str, size: float, colour: str, weight: str = "normal") -> None:
+        figure.text(
+            x / width, y / height, text, fontsize=size, color=colour, weight=weight, va="top", linespacing=1.3, **PLAIN
+        )
+
+    y = height - EDGE
+    write(EDGE, y, "Queries and their nearest neighbours", TITLE, INK, "bold")
+    y -= lines_high(1, TITLE)
+    write(EDGE, y, "\n".join(note), NOTE, PALE)
+    y -= lines_high(len(note), NOTE) + GAP
+    scenes: list[Scene] = []
+    for query in queries:
+        clips = [(query.clip, "query", INK)]
+        clips += [(one.clip, f"{_mark(one)[1]} {one.similarity:.3f}", _mark(one)[0]) for one in query.answers]
+        for column, (clip, said, colour) in enumerate(clips):
+            x = EDGE + column * CELL + (GAP if column else 0)
+            scenes.append(clip_scene(store, clip))
+            _poses(figure, scenes[-1], x + 0.02, y - POSE, settings.poses)
+            name = fitted(plain(store.classes[int(store.labels[clip])]), CELL - 0.1, LETTERS)
+            write(x + 0.03, y - POSE - 0.02, said, LETTERS, colour, "bold")
+            write(x + 0.03, y - POSE - 0.02 - lines_high(1, LETTERS), name, LETTERS, INK)
+            figure.add_artist(
+                Rectangle(
+                    (x / width, (y - POSE - words_high - 0.05) / height), (CELL - 0.06) / width,
+                    (POSE + words_high + 0.07) / height, fill=False, edgecolor=colour, linewidth=1.1,
+                    linestyle="-" if colour != WRONG[0] else (0, (4, 2)), transform=figure.transFigure,
+                )
+            )  # fmt: skip
+        y -= row
+    write(EDGE, y, "\n".join(words), NOTE, PALE)
+    sides_legend(figure, replace(scenes[0], panels=tuple(scene.panels[0] for scene in scenes)))
+    return figure
+
+
+def _poses(figure: Figure, scene: Scene, x: float, bottom: float, most: int) -> None:
+    """At most ``most`` frames side by side, fewer where bodies take much room."""
+    count = max(1, min(most, int((CELL - 0.1) / (0.75 * POSE * scene.shape))))
+    wide = (CELL - 0.1) / count
+    high = min(POSE, wide / scene.shape)
+    panel = scene.panels[0]
+    for place in range(count):
+        frame = int((place + 0.5) * panel.frames / count)
+        axes = pose_axes(figure, scene, (x + place * wide, bottom + (POSE - high) / 2, wide, high), floor=False)
+        draw_pose(axes, scene, panel, frame, width=0.9)
+
+
+def _mark(answer: Answer) -> tuple[str, str]:
+    return RIGHT if answer.right else WRONG

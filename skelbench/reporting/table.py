@@ -1,0 +1,268 @@
+"""One table object for every output format: typed cells with marks, footnotes, provenance; renderers lay it out.
+
+Cells hold raw numbers; how many digits are shown is the column's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Literal
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import plain
+
+Value = float | int | str | bool | None
+Mark = Literal["best", "second"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value. ``None`` = not available."""
+
+    value: Value = None
+    plus_minus: float | None = None
+    """Half of an interval around the value, in its unit; what kind is said in a note of the table."""
+    interval: tuple[float, float] | None = None
+    """Lower and upper limit in the value's unit."""
+    plus_minus_over: str = ""
+    """What varies in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
+    interval_over: str = ""
+    """What varies in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
+    mark: Mark | None = None
+    footnotes: tuple[str, ...] = ()
+    """Keys of the table's ``footnotes``."""
+    published: bool = False
+    """Taken from a paper, not measured here."""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "plus_minus"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        if self.interval is not None:
+            object.__setattr__(self, "interval", tuple(_plain(limit) for limit in self.interval))
+
+
+@dataclass(frozen=True)
+class Column:
+    """``key`` names the column in data formats, ``header`` for readers, ``format`` is a format spec of numbers."""
+
+    key: str
+    header: str
+    format: str = ""
+    best: Literal["max", "min"] | None = None
+    """Which end is better; ``None`` = no ranking."""
+    published: bool = False
+    """Every cell of the column is a published figure."""
+    shown: bool = True
+    """False: in CSV and JSON only (what is the same in every row is better said once)."""
+    footnotes: tuple[str, ...] = ()
+    leads: bool = False
+    """Tells rows apart: stays, and is repeated, where a terminal has no room for all columns beside each other."""
+    beside: tuple[Literal["pm", "interval", "published"], ...] = ()
+    """What CSV always has columns for beside the value; what is not named gets them where any cell has it."""
+    minor: bool = False
+    """The first to go where there is no room for all."""
+    asked: bool = False
+    """An option asked for it, or it answers what the table is for: only what names a row and the headline stay longer
+    where there is no room for all."""
+    heads: bool = False
+    """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
+
+    def __post_init__(self) -> None:
+        try:
+            self.format and format(0 if "d" in self.format else 0.0, self.format)
+        except ValueError as error:
+            raise ValueError(f"column {self.key!r} has no format {self.format!r}: {error}") from error
+
+    def text(self, value: Value) -> str:
+        """``value`` as readers see it; "" for ``None``."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, str):
+            return value
+        long = self.format.endswith("g") and abs(value) >= 999.5  # which "g" gives an exponent
+        text = format(value, ",.0f" if long else self.format)
+        if not text.strip("-0.,%"):  # what rounds to zero has no sign
+            text = text.replace("-", "+" if "+" in self.format else "")
+        return text
+
+    def spread(self, cell: Cell) -> str:
+        """`` ± 1.2 [0.4, 3.1]``: what stands behind the value of ``cell``; "" for nothing."""
+        text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
+        if cell.interval is not None:
+            low, high = (self.text(limit) for limit in cell.interval)
+            text += f" [{low}, {high}]"
+        return text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells.
+
+    >>> columns = (Column("name", "Method"), Column("accuracy", "Accuracy", ".1%", best="max"))
+    >>> rows = ({"name": "one", "accuracy": 0.5}, {"name": "two", "accuracy": 0.75})
+    >>> Table("Made up", columns, rows).ranked().rows[1]["accuracy"].mark
+    'best'
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    footnotes: Mapping[str, str] = field(default_factory=dict)
+    """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    name: str = ""
+    """As it is asked for; LaTeX labels it by that, or by its title."""
+
+    def __post_init__(self) -> None:
+        keys = [column.key for column in self.columns]
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
+        if isinstance(self.notes, str):
+            raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
+        known, published = set(keys), {column.key for column in self.columns if column.published}
+        self._known(note for column in self.columns for note in column.footnotes)
+        rows, bare = [], _Bare()
+        for row in self.rows:
+            if unknown := sorted(set(row) - known):
+                raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
+            cells = {key: value if isinstance(value := row.get(key), Cell) else bare.cell(value) for key in keys}
+            for cell in cells.values():
+                if cell.footnotes:
+                    self._known(cell.footnotes)
+            for key in published:
+                if not cells[key].published:
+                    cells[key] = replace(cells[key], published=True)
+            rows.append(cells)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", tuple(rows))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    def _known(self, notes: Iterable[str]) -> None:
+        if missing := [note for note in notes if note not in self.footnotes]:
+            raise ValueError(f"table {self.title!r} has no footnote {missing[0]!r}")
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns readers see."""
+        return tuple(column for column in self.columns if column.shown and not column.heads)
+
+    @property
+    def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
+        """The rows with the heading readers see above them, in order; "" = none."""
+        key = next((column.key for column in self.columns if column.heads and column.shown), None)
+        heading = (lambda row: str(row[key].value)) if key else (lambda row: "")
+        return [(text, list(rows)) for text, rows in groupby(self.rows, heading)]
+
+    def markers(self, notes: Sequence[str]) -> str:
+        """The letters readers see for footnotes: "a,c"."""
+        return ",".join(_letters(list(self.footnotes).index(key)) for key in notes)
+
+    def values(self, key: str) -> list[Value]:
+        """Raw values of a column."""
+        if not any(column.key == key for column in self.columns):
+            raise SkelbenchError(f"table {self.title!r} has no column {key!r}")
+        return [row[key].value for row in self.rows]
+
+    def numeric(self, column: Column) -> bool:
+        """Whether what readers see in ``column`` are numbers."""
+        values = [value for value in self.values(column.key) if value is not None]
+        return bool(values) and not any(isinstance(value, str) for value in values)
+
+    def narrowed(self, columns: Sequence[Column]) -> Table:
+        """The same rows with ``columns`` alone, in their order, and what heads rows; of the footnotes those that stand
+        in what is left, so that their letters begin with a."""
+        kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
+        rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
+        used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
+        footnotes = {key: text for key, text in self.footnotes.items() if key in used}
+        return replace(self, columns=kept, rows=rows, footnotes=footnotes)
+
+    def ranked(
+        self,
+        within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
+        keys: Collection[str] | None = None,
+    ) -> Table:
+        """The same table with best and second-best marks in every column that says which end is better, or in those of
+        ``keys`` alone.
+
+        Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
+        ``within``, or in what ``within`` makes of them. Values that read the same share their rank, and one value alone
+        is not ranked.
+        """
+        rows = [dict(row) for row in self.rows]
+        block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
+        groups: dict[Any, list[dict[str, Cell]]] = {}
+        for row in rows:
+            groups.setdefault(block(row), []).append(row)
+        for column in self.columns:
+            if column.best is not None and (keys is None or column.key in keys):
+                for group in groups.values():
+                    _rank(column, group)
+        return replace(self, rows=tuple(rows))
+
+
+class _Bare:
+    """Cells of bare values; texts repeat from row to row, and share one."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str | None, Cell] = {}
+
+    def cell(self, value: Any) -> Cell:
+        if value is not None and type(value) is not str:
+            return Cell(value)
+        if value not in self._texts:
+            self._texts[value] = Cell(value)
+        return self._texts[value]
+
+
+def _letters(number: int) -> str:
+    """a to z, then aa, ab ..."""
+    return (_letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
+    """Those of the footnotes ``texts`` that cells of ``rows`` have."""
+    used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
+    return {note: text for note, text in texts.items() if note in used}
+
+
+def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
+    own = [row for row in rows if not row[column.key].published and is_number(row[column.key].value)]
+    shown: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}
+    if len(shown) < 2:
+        return
+    order = sorted(shown, key=shown.__getitem__, reverse=column.best == "max")
+    marks: dict[str, Mark] = {order[0]: "best", order[1]: "second"}
+    for row in own:
+        row[column.key] = replace(row[column.key], mark=marks.get(column.text(row[column.key].value)))
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Value:
+    """A Python scalar; numpy's scalars are unpacked, NaN and NaT become ``None``."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    raise TypeError(f"a cell holds a number, a text, a bool or None, not {type(value).__name__}")
+
+
+def shown_text(column: Column, cell: Cell) -> str:
+    """Value with spread and interval, without marks."""
+    return (plain(column.text(cell.value)) or "–") + column.spread(cell)
+
+
+def below(table: Table) -> list[tuple[str, str]]:
+    """(mark or "", text) of everything below the table."""
+    footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
+    return (footnotes if table.rows else []) + [("", note) for note in table.notes]

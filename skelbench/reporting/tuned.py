@@ -1,0 +1,159 @@
+"""``compare --table tuned``: what tuning gave each method, beside its defaults and what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from skelbench.core.spec import listed
+from skelbench.evaluation.stats.paired import t_half_width
+from skelbench.plugin import TableSpec, hookimpl
+from skelbench.records.tuned import Compared, Retrained, TuningRecord, read_all
+from skelbench.reporting.seeds import INTERVALS, SUBJECTS, accuracy, adjust, alike, all_rows
+from skelbench.reporting.table import Cell, Column, Table, footnotes_of
+
+if TYPE_CHECKING:
+    from skelbench.reporting.inputs import TableInputs
+
+TITLE = "Default and tuned: accuracy in percent"
+BLOCK = {
+    "dataset": "Data set",
+    "split": "Split",
+    "chosen_on": "Chosen on",
+    "tokens": "Tokens",
+    "setting": "Setting",
+    "preset": "Preset",
+    "changed": "Changed settings",
+    "probe": "Probe",
+    "hardware": "Hardware",
+    "asked": "Trials asked for",
+    "budget": "Budget of a trial",
+    "sampler": "Sampler",
+    "data": "Data version",
+}
+"""What rows that compete have in common, and its headers."""
+FOOTNOTES = {
+    "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
+    "missing": "retraining is not complete: issue the `skelbench tune` again",
+    "diverged": "diverged when it was trained again, as is said below",
+    "none": "every trial failed",
+    "subjects": SUBJECTS,
+}
+HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
+NOTES = (
+    "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras or "
+    "setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. Default "
+    "and tuned are then trained on all training clips with seeds that no trial had, and tested on the test split, on "
+    "which nothing was chosen.",
+    f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, Holm-adjusted "
+    "over the rows that compete; it speaks of these trained encoders, not of other pre-training seeds.",
+    "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+)
+
+
+@hookimpl
+def skelbench_tables() -> list[TableSpec]:
+    summary = "methods as they are and tuned by `skelbench tune`: accuracy, paired test, trials, hours"
+    return [TableSpec(name="tuned", target=":table", summary=summary, needs_runs=False)]
+
+
+def table(inputs: TableInputs) -> Table:
+    """The table of the wanted records of the results directory: p is adjusted over these."""
+    takes = inputs.filters.takes
+    records = read_all(inputs.store)
+    return build([one for one in records if takes(method=one.method, dataset=one.dataset, preset=one.preset)])
+
+
+def build(records: Sequence[TuningRecord]) -> Table:
+    """One row per record."""
+    if not records:
+        return Table(TITLE, _columns(set()), notes=(HOW,))
+    rows = [_row(record) for record in records]
+    adjust(rows, within=lambda row: tuple(str(row[key]) for key in BLOCK))
+    rows.sort(key=lambda row: tuple(str(row[key]) for key in BLOCK))
+    varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
+    if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
+        varying.add("data")
+    if len({record.seed for record in records}) > 1:
+        varying.add("seed")
+    notes = tuple(all_rows(constant))
+    footnotes = footnotes_of(rows, FOOTNOTES)
+    notes = (*notes, *NOTES, *chain.from_iterable(map(_reasons, records)))
+    return Table(TITLE, _columns(varying), tuple(rows), notes, footnotes).ranked(within=list(BLOCK))
+
+
+def _columns(varying: set[str]) -> tuple[Column, ...]:
+    return (
+        Column("method", "Method", leads=True),
+        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
+        Column("seed", "Seed of draws", "d", shown="seed" in varying, leads=True),
+        Column("seeds", "Seeds", "d"),
+        Column("default", "Default", ".1f", best="max"),
+        Column("tuned", "Tuned", ".1f", best="max"),
+        Column("difference", "Tuned - default", "+.1f", asked=True),
+        Column("p_value", "p (Holm)", ".2g", asked=True),
+        Column("trials", "Trials", "d"),
+        Column("failed", "Failed", "d"),
+        Column("hours", "Hours", ".2f"),
+        Column("settings", "Tuned settings"),
+    )
+
+
+def _row(record: TuningRecord) -> dict[str, Any]:
+    compared = record.compared
+    chosen = record.trials[record.winner].settings if record.winner is not None else {}
+    why = "none" if record.winner is None else "default" if record.winner == 0 else ""
+    return {
+        **{key: getattr(record, key) for key in BLOCK if key not in ("asked", "budget")},
+        "asked": f"{record.asked} trials",
+        "budget": f"{record.budget_clips:,} clips",
+        "changed": listed(record.changed),
+        "data": record.data[:12],
+        "method": Cell(record.method, footnotes=(why,) if why else ()),
+        "seed": record.seed,
+        "seeds": len(record.seeds),
+        "default": _accuracy(record.default, "default" in record.diverged),
+        "tuned": _accuracy(record.tuned, ("tuned" if record.winner else "default") in record.diverged),
+        "difference": _difference(compared, len(record.seeds)),
+        "p_value": None if compared is None else compared.p_value,
+        "trials": len(record.trials),
+        "failed": record.failed,
+        "hours": record.hours,
+        "settings": listed(chosen),
+    }
+
+
+def _reasons(record: TuningRecord) -> Iterator[str]:
+    """Why trials failed, each reason once, and what diverged when it was trained again."""
+    for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
+        yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
+    for side, reason in record.diverged.items():
+        what = "the tuned settings" if side == "tuned" else "the defaults"
+        yield f"{record.method}: {what} diverged over the whole schedule with {reason}"
+
+
+def _difference(compared: Compared | None, retrained: int) -> Cell:
+    if compared is None:
+        return Cell()
+    seeds = compared.seeds or retrained
+    half = None if compared.spread is None else 100 * t_half_width(compared.spread, seeds)
+    low, high = compared.interval
+    return Cell(
+        100 * compared.difference,
+        half,
+        (100 * low, 100 * high),
+        plus_minus_over="" if half is None else f"{seeds} seeds",
+        interval_over=compared.over,
+        footnotes=("subjects",) if compared.over.endswith("subjects") else (),
+    )
+
+
+def _accuracy(side: Retrained | None, diverged: bool) -> Cell:
+    import pandas
+
+    if side is None:
+        return Cell(footnotes=("diverged" if diverged else "missing",))
+    by_subject = [dict(enumerate(side.by_subject)) or None] * len(side.accuracy)
+    return accuracy(pandas.DataFrame({"accuracy": side.accuracy, "n_test": side.n_test, "by_subject": by_subject}))

@@ -1,0 +1,259 @@
+"""A run's modules and views from its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from skelbench.core.component import find
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.hashing import derive_seed
+from skelbench.core.spec import RunSpec, TrainSpec, validated
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.methods.contract import Context, Method
+from skelbench.methods.target import MaskedTarget
+from skelbench.models.encoder import ABILITIES, Encoder
+from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.views.augmentations import Rotate
+from skelbench.views.degradations import Degrade
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import Topology
+from skelbench.views.spec import ViewSpec
+from skelbench.views.view import View
+
+
+def grid_of(spec: RunSpec, topology: Topology) -> Grid:
+    """The full token grid of a run."""
+    return Grid(spec.grid.frames, spec.grid.patch, topology.num_joints)
+
+
+def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
+    """The views of a training step, from their plain form in the run's spec."""
+    return {name: validated(ViewSpec, view, f"views.{name}") for name, view in spec.views.items()}
+
+
+def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
+    """What is done to the training clips, from its plain form.
+
+    Raises:
+        SkelbenchError: there is no such degradation, its settings do not hold, or it declares joints missing.
+    """
+    steps = tuple(_degradation(plain) for plain in train.degrade)
+    for step in steps:
+        if step.declares:
+            raise SkelbenchError(
+                f"train.degrade: {step.kind!r} declares joints missing, which is for evaluations: in training the "
+                "method itself hides tokens; use zero-fill or parent-fill"
+            )
+    return steps
+
+
+def _degradation(plain: Mapping[str, Any]) -> Degrade:
+    settings = dict(plain)
+    kind = settings.pop("kind", None)
+    if not isinstance(kind, str):
+        raise SkelbenchError(
+            f"train.degrade: {settings} has no kind; give --set 'train.degrade=[{{kind=\"zero-fill\", share=0.2}}]'"
+        )
+    cls = find("degradations", kind)
+    if not (isinstance(cls, type) and issubclass(cls, Degrade)):
+        raise SkelbenchError(f"degradation {kind!r} is no subclass of Degrade; make it one")
+    return validated(cls, settings, f"degradation {kind}")
+
+
+def training_clips(
+    spec: RunSpec, store: ClipStore, device: torch.device | str, resident: bool | None = None
+) -> ClipSource:
+    """The clips as a run trains on them: aligned, and degraded once, by its seed and the clip."""
+    seed = derive_seed(spec.seed, "degrade")
+    return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
+
+
+def turns_bodies(spec: RunSpec) -> bool:
+    """Whether bodies in views of a run may be turned about the vertical axis by any angle."""
+    steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
+    return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
+
+
+def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: Topology, grid: Grid) -> Encoder:
+    """The encoder ``name``, freshly initialised, with nothing that only a method needs of it."""
+    descriptor = host.get("encoders", name)
+    config = validated(host.config(descriptor), settings, "encoder")
+    cls = host.subclass(descriptor, Encoder)
+    with plugin_code(cls, "(config, topology, grid)"):
+        try:
+            encoder = cls(config, topology, grid)
+        except (RuntimeError, NotImplementedError):
+            if torch.get_default_device().type != "meta":
+                raise
+            with torch.device("cpu"):  # it looks at values while it is built: a graph's
+                encoder = cls(config, topology, grid).to("meta")
+    _check_initialised(encoder)
+    for attribute in ("width", "features"):
+        if not isinstance(getattr(encoder, attribute, None), int):
+            of = "tokens" if attribute == "width" else "pooled_RD"
+            raise wrong(cls, f"sets no self.{attribute}: a whole number, the width of its {of}")
+    if unknown := sorted(frozenset(encoder.abilities) - ABILITIES.keys()):  # a slip would be an ability that it lacks
+        raise wrong(cls, f"abilities: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}")
+    return encoder
+
+
+def other_encoder(host: Host, name: str, version: int, source: str | None) -> str:
+    """How the encoder ``name`` differs from the one of this version, and hash of its file; "" = it is that one.
+
+    Another may make other features of the same weights.
+    """
+    descriptor = host.get("encoders", name)
+    if descriptor.version != version:
+        return f"version {version}, here it is {descriptor.version}"
+    here = host.origin(descriptor).source_hash
+    return "" if here == source else f"a file of sha256 {str(source)[:12]}, here it is {str(here)[:12]}"
+
+
+def build_encoder(
+    spec: RunSpec, host: Host, topology: Topology, name: str = "", settings: Mapping[str, Any] | None = None
+) -> Encoder:
+    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state), or the one
+    called ``name`` with ``settings``.
+
+    Raises:
+        SkelbenchError: the run's cannot do what its method requires.
+    """
+    if name:
+        return bare_encoder(host, name, settings or {}, topology, grid_of(spec, topology))
+    requires = frozenset(host.get("methods", spec.method).requires)
+    if any(view["stream"] == "fused" for view in spec.views.values()):
+        requires |= {"fuse-streams"}
+    encoder = bare_encoder(host, spec.encoder, spec.encoder_config, topology, grid_of(spec, topology))
+    if unknown := sorted(requires - ABILITIES.keys()):
+        raise SkelbenchError(
+            f"method {spec.method}: {did_you_mean(unknown[0], list(ABILITIES), 'ability of encoders')}"
+        )
+    if missing := sorted(requires - encoder.abilities):
+        raise SkelbenchError(
+            f"method {spec.method} needs an encoder that can {ABILITIES[missing[0]]} ({missing[0]}), "
+            f"which {spec.encoder} cannot; choose another encoder or method"
+        )
+    with plugin_code(encoder.prepare, "(requires)"):
+        encoder.prepare(requires)
+    return encoder
+
+
+def _check_initialised(module: torch.nn.Module) -> None:
+    if "_modules" not in vars(module):
+        raise wrong(type(module), "does not call super().__init__ with what it is given; write that first")
+
+
+def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
+    """The run's method, initialised from the run's seed alone.
+
+    Weights are drawn on the CPU, so that they are the same for every device; ``device="meta"`` draws nothing.
+    """
+    descriptor = host.get("methods", spec.method)
+    cls = host.subclass(descriptor, Method)
+    settings = host.config(descriptor) if descriptor.config else cls.Config
+    config = validated(settings, spec.method_config, "method")
+    grid = grid_of(spec, topology)
+
+    def target(name: str) -> type[MaskedTarget]:
+        return host.subclass(host.get("targets", name), MaskedTarget)
+
+    meta = str(device) == "meta"
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
+        encoders = partial(build_encoder, spec, host, topology)
+        context = Context.of(topology, grid, encoders, target, spec.data.dimensions)
+        torch.manual_seed(derive_seed(spec.seed, "init"))
+        with plugin_code(cls, "(config, context)"):
+            method = cls(config, context)
+    _check_initialised(method)
+    if not getattr(method, "encoder", None):
+        raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
+    with plugin_code(method.inference_encoder, "()"):
+        encoder = method.inference_encoder()
+    if not isinstance(encoder, torch.nn.Module):
+        raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        probed = build_encoder(spec, host, topology)
+    if odd := _unlike(encoder, probed):
+        raise wrong(
+            cls,
+            f"gives an inference_encoder() {odd}, but what is probed is the run's encoder, {spec.encoder}; make it by "
+            'context.encoder(), and choose another for the run: MethodSpec(recipe={"encoder": "NAME"})',
+        )
+    for name in method.roles:
+        try:
+            method.get_submodule(name)
+        except AttributeError as error:
+            raise wrong(cls, f"roles names {name!r}, which is no module of {cls.__name__}; correct roles") from error
+    return method if meta else method.to(device)
+
+
+def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:
+    """How the weights of ``encoder`` are none of ``probed``; "" = they are."""
+    mine, theirs = ({name: list(x.shape) for name, x in each.state_dict().items() if isinstance(x, torch.Tensor)}
+                    for each in (encoder, probed))  # fmt: skip
+    names = sorted((mine.keys() ^ theirs.keys()) - set(probed.prepared_state))
+    if names:
+        return f"{'with' if names[0] in mine else 'without'} {names[0]}"
+    return next((f"with {name} {mine[name]}" for name in mine.keys() & theirs.keys() if mine[name] != theirs[name]), "")
+
+
+def phases_of(method: Method) -> list[tuple[str, float]]:
+    """The method's phases as (name, share of the schedule at which it begins); a mistake if they are out of order."""
+    with plugin_code(method.phases, "()"):
+        phases = [(str(name), float(start)) for name, start in method.phases()]
+    starts = [start for _, start in phases]
+    if starts[:1] != [0.0] or starts != sorted(starts) or not starts[-1] <= 1 or len(dict(phases)) < len(phases):
+        raise wrong(
+            method.phases,
+            f"returned {phases}; the first begins at 0, the others after it in order, 1 being the end of training, and "
+            'each name stands once: [("warm", 0.0), ("main", 0.3)]',
+        )
+    return phases
+
+
+def fake_views(spec: RunSpec, topology: Topology, clips: int, bodies: int = 1, device: str = "meta") -> dict[str, View]:
+    """Views with the shapes of a real batch of ``clips`` clips with ``bodies`` present bodies each, for counting cost.
+
+    Masks hide the mean target share of tokens (the mean of the ratio's range times the chance of masking).
+    """
+    views: dict[str, View] = {}
+    for name, view in view_specs(spec).items():
+        count = view.count * (views[view.parent].count if view.parent else 1)
+        rows = count * clips * bodies
+        fields: dict[str, torch.Tensor] = {}
+        if view.mask is not None:
+            grid = grid_of(spec, topology).at(view.frames)
+            hidden, visible = view.mask.expected(grid.tokens)
+            fields["mask_RN"] = torch.zeros(rows, grid.tokens, dtype=torch.bool, device=device)
+            if device != "meta":
+                fields["mask_RN"][:, :hidden] = True
+            fields["masked_I"] = torch.zeros(rows * hidden, dtype=torch.int64, device=device)
+            if visible is not None:
+                fields["keep_RK"] = torch.zeros(rows, visible, dtype=torch.int64, device=device)
+        views[name] = View(
+            x_RTJC=torch.zeros(rows, view.frames, topology.num_joints, 3, device=device),
+            rows_R=torch.arange(rows, device=device),
+            keys_R=torch.arange(rows, device=device),
+            clips=clips,
+            bodies=bodies,
+            count=count,
+            stream=view.stream,
+            **fields,
+        )
+    return views
+
+
+def parameters(method: Method) -> Mapping[str, int]:
+    """Trainable parameters and all parameters of the method, and of its inference encoder."""
+    encoder = method.inference_encoder()
+    return {
+        "trainable": sum(p.numel() for p in method.parameters() if p.requires_grad),
+        "total": sum(p.numel() for p in method.parameters()),
+        "encoder": sum(p.numel() for p in encoder.parameters()),
+    }

@@ -1,0 +1,130 @@
+"""A batch in pieces, one after another, as one process playing several (gradient accumulation).
+
+What averages the ranks of :mod:`skelbench.core.distributed` averages the pieces too: a mean over the batch is, of each
+piece, pieces * sum / count of the whole batch, and the pieces' gradients are averaged. The count of the whole batch is
+known only after the last piece, so as long as there are more to come the first piece stands for all, and gradients are
+put right at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from skelbench.core import distributed
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec
+from skelbench.methods.contract import Method
+from skelbench.plugin.plugin_errors import wrong
+
+ALIKE = 1e-4
+"""How much shares of the counts of two means may differ: rounding of large counts."""
+
+
+class Means:
+    """``Step.means`` of a step that is taken in pieces; :meth:`next` before each.
+
+    >>> means = Means(method=None, pieces=2)
+    >>> totals, counts = torch.tensor([1.0, 5.0]), (1, 2)
+    >>> values = []
+    >>> for total, count in zip(totals, counts):
+    ...     means.next()
+    ...     values.append(means(total, count))
+    >>> sum(values) / 2 * means.correction()  # 6 / 3
+    tensor(2.)
+    """
+
+    def __init__(self, method: Method | None, pieces: int) -> None:
+        self.method, self.pieces = method, pieces
+        self._first: list[Tensor] = []
+        self._counts: list[Tensor] = []
+        self._at = 0
+
+    def next(self) -> None:
+        """The next piece begins: it takes the same means in the same order."""
+        self._at = 0
+
+    def __call__(self, total: Tensor, count: Tensor | float) -> Tensor:
+        """See :meth:`skelbench.methods.contract.Step.mean`."""
+        share = distributed.global_mean(torch.ones_like(total.detach()), count)
+        if self._at == len(self._first):
+            self._first.append(share)
+            self._counts.append(torch.zeros_like(share))
+        self._counts[self._at] += 1 / share
+        self._at += 1
+        return total * self._first[self._at - 1]
+
+    def correction(self, check: bool = False) -> Tensor | None:
+        """What the average over all pieces is multiplied by; None where no mean was taken.
+
+        ``check``: raise :class:`SkelbenchError` where it is not one number for all means, which waits for the device.
+        """
+        if not self._first:
+            return None
+        each = torch.stack([self.pieces / (first * count) for first, count in zip(self._first, self._counts)])
+        if check and self.method and float((each / each[0] - 1).abs().max()) > ALIKE:
+            raise wrong(
+                self.method.training_step,
+                "takes means over counts that do not grow alike with the clips, so a batch cannot be taken in pieces; "
+                "say so in whole_batch",
+            )
+        return each[0]
+
+
+def obstacle(method: Method, spec: RunSpec) -> str:
+    """Why the batch of a run cannot be taken in pieces; "" = it can. ``method`` in training mode."""
+    if reason := method.whole_batch:
+        return f"method {spec.method} needs its whole batch at once: {reason}"
+    if any(isinstance(module, _BatchNorm) and module.training for module in method.modules()):
+        return f"batch norm of encoder {spec.encoder} normalises by the whole batch"
+    if spec.train.batch_size % (processes := distributed.world()):
+        return f"{processes} processes have unequal shares of a batch of {spec.train.batch_size} clips"
+    return ""
+
+
+def check_pieces(method: Method, spec: RunSpec, pieces: int) -> None:
+    """Raise :class:`SkelbenchError` where a step of this process cannot be taken in so many ``pieces``."""
+    if pieces == 1:
+        return
+    if reason := obstacle(method, spec):
+        raise SkelbenchError(
+            f"train.accumulate={pieces}: {reason}; leave it out, and set train.recompute=on to need less memory"
+        )
+    clips = spec.train.batch_size // distributed.world()
+    if clips % pieces or clips // pieces < method.min_clips:
+        which = ", ".join(map(str, pieces_of(clips, method.min_clips))) or "none"
+        raise SkelbenchError(
+            f"train.accumulate={pieces} does not divide the {clips} clips that a process has of a batch; possible "
+            f"are: {which}"
+        )
+
+
+def pieces_of(clips: int, least: int = 1) -> list[int]:
+    """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each.
+
+    >>> pieces_of(12, least=2)
+    [2, 3, 4, 6]
+    """
+    return [n for n in range(2, clips + 1) if clips % n == 0 and clips // n >= least]
+
+
+def averaged(
+    backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter], check: bool
+) -> dict[str, Tensor]:
+    """What a method reports of all pieces, their averaged gradients in ``parameters``; ``backward`` does that of one,
+    its loss divided by their number. Figures without gradient are averaged as they are."""
+    summed: dict[str, Tensor] = {}
+    learns: set[str] = set()
+    for piece in range(means.pieces):
+        means.next()
+        for name, value in backward(piece).items():
+            learns |= {name} if value.requires_grad else set()
+            summed[name] = summed.get(name, 0) + value.detach() / means.pieces
+    if (correction := means.correction(check)) is None:
+        return summed
+    if gradients := [p.grad for p in parameters if p.grad is not None]:
+        torch._foreach_mul_(gradients, correction)
+    return {name: value * correction if name in learns else value for name, value in summed.items()}

@@ -1,0 +1,97 @@
+"""One step of the optimisers: schedules, scales, freezing, clipping, and whose turn it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from skelbench.core.component import find
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec
+from skelbench.models.optim.groups import merged
+from skelbench.models.optim.optimizers import Optimizer
+from skelbench.models.optim.schedules import Schedule
+from skelbench.models.schedule import cosine
+
+
+class Optimisation:
+    """The optimiser of a run, one for each turn of a step, driven by shares of the schedule.
+
+    ``groups``: see ``Method.optim_groups``; ``turns``: see ``Method.turns``.
+    """
+
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], spec: RunSpec, total_steps: int, turns: Sequence[str] = ("main",)
+    ) -> None:
+        self.train, self.total = spec.train, total_steps
+        scale = (self.train.batch_size / 1024) ** 0.5 if self.train.lr_scaling == "sqrt-1024" else 1.0
+        self.peak = self.train.lr * scale
+        self.schedule: Schedule = find("schedules", spec.schedule).model_validate(spec.schedule_config)
+        optimizer: Optimizer = find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
+        by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
+        for group in merged(groups):
+            turn = group.get("turn", turns[0])
+            if turn not in by_turn:
+                raise SkelbenchError(
+                    f"optim_groups of the method names turn {turn!r}, which is none of its turns: {', '.join(turns)}"
+                )
+            by_turn[turn].append(group)
+        if idle := [turn for turn, theirs in by_turn.items() if not theirs]:
+            raise SkelbenchError(
+                f"turn {idle[0]!r} of the method has no parameters; give it a group in optim_groups or leave it out"
+            )
+        self.optimizers = {
+            turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
+        }
+        self._parts: dict[str, dict[str, list[nn.Parameter]]] = {turn: defaultdict(list) for turn in turns}
+        """By turn, parameters whose gradients are clipped together, by the name of the part."""
+        for turn, each in self.optimizers.items():
+            for group in each.param_groups:
+                self._parts[turn][group.get("clip", "")].extend(group["params"])
+
+    def lr(self, step: int) -> float:
+        """Learning rate of ``step``."""
+        return self.schedule.lr(self.peak, step, self.total)
+
+    def weight_decay(self, step: int) -> float:
+        """Weight decay of ``step``."""
+        end = self.train.weight_decay_end
+        return self.train.weight_decay if end is None else cosine(self.train.weight_decay, end, step / self.total)
+
+    def norms(self, turn: str = "main") -> dict[str, Tensor]:
+        """Norm of the gradients of what has its ``turn``, by the part that is clipped by itself."""
+        return {
+            part: torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            for part, parameters in self._parts[turn].items()
+        }
+
+    def step(self, step: int, norms: Mapping[str, Tensor], turn: str = "main") -> dict[str, float]:
+        """Clip by their :meth:`norms` and update what has its ``turn``, clear all gradients; returns what was used."""
+        lr, decay, optimizer = self.lr(step), self.weight_decay(step), self.optimizers[turn]
+        if self.train.clip_grad is not None:
+            for part, parameters in self._parts[turn].items():
+                torch.nn.utils.clip_grads_with_norm_(parameters, self.train.clip_grad, norms[part])
+        for group in optimizer.param_groups:
+            frozen = step < group.get("frozen_until", 0.0) * self.total
+            group["lr"] = 0.0 if frozen else lr * group.get("lr_scale", 1.0)
+            group["weight_decay"] = decay * group.get("wd_scale", 1.0)
+            if frozen:  # no moments are gathered either, so the first free step is like a first step
+                for parameter in group["params"]:
+                    parameter.grad = None
+        optimizer.step()
+        for each in self.optimizers.values():  # a turn's loss may have reached parameters of the others
+            each.zero_grad(set_to_none=True)
+        return {"lr": lr, "weight_decay": decay}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every optimiser, by turn."""
+        return {turn: optimizer.state_dict() for turn, optimizer in self.optimizers.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """What :meth:`state_dict` returned."""
+        for turn, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state[turn])

@@ -1,0 +1,114 @@
+"""Evaluation through the session: augmented passes, what decides an evaluation, and the features kept in between."""
+
+import textwrap
+
+import numpy as np
+import pytest
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.outcomes import paired
+from skelbench.pipeline.controls import control
+from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.plugin.host import Host
+from skelbench.views.augmentations import Rotate
+from skelbench.views.crops import Center, Free
+from skelbench.views.keyed import Keyed
+
+CROP, TURN = Free(lo=0.5, hi=1.0, whole_frames=True, min_frames=16), (Rotate(p=1.0, vertical_deg=17, tilt_deg=17),)
+FEW = {"epochs": 2, "batch_size": 4}
+
+
+@pytest.fixture
+def run(session, resolved):
+    return pretrain(session, resolved("skeletonmae", epochs=1))
+
+
+def features(session, run, protocol, **fields):
+    (only,) = feature_sets(session, run, eval_spec(session.host, run, protocol, **fields)).values()
+    return only
+
+
+@pytest.mark.parametrize("protocol", ["linear", "linear@mamp", "linear@macdiff"])
+def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, protocol):
+    found = features(session, run, protocol)
+    one, same, other = (found.again(Keyed(5, epoch), CROP, TURN) for epoch in (0, 0, 1))
+    assert one.shape == found.train_x.shape and one.dtype == np.float32
+    assert np.array_equal(one, same)
+    for first, second in ((one, other), (one, found.train_x), (other, found.train_x)):
+        assert (np.abs(first - second).max(1) > 1e-4).all()  # every clip
+    assert not np.array_equal(one, found.again(Keyed(6, 0), CROP, TURN))
+
+
+def test_a_pass_without_augmentation_is_the_plain_one(session, run):
+    found = features(session, run, "linear@macdiff")
+    assert np.array_equal(found.again(Keyed(0, 0), Center(share=0.95), ()), found.train_x)
+    dropped = found.again(Keyed(0, 0), Center(share=0.95), (), 0.3)
+    assert not np.array_equal(dropped, found.train_x)
+    assert np.array_equal(dropped, found.again(Keyed(0, 0), Center(share=0.95), (), 0.3))
+
+
+def test_augmented_features_are_never_kept(session, run):
+    """What is remembered between protocols are plain features, apart by readout and bodies."""
+    plain = features(session, run, "linear")
+    before = plain.train_x.copy()
+    evaluate(session, run, eval_spec(session.host, run, "linear@mamp", config=FEW))
+    evaluate(session, run, eval_spec(session.host, run, "linear@macdiff", config=FEW))
+    assert features(session, run, "knn") is plain and np.array_equal(plain.train_x, before)
+    mean, joints = features(session, run, "linear@mamp"), features(session, run, "linear@macdiff")
+    assert len(session.features) == 3
+    width = run.spec.encoder_config["dim"]
+    assert mean.train_x.shape[1] == width and joints.train_x.shape[1] == 25 * width
+    by_joint = joints.test_x.reshape(len(joints.test_x), 25, width)
+    np.testing.assert_allclose(by_joint.mean(1), mean.test_x, rtol=1e-4, atol=1e-6)
+
+
+def test_the_protocol_s_wishes_go_before_the_run_s_and_after_the_user_s(session, run):
+    own = eval_spec(session.host, run, "linear")
+    assert (own.readout, own.bodies, own.bodies_pool, own.resize) == ("pooled", "valid", "valid-mean", "ends")
+    wished = eval_spec(session.host, run, "linear@macdiff")
+    assert (wished.readout, wished.bodies, wished.bodies_pool, wished.resize, wished.share) == (
+        "joints", "all-slots", "all-mean", "half-pixel", 0.95,
+    )  # fmt: skip
+    said = eval_spec(session.host, run, "linear@macdiff", bodies="valid", bodies_pool="concat")
+    assert (said.readout, said.bodies, said.bodies_pool) == ("joints", "valid", "concat")
+    assert len({own.id, wished.id, said.id}) == 3
+
+
+def test_a_protocol_that_wishes_for_nonsense_is_named(run, tmp_path):
+    odd = """
+        from skelbench.evaluation.protocol import Protocol
+        from skelbench.plugin import ProtocolSpec, hookimpl
+
+        class Odd(Protocol):
+            pass
+
+        @hookimpl
+        def skelbench_protocols():
+            return [
+                ProtocolSpec(name="odd", target=":Odd", defaults={"centr": "body"}),
+                ProtocolSpec(name="path", target="pathlib:Path"),
+            ]
+    """
+    (tmp_path / "odd.py").write_text(textwrap.dedent(odd))
+    host = Host([tmp_path / "odd.py"])
+    with pytest.raises(SkelbenchError, match="evaluation by odd.*did you mean 'centre'"):
+        eval_spec(host, run, "odd")
+    with pytest.raises(SkelbenchError, match="'path'.*pathlib:Path is no subclass of Protocol"):
+        eval_spec(host, run, "path")
+
+
+@pytest.mark.parametrize("protocol", ["linear@mamp", "linear@macdiff"])
+def test_a_native_probe_is_tested_against_the_untrained_twin(session, resolved, run, protocol):
+    made = resolved("skeletonmae", epochs=1)
+    twin = pretrain(session, control(made, session.host))
+    spec = eval_spec(session.host, run, protocol, config=FEW)
+    record = evaluate(session, run, spec)
+    other = evaluate(session, twin, eval_spec(session.host, twin, protocol, like=run, config=FEW))
+    assert set(record["metrics"]) >= {"accuracy", "accuracy_selected", "accuracy_best_on_test", "train_accuracy"}
+    assert record["spec"]["readout"] == other["spec"]["readout"]
+    test = paired(run, record, twin, other)
+    assert test.n == record["metrics"]["n_test"] == 12
+    assert test.accuracy_a == pytest.approx(record["metrics"]["accuracy"])
+    again = evaluate(session, run, spec, force=True)
+    assert (again["metrics"], again["curve"]) == (record["metrics"], record["curve"])

@@ -1,0 +1,104 @@
+"""Protocols on features whose right answer is known, and no test label that reaches training or selection."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skelbench.evaluation.knn import Knn, Knn5, Knn20
+from skelbench.evaluation.retrieval import Retrieval
+from skelbench.evaluation.swept import LinearSwept
+from skelbench.evaluation.transfer import SlimTransfer, Transfer
+
+CLASSES = 5
+PROTOCOLS = {
+    "knn": Knn(),
+    "knn@5": Knn5(),
+    "knn@20": Knn20(),
+    "retrieval": Retrieval(),
+    "linear-swept": LinearSwept(lrs=(1e-3, 1e-2), weight_decays=(0.0, 0.1), min_steps=60, epochs=1),
+    "transfer": Transfer(min_steps=60, epochs=1, tolerance=None),
+    "transfer@slim": SlimTransfer(lr=1e-2, epochs=60),
+}
+SHARES = ("map", "recall_at_1", "recall_at_5", "recall_at_10", "accuracy_selected", "held_out_accuracy")
+
+pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+
+
+@pytest.fixture
+def features(make_features):
+    """``features(separation)``: of ten subjects."""
+
+    def make(separation, **how):
+        made = make_features(separation=separation, classes=CLASSES, **how)
+        return replace(made, train_subjects=np.arange(len(made.train_y)) // CLASSES % 10)
+
+    return make
+
+
+def evaluate(protocol, features):
+    return protocol.evaluate(features, seed=0, device="cpu")
+
+
+def test_perfect_features_are_perfect(protocol, features):
+    metrics = evaluate(protocol, features(30.0)).metrics
+    assert metrics["accuracy"] == metrics["macro_accuracy"] == 1
+    assert {name: metrics[name] for name in SHARES if name in metrics} == pytest.approx(
+        {name: 1.0 for name in SHARES if name in metrics}
+    )
+
+
+def test_random_features_give_chance(protocol, features):
+    metrics = evaluate(protocol, features(0.0, n_test=1000)).metrics
+    assert metrics["accuracy"] == pytest.approx(1 / CLASSES, abs=0.05)
+    if "map" in metrics:
+        assert metrics["map"] == pytest.approx(1 / CLASSES, abs=0.03)
+        assert metrics["recall_at_5"] == pytest.approx(1 - (1 - 1 / CLASSES) ** 5, abs=0.06)
+
+
+def test_permuted_labels_of_test_clips_give_chance_and_change_no_prediction(protocol, features):
+    made = features(30.0, n_test=1000)
+    before = evaluate(protocol, made)
+    labels = np.random.default_rng(1).permutation(made.test_y)
+    after = evaluate(protocol, replace(made, test_y=labels))
+    assert after.metrics["accuracy"] == pytest.approx(1 / CLASSES, abs=0.05)
+    assert np.array_equal(before.predictions["predicted"], after.predictions["predicted"])
+    for name in ("chosen_lr", "chosen_weight_decay", "held_out_accuracy", "train_loss", "train_accuracy"):
+        assert before.metrics.get(name) == after.metrics.get(name)
+
+
+def test_permuted_labels_of_training_clips_give_chance(protocol, features):
+    made = features(30.0, n_test=1000)
+    labels = np.random.default_rng(2).permutation(made.train_y)
+    accuracy = evaluate(protocol, replace(made, train_y=labels)).metrics["accuracy"]
+    assert accuracy < 0.6  # a class is called by one name throughout, so five outcomes stand for all clips
+
+
+def test_duplicated_clips_are_right(protocol, features):
+    """Test clips that are copies of training clips, and every training clip twice."""
+    made = features(3.0)
+    twice = {name: np.concatenate([getattr(made, name)] * 2) for name in ("train_x", "train_y", "train_subjects")}
+    twice |= {"train_ids": np.arange(400), "test_x": made.train_x, "test_y": made.train_y}
+    metrics = evaluate(protocol, replace(made, again=None, **twice, test_ids=np.arange(400, 600))).metrics
+    assert metrics["accuracy"] == 1 and metrics["n_train"] == 400
+
+
+def test_a_class_without_training_clips_is_wrong_and_said(protocol, features):
+    made = features(30.0)
+    seen = made.train_y != 2
+    sides = {name: getattr(made, name)[seen] for name in ("train_x", "train_y", "train_ids", "train_subjects")}
+    result = evaluate(protocol, replace(made, again=None, **sides))
+    right = result.predictions["predicted"] == made.test_y
+    assert right[made.test_y != 2].all()
+    assert any("1 test classes (20.0% of the test clips) have no training clip" in note for note in result.notes)
+    if "map" in result.metrics:
+        assert not right[made.test_y == 2].any()
+        assert result.metrics["map"] == result.metrics["recall_at_10"] == pytest.approx(0.8)
+
+
+def test_a_class_without_test_clips_is_left_out_of_means(protocol, features):
+    made = features(30.0)
+    there = made.test_y != 2
+    sides = {name: getattr(made, name)[there] for name in ("test_x", "test_y", "test_ids")}
+    metrics = evaluate(protocol, replace(made, **sides)).metrics
+    assert metrics["accuracy"] == metrics["macro_accuracy"] == 1 and metrics["n_test"] == there.sum()

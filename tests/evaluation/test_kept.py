@@ -1,0 +1,146 @@
+"""Counts are read back while nothing that decides them changed, and counted again else."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from skelbench.core.hashing import hash_of_code
+from skelbench.core.spec import GridSpec
+from skelbench.evaluation.cost import cache
+from skelbench.evaluation.cost.cache import kept_rows
+from skelbench.evaluation.cost.count import CostRow, MacCount
+from skelbench.plugin.host import Host
+
+GRID = GridSpec(frames=64, patch=8)
+HOST = Host()
+METHODS = [HOST.get("methods", name) for name in ("mamp", "slim")]
+
+
+MINE = """
+from skelbench.plugin import MethodSpec, hookimpl
+
+@hookimpl
+def skelbench_methods():
+    return [MethodSpec(name="mine", target="skelbench_plugins.untrained:Untrained")]
+"""
+PARTNER = """
+from skelbench.plugin import EncoderSpec, hookimpl
+
+@hookimpl
+def skelbench_encoders():
+    return [EncoderSpec(name="partner", target="skelbench.models.encoder:ViT")]
+"""
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Names of the methods that were counted, in order; what is counted is made up."""
+    names = []
+
+    def rows(host, pairs, counts):
+        for method, grid in pairs:
+            names.append(method.name)
+            macs = MacCount(len(names), {"mlp": 1}, None, 1, 1, 200, uncounted_ops={"softmax": 8})
+            if method.name != "broken":
+                yield CostRow(method.name, f"{grid.frames // grid.patch}x25", macs, visible_macs=0.5)
+
+    monkeypatch.setattr("skelbench.evaluation.cost.rows.flops_rows", rows)
+    return names
+
+
+def rows(folder, methods=METHODS, grid=GRID):
+    return list(kept_rows(HOST, [(method, grid) for method in methods], folder=folder))
+
+
+def test_a_count_is_made_once_and_read_back_whole(counted, tmp_path):
+    first = rows(tmp_path)
+    assert counted == ["mamp", "slim"] and rows(tmp_path) == first and len(counted) == 2
+    assert first[0].encoder.uncounted_ops == {"softmax": 8} and first[0].visible_macs == 0.5
+
+
+def test_what_decides_a_count_is_asked_for(counted, tmp_path, monkeypatch):
+    rows(tmp_path)
+    rows(tmp_path, grid=GridSpec(frames=120, patch=8))
+    assert len(counted) == 4
+    origin = HOST.origin(METHODS[0])
+    monkeypatch.setattr(HOST, "origin", lambda descriptor: origin)
+    rows(tmp_path, [replace(METHODS[0], native={**METHODS[0].native, "encoder.depth": 2})])
+    assert len(counted) == 5
+    monkeypatch.setattr(HOST, "identity", lambda descriptor: f"2 {descriptor.name}")
+    rows(tmp_path)
+    assert len(counted) == 7
+
+
+def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypatch):
+    """Its class says which encoder or target it takes besides its own, and is not imported for that."""
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def key(text):
+        (tmp_path / "partner.py").write_text(text)
+        host = Host([tmp_path / "mine.py", tmp_path / "partner.py"])
+        return [cache._key(host, host.get("methods", name), GRID) for name in ("mine", "mamp")]
+
+    (mine, mamp), (edited, same) = key(PARTNER), key(PARTNER + "# edited\n")
+    assert mine != edited and mamp == same
+
+
+@pytest.mark.parametrize("what", ["torch", "fvcore"])
+def test_another_counter_counts_anew(counted, tmp_path, monkeypatch, what):
+    rows(tmp_path)
+    monkeypatch.setattr(cache, "installed", lambda name: "9" if name == what else "")
+    rows(tmp_path)
+    assert len(counted) == 4 and len(list(tmp_path.glob("costs-*.json"))) == 2
+
+
+def test_edited_code_is_counted_anew(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    first = hash_of_code.__wrapped__(tmp_path)
+    (tmp_path / "notes.txt").write_text("no code")
+    assert hash_of_code.__wrapped__(tmp_path) == first
+    (tmp_path / "a.py").write_text("x = 2\n")
+    assert hash_of_code.__wrapped__(tmp_path) != first
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"a": 1}', "\\u0000"])
+def test_a_damaged_file_is_counted_again_and_mended(counted, tmp_path, damage):
+    first = rows(tmp_path)
+    (file,) = tmp_path.glob("costs-*.json")
+    file.write_text(damage)
+    again = rows(tmp_path)
+    assert [row.method for row in again] == [row.method for row in first] and len(counted) == 4
+    assert rows(tmp_path) == again and len(counted) == 4
+
+
+def test_one_changed_figure_is_counted_again_alone(counted, tmp_path):
+    rows(tmp_path)
+    (file,) = tmp_path.glob("costs-*.json")
+    entries = json.loads(file.read_text())
+    next(entry for entry in entries.values() if entry["row"]["method"] == "mamp")["row"]["visible_macs"] = 7
+    file.write_text(json.dumps(entries))
+    assert rows(tmp_path)[0].visible_macs == 0.5 and counted == ["mamp", "slim", "mamp"]
+
+
+def test_a_method_that_cannot_be_counted_is_tried_again(counted, tmp_path, monkeypatch):
+    broken = replace(METHODS[0], name="broken")
+    origin = HOST.origin(METHODS[0])
+    monkeypatch.setattr(HOST, "origin", lambda descriptor: origin)
+    assert [rows(tmp_path, [broken]) for _ in range(2)] == [[], []] and counted == ["broken"] * 2
+
+
+def test_an_encoder_that_there_is_not_is_for_counting_to_say(counted, tmp_path):
+    method = replace(METHODS[0], native={"encoder": "nowhere"})
+    assert len(rows(tmp_path, [method])) == len(rows(tmp_path, [method])) == 1 and len(counted) == 2
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(counted, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert len(rows(tmp_path / "file" / "below")) == 2 and len(rows(tmp_path / "file" / "below")) == 2
+    assert len(counted) == 4
+
+
+def test_only_the_last_files_stay(counted, tmp_path, monkeypatch):
+    for number in range(6):
+        monkeypatch.setattr(cache, "installed", lambda name, number=number: str(number))
+        rows(tmp_path)
+    assert len(list(tmp_path.glob("costs-*.json"))) == cache.KEPT

@@ -1,0 +1,114 @@
+"""Lists of clips that keep their labels: the same everywhere, every class in them, one inside the other."""
+
+import hashlib
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.label_subsets import DRAWS, label_subset
+
+
+def store(labels, names=None, fingerprint="f" * 64):
+    return SimpleNamespace(labels=np.array(labels), names=names, fingerprint=fingerprint)
+
+
+def lists(of, share, **how):
+    ids = np.arange(len(of.labels))
+    return [label_subset(of, "xsub", ids, share, draw, **how) for draw in range(DRAWS)]
+
+
+EVEN = store(np.arange(1000) % 10)
+GOLDEN = ["3eab9e58bbd0749f", "932e117b57a8fe36", "38458cf5275751e1", "95bf78fc0eea22b1", "e429e5fc4382a5a0"]
+FIRST = [39, 133, 198, 250, 261, 725, 836, 847, 902, 954]
+
+
+def test_the_lists_are_those_that_were_published():
+    assert [each.sha256[:16] for each in lists(EVEN, 0.01)] == GOLDEN
+    assert lists(EVEN, 0.01)[0].ids.tolist() == FIRST
+
+
+def test_five_lists_differ_and_hang_on_data_split_and_number():
+    first = lists(EVEN, 0.1)
+    assert len({each.sha256 for each in first}) == DRAWS
+    assert first[0].sha256 == lists(EVEN, 0.1)[0].sha256
+    others = [
+        label_subset(store(EVEN.labels, fingerprint="0" * 64), "xsub", np.arange(1000), 0.1, 0),
+        label_subset(EVEN, "xview", np.arange(1000), 0.1, 0),
+        label_subset(EVEN, "xsub", np.arange(1000), 0.1, 0, stratified=False),
+    ]
+    assert first[0].sha256 not in {each.sha256 for each in others}
+
+
+@given(
+    counts=st.lists(st.integers(1, 60), min_size=1, max_size=8),
+    share=st.sampled_from([0.001, 0.01, 0.1, 0.5, 1.0]),
+    draw=st.integers(0, 9),
+)
+@settings(deadline=None, max_examples=40)
+def test_every_class_has_its_share(counts, share, draw):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    ids = np.flatnonzero(np.ones(len(labels)))
+    found = label_subset(store(labels), "s", ids, share, draw)
+    assert (np.diff(found.ids) > 0).all() and len(found.names) == len(found.ids)
+    assert np.bincount(labels[found.ids]).tolist() == [max(1, round(share * count)) for count in counts]
+    larger = label_subset(store(labels), "s", ids, min(1.0, 2 * share), draw)
+    assert set(found.ids) <= set(larger.ids)
+
+
+def test_without_classes_it_is_the_share_of_all_clips():
+    found = lists(EVEN, 0.0119, stratified=False)
+    assert {len(each.ids) for each in found} == {11}
+    with pytest.raises(SkelbenchError, match="less than one clip; take a larger share"):
+        lists(EVEN, 0.0005, stratified=False)
+
+
+def test_only_clips_that_are_given_are_chosen():
+    ids = np.arange(0, 1000, 7)
+    assert np.isin(label_subset(EVEN, "s", ids, 0.1, 0).ids, ids).all()
+
+
+def test_every_clip_is_chosen_as_often():
+    often = np.zeros(1000)
+    for draw in range(200):
+        often[label_subset(EVEN, "s", np.arange(1000), 0.1, draw).ids] += 1
+    assert abs(often - 20).max() < 6 * np.sqrt(20 * 0.9)
+
+
+def test_clips_are_told_by_their_names_if_these_tell_them_apart():
+    names = np.array([f"clip-{i}" for i in range(1000)])
+    assert lists(store(EVEN.labels, names), 0.01)[0].names[0] == f"clip-{FIRST[0]}"
+    assert lists(store(EVEN.labels, np.array(["a"] * 1000)), 0.01)[0].names[0] == str(FIRST[0])
+
+
+def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
+    words = ["data", "labels", "small", "--share", "50", "-o", str(tmp_path / "out"), "--data-root", str(data_root)]
+    assert main(words) == 0
+    about = tmp_path / "out" / "small-half-50percent-stratified.json"
+    told = json.loads(about.read_text())
+    assert told["split"] == "half" and told["share"] == 0.5 and len(told["lists"]) == DRAWS
+    printed = capsys.readouterr().out
+    for each in told["lists"]:
+        text = (tmp_path / "out" / each["file"]).read_bytes()
+        assert hashlib.sha256(text).hexdigest() == each["sha256"]
+        assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
+    assert main([*words[:3], "--share", "100", *words[5:]]) == main(words) == 0  # beside it; the same again
+    assert main([*words, "--lists", "2"]) == 0 and json.loads(about.read_text()) == told  # the first of them
+    about.write_text(json.dumps(told | {"lists": told["lists"][:1]}))
+    assert main(words) == 0 and json.loads(about.read_text()) == told
+    for other in ("{}", "[]", "\xff", json.dumps(told | {"share": 0.1})):
+        about.write_text(other, encoding="latin-1")
+        assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
+    about.write_text("{}")
+    assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
+
+
+def test_the_command_refuses_what_is_no_share(data_root, capsys):
+    assert main(["data", "labels", "small", "--share", "0", "--data-root", str(data_root)]) == 2
+    assert main(["data", "labels", "small", "--split", "hlf", "--data-root", str(data_root)]) == 2
+    assert "did you mean 'half'?" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch import nn
+
+from skelbench.evaluation.cost import latency as module
+from skelbench.evaluation.cost.latency import latency, peak_memory
+from skelbench.views.view import View
+
+
+class Watching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.calls = []
+
+    def forward(self, view):
+        self.calls.append((view.clips, self.training, torch.is_inference_mode_enabled()))
+        return self.layer(view.x_RTJC)
+
+
+def test_latency_runs_in_evaluation_mode_and_says_what_was_timed():
+    encoder = Watching().train()
+    results = latency(encoder, lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (1, 4), warmup=2, repeats=5)
+    assert encoder.calls == [(1, False, True)] * 7 + [(4, False, True)] * 7
+    assert encoder.training
+    for result, batch in zip(results, (1, 4), strict=True):
+        assert result.batch == batch and result.device == "cpu" and result.threads == torch.get_num_threads()
+        assert result.clips_per_s == pytest.approx(1e3 * batch / result.median_ms)
+        assert result.iqr_ms >= 0
+
+
+def test_median_and_quartiles(monkeypatch):
+    ticks = iter([0.0, 1.0, 0.0, 9.0, 0.0, 0.001, 0.0, 0.002, 0.0, 0.003, 0.0, 0.004, 0.0, 0.005])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks))
+    (result,) = latency(Watching(), lambda batch: View.of(torch.zeros(batch, 1, 2, 5, 3)), (8,), warmup=0, repeats=7)
+    assert result.median_ms == pytest.approx(4) and result.clips_per_s == pytest.approx(2000)
+    assert result.iqr_ms == pytest.approx((5 + 1000) / 2 - 2.5)
+
+
+def test_peak_memory_counts_what_lives_at_the_same_time():
+    """Three tensors of 4 MB are made, two live at once; views and what was there before take nothing."""
+    mega = 2**20
+    before = torch.zeros(mega)
+
+    def fn():
+        first = before + 1
+        second = first.view(2, -1)[0] * torch.ones(())  # half the size
+        del first, second
+        third = before * 2
+        return third.add_(1).view(-1, 2)
+
+    assert peak_memory(fn, "cpu").bytes == pytest.approx(6 * mega, abs=64)
+    assert peak_memory(lambda: before.view(2, -1), "cpu").bytes == 0
+    with torch.inference_mode():
+        assert peak_memory(lambda: torch.ones(3 * mega).sum(), "cpu").bytes == pytest.approx(12 * mega, abs=64)
+
+
+def test_peak_memory_does_not_depend_on_what_ran_before():
+    layer = nn.Linear(256, 256)
+    x = torch.randn(512, 256)
+    first = peak_memory(lambda: layer(x).relu(), "cpu")
+    assert peak_memory(lambda: layer(x).relu(), "cpu").bytes == first.bytes >= 2 * 4 * 512 * 256
+
+
+def test_peak_memory_lets_errors_through():
+    with pytest.raises(ZeroDivisionError):
+        peak_memory(lambda: 1 / 0, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_peak_memory_on_cuda_is_exact():
+    peak = peak_memory(lambda: torch.ones(2**20, device="cuda"), "cuda")
+    assert peak.bytes == 2**22 and peak.how == "CUDA allocator"

@@ -1,0 +1,47 @@
+"""Letters and ranks, against what they promise."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.evaluation.stats.compact_letter_display import letters, ranks
+
+PAIRS = st.integers(1, 7).flatmap(
+    lambda n: st.tuples(st.just(n), st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))
+)
+
+
+def matrix(n, pairs):
+    different = np.zeros((n, n), bool)
+    for i, j in pairs:
+        different[i, j] = different[j, i] = i != j
+    return different
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAIRS)
+def test_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
+    different = matrix(*case)
+    found = letters(different)
+    assert all(found)
+    for i, one in enumerate(found):
+        for j, other in enumerate(found):
+            assert bool(set(one) & set(other)) != different[i, j]
+    groups = [{i for i, one in enumerate(found) if letter in one} for letter in set("".join(found))]
+    assert not any(a < b for a in groups for b in groups)  # no letter says what another says already
+
+
+def test_the_order_of_letters_is_that_of_rows():
+    assert letters(matrix(4, [(0, 2), (0, 3), (1, 3)])) == ["a", "ab", "bc", "c"]
+    assert letters(matrix(3, [])) == ["a"] * 3 and letters(matrix(0, [])) == []
+    apart = letters(~np.eye(60, dtype=bool))
+    assert apart[:2] == ["a", "b"] and apart[51:54] == ["Z", "(53)", "(54)"] and len(set(apart)) == 60
+
+
+@given(st.lists(st.integers(0, 6), max_size=9))
+def test_ties_share_a_rank(values):
+    found = ranks(values)
+    for one, mine in zip(values, found):
+        assert sum(rank < mine for rank in found) == mine - 1  # as many stand above as the rank says
+        for other, theirs in zip(values, found):
+            assert (one == other) == (mine == theirs) and (one > other) == (mine < theirs)

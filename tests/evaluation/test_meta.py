@@ -1,0 +1,77 @@
+"""What the counter sees: recurrent layers as products of all frames at once, gradients of grouped convolutions."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import nn
+
+from skelbench.evaluation.cost import meta
+
+
+def counted(layer, x):
+    """FLOPs of the forward pass, of both, and the shapes that come out."""
+    with meta.flop_counter() as counter:
+        out, states = layer(x)
+        forward = counter.get_total_flops()
+        out.sum().backward()
+    states = states if isinstance(states, tuple) else (states,)
+    return forward, counter.get_total_flops(), out.shape, [state.shape for state in states]
+
+
+@pytest.mark.parametrize("learned", [True, False], ids=["of what is learned", "of clips"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"num_layers": 3, "bidirectional": True, "batch_first": True}, {"num_layers": 2, "bias": False}],
+    ids=["plain", "deep", "without biases"],
+)
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_all_frames_at_once_are_one_frame_after_the_other(kind, settings, learned, monkeypatch):
+    layer, x = kind(7, 5, **settings).to("meta"), torch.empty(6, 4, 7, device="meta", requires_grad=learned)
+    found = counted(layer, x)
+    monkeypatch.setattr(meta, "_AllFrames", nullcontext)
+    assert found == counted(layer, x)
+
+
+def test_frames_do_not_make_operators():
+    """What makes counting slow is the number of operators."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Operators(TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    calls = []
+    for frames in (4, 64):
+        with meta.flop_counter(), Operators() as operators:
+            nn.GRU(7, 5).to("meta")(torch.empty(frames, 4, 7, device="meta"))
+        calls.append(operators.calls)
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM(7, 5, proj_size=3), nn.RNN(7, 5)], ids=["projected", "rnn"])
+def test_other_recurrent_layers_are_left_as_they_are(layer):
+    assert counted(layer.to("meta"), torch.empty(6, 4, 7, device="meta"))[0] > 0
+
+
+def test_values_are_left_as_they_are():
+    layer, x = nn.GRU(7, 5), torch.randn(6, 4, 7)
+    expected = layer(x)[0]
+    with meta.flop_counter():
+        assert torch.equal(layer(x)[0], expected)
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):
+    layer, x = kind(12, 24, 5, groups=groups, device="meta"), torch.zeros(2, 12, 9, device="meta", requires_grad=True)
+    with meta.flop_counter() as counter:
+        y = layer(x)
+        forward = counter.get_total_flops()
+        y.sum().backward()
+    steps = x.shape[-1] if kind is nn.ConvTranspose1d else y.shape[-1]
+    assert forward == 2 * 2 * 24 * steps * 5 * 12 / groups
+    assert counter.get_total_flops() == 3 * forward

@@ -1,0 +1,105 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.knn import Knn
+from skelbench.evaluation.linear import Linear, SlimLinear
+from skelbench.evaluation.native_masked import MampLinear
+from skelbench.evaluation.protocol import accuracy_metrics, headline
+
+SHORT = Linear(min_steps=300, tolerance=None, val_share=0)
+PROTOCOLS = [SHORT, SlimLinear(), Knn(), Knn(k=5), MampLinear(epochs=10, batch_size=32, val_share=0)]
+names = pytest.mark.parametrize("protocol", PROTOCOLS, ids=["linear", "linear@slim", "knn", "knn5", "mamp"])
+
+
+trained = pytest.mark.parametrize(
+    "protocol", [Linear(min_steps=200, tolerance=None), MampLinear(epochs=12, batch_size=32)], ids=["linear", "mamp"]
+)
+
+
+@trained
+def test_the_headline_is_the_last_checkpoint_and_the_others_are_labelled(protocol, make_features):
+    features = make_features(n_train=300, separation=0.3)
+    result = protocol.evaluate(features, 0, "cpu")
+    first, second = ([row for row in result.curve if row["fit"] == fit] for fit in ("all-train", "held-out"))
+    assert result.metrics["accuracy"] == pytest.approx(first[-1]["test_accuracy"])
+    assert result.metrics["accuracy_best_on_test"] == max(row["test_accuracy"] for row in first)
+    best = max(second, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+    assert result.metrics["selected_step"] == best["step"]
+    assert result.metrics["accuracy_selected"] == best["test_accuracy"]
+    # Other test labels change what is measured, never what is chosen.
+    other = protocol.evaluate(dataclasses.replace(features, test_y=np.roll(features.test_y, 1)), 0, "cpu")
+    assert other.metrics["selected_step"] == result.metrics["selected_step"]
+    held_out = [row for row in other.curve if row["fit"] == "held-out"]
+    assert [row["val_loss"] for row in held_out] == [row["val_loss"] for row in second]
+
+
+@trained
+def test_a_seed_fixes_every_bit_and_seeds_differ(protocol, make_features):
+    results = []
+    for i, seed in enumerate((4, 4, 5)):
+        torch.manual_seed(i)  # nothing comes from the global generator
+        results.append(protocol.evaluate(make_features(separation=0.3), seed, "cpu"))
+    first, again, other = results
+    assert first.metrics == again.metrics and first.curve == again.curve and other.curve != first.curve
+    assert np.array_equal(first.predictions["predicted"], again.predictions["predicted"])
+
+
+@names
+def test_predictions_account_for_the_headline(protocol, make_features):
+    features = make_features(classes=12, separation=0.7)
+    result = protocol.evaluate(features, seed=0, device="cpu")
+    assert np.array_equal(result.predictions["ids"], features.test_ids)
+    assert np.array_equal(result.predictions["labels"], features.test_y)
+    assert result.predictions["predicted"].dtype == np.int64
+    right = result.predictions["predicted"] == features.test_y
+    assert result.metrics["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
+    assert result.metrics["n_test"] == 300 and result.metrics["n_train"] == 200
+    assert all(isinstance(value, float) for value in result.metrics.values())
+
+
+def test_macro_accuracy_weighs_classes_alike(make_features):
+    features = make_features(n_test=8, classes=5)
+    features = dataclasses.replace(features, test_y=np.array([0, 0, 0, 0, 0, 0, 1, 3]))
+    predicted = np.array([0, 0, 0, 0, 0, 1, 1, 2])
+    metrics = accuracy_metrics(features, predicted)
+    assert metrics["accuracy"] == pytest.approx(6 / 8)
+    assert metrics["macro_accuracy"] == pytest.approx((5 / 6 + 1 + 0) / 3)
+
+
+@names
+def test_classes_without_training_clips_are_reported(protocol, make_features):
+    features = make_features(classes=5)
+    features = dataclasses.replace(features, train_y=features.train_y % 4)
+    notes = protocol.evaluate(features, seed=0, device="cpu").notes
+    assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
+
+
+def test_scores_without_a_column_for_each_class_are_refused(make_features):
+    features = make_features()
+    with pytest.raises(ValueError, match="a column for each of the 5 classes are expected"):
+        headline(features, np.zeros((len(features.test_y), 3)))
+
+
+def test_bad_features_are_refused_in_one_sentence(make_features):
+    good = make_features()
+    holed = good.test_x.copy()
+    holed[7, 3] = np.nan
+    wrong_label = good.train_y.copy()
+    wrong_label[2] = 5
+    cases = [
+        (dict(test_x=holed), f"not finite, the first of clip {good.test_ids[7]}"),
+        (dict(train_y=wrong_label), f"clip {good.train_ids[2]} of the train split has label 5, outside 0..4"),
+        (dict(test_x=good.test_x[:, :-1]), "width 16 but test features 15"),
+        (dict(train_ids=good.train_ids[:-1]), "one clip id per row"),
+        (dict(train_x=good.train_x[:0], train_y=good.train_y[:0], train_ids=good.train_ids[:0]), "train side .* empty"),
+        (dict(test_ids=np.r_[good.test_ids[:-1], good.test_ids[0]]), "twice in the test split"),
+        (dict(test_ids=np.r_[good.test_ids[:-1], good.train_ids[0]]), f"the first is clip {good.train_ids[0]}"),
+        (dict(num_classes=1), "at least 2 classes"),
+    ]
+    for changes, message in cases:
+        with pytest.raises(SkelbenchError, match=message):
+            dataclasses.replace(good, **changes)

@@ -1,0 +1,130 @@
+"""Resampling of clips and of whole subjects, against resampling one by one and against made data with known truth."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.evaluation.stats.bootstrap import design_effect, over_clips, over_subjects, sign_flips
+from skelbench.evaluation.stats.paired import wilson
+
+
+def d_of(both: int, only_a: int, only_b: int) -> np.ndarray:
+    return np.array([0] * both + [1] * only_a + [-1] * only_b)
+
+
+def test_clips_are_resampled_as_one_by_one():
+    d_C = d_of(65, 25, 10)
+    rng = np.random.default_rng(1)
+    naive = d_C[rng.integers(0, 100, (20_000, 100))].mean(1)
+    found = over_clips(d_C, n=20_000)
+    assert found.interval == pytest.approx(tuple(np.quantile(naive, [0.025, 0.975])), abs=0.0101)  # one clip
+    assert over_clips(rng.permutation(d_C), n=20_000) == found and str(found) == "100 clips"
+    assert over_clips(3 * d_C, unit=3, n=20_000).interval == pytest.approx(found.interval)
+
+
+def test_clips_have_the_variance_of_the_paired_difference():
+    d_C = d_of(4500, 900, 600)
+    low, high = over_clips(d_C).interval
+    error = d_C.std() / len(d_C) ** 0.5
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.05)
+    assert (high + low) / 2 == pytest.approx(d_C.mean(), abs=0.2 * error)
+
+
+def test_where_all_clips_agree_others_may_not():
+    """As many as Wilson's interval of none in so many has room for, each with any difference there is."""
+    for share in (-2, -1, 0, 1, 2):
+        found = over_clips(np.full(50, share), unit=2)
+        other = wilson(0, 50)[1]
+        assert found.interval == pytest.approx(
+            (share / 2 - other * (share / 2 + 1), share / 2 + other * (1 - share / 2))
+        )
+    assert over_clips(np.ones(3000, int)).p_value == 1e-150  # 2^-2999 is no number here
+
+
+def test_subjects_are_resampled_whole():
+    """Against a loop that draws subjects and puts their clips together, at the expanded quantiles."""
+    from scipy.stats import norm, t
+
+    rng = np.random.default_rng(2)
+    subject_C = rng.integers(0, 7, 90) * 3
+    d_C = rng.integers(-2, 3, 90) + (subject_C == 3)
+    clips = {subject: d_C[subject_C == subject] for subject in np.unique(subject_C)}
+    names = list(clips)
+    naive = [np.concatenate([clips[s] for s in rng.choice(names, 7)]).mean() / 2 for _ in range(6000)]
+    tail = norm.cdf(-np.sqrt(7 / 6) * t.ppf(0.975, 6))
+    found = over_subjects(d_C, subject_C, unit=2, n=20_000)
+    assert found.interval == pytest.approx(np.quantile(naive, [tail, 1 - tail]), abs=0.04)
+    assert (found.over, found.count) == ("subjects", 7)
+    order = rng.permutation(90)
+    assert over_subjects(d_C[order], subject_C[order], unit=2, n=20_000) == found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
+def test_p_over_subjects_is_the_share_of_sign_flips(totals):
+    flips = [abs(np.dot(signs, totals)) for signs in itertools.product((-1, 1), repeat=len(totals))]
+    exact = float(np.mean(np.array(flips) >= abs(sum(totals))))
+    found = over_subjects(np.array(totals), np.arange(len(totals)), n=50)
+    assert found.p_value == pytest.approx(exact, abs=1e-12)
+    assert sign_flips(*np.unique(totals, return_counts=True)) == pytest.approx(exact, abs=1e-12)
+
+
+def test_many_subjects_of_thousands_of_clips_are_exact_too():
+    """Hundreds of subjects with sums of hundreds: near the normal distribution of so many flips."""
+    rng = np.random.default_rng(0)
+    totals = rng.integers(-900, 1000, 106)
+    z = abs(totals.sum()) / np.sqrt((totals**2).sum())
+    from scipy.stats import norm
+
+    assert sign_flips(*np.unique(totals, return_counts=True)) == pytest.approx(2 * norm.sf(z), rel=0.03)
+
+
+def test_one_subject_is_no_sample():
+    assert over_subjects(np.array([1, 0, 1]), np.zeros(3, int)) is None
+
+
+def made(rng: np.random.Generator, subjects: int, clips: int, between: float) -> tuple[np.ndarray, np.ndarray]:
+    """Differences of outcomes with mean 0.05 where each subject has a mean of its own."""
+    subject_C = np.repeat(np.arange(subjects), clips)
+    mean_C = (0.05 + between * rng.normal(size=subjects))[subject_C]
+    up, down = np.clip(0.2 + mean_C / 2, 0, 1), np.clip(0.2 - mean_C / 2, 0, 1)
+    u = rng.random(len(subject_C))
+    return (u < up).astype(int) - (u > 1 - down).astype(int), subject_C
+
+
+@pytest.mark.parametrize("subjects", [8, 20])
+def test_coverage_with_clips_that_depend_on_their_subject(subjects):
+    """The interval over clips misses the truth far too often; the one over subjects keeps its promise, and its p."""
+    rng = np.random.default_rng(subjects)
+    covered, rejected = {"clips": [], "subjects": []}, []
+    for _ in range(400):
+        d_C, subject_C = made(rng, subjects, 30, between=0.15)
+        for found in (over_clips(d_C, n=500), over_subjects(d_C, subject_C, n=4000)):
+            covered[found.over].append(found.interval[0] <= 0.05 <= found.interval[1])
+        null_C = d_C * rng.choice([-1, 1], subjects)[subject_C]
+        rejected.append(over_subjects(null_C, subject_C, n=10).p_value <= 0.05)
+    assert np.mean(covered["clips"]) < 0.85
+    assert 0.92 <= np.mean(covered["subjects"]) <= 0.975
+    assert np.mean(rejected) <= 0.065
+
+
+def test_where_clips_are_independent_subjects_say_the_same():
+    rng = np.random.default_rng(5)
+    d_C, subject_C = made(rng, 40, 25, between=0.0)
+    clips, subjects = over_clips(d_C), over_subjects(d_C, subject_C)
+    assert subjects.width == pytest.approx(clips.width, rel=0.35)
+
+
+def test_design_effect_is_that_of_clusters():
+    """1 + (m - 1) rho for m equally correlated clips of each subject; 1 for one subject, and where nothing differs."""
+    rng = np.random.default_rng(6)
+    effects = []
+    for _ in range(40):
+        d_C, subject_C = made(rng, 100, 30, between=0.12)
+        effects.append(design_effect(d_C, subject_C))
+    variance, between = 0.4 - 0.05**2, 0.12**2
+    assert np.mean(effects) == pytest.approx(1 + 29 * between / variance, rel=0.1)
+    assert design_effect(np.array([1, 0]), np.zeros(2)) == 1 == design_effect(np.zeros(4), np.arange(4))

@@ -1,0 +1,77 @@
+"""What the cost tables count, for methods as they are installed."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from skelbench.core.spec import GridSpec
+from skelbench.evaluation.cost.grids import flops_grids, native_grid
+from skelbench.evaluation.cost.rows import flops_rows, paper_spec
+
+DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
+
+
+def gflops(macs):
+    return round(4e-9 * macs, 2)
+
+
+@pytest.mark.parametrize("method", ["skeletonmae", "mamp"])
+def test_masked_autoencoding_at_its_native_grid(host, method):
+    """28.10, 1.96 and 17.59 (published: 28.32, 1.97, 17.70), wherever the method draws its mask."""
+    (row,) = flops_rows(host, [(host.get("methods", method), DENSE)])
+    assert (row.tokens, row.native, row.class_token, row.visible) == ("30x25", True, False, 74)
+    assert [gflops(macs) for macs in (row.encoder.macs, row.visible_macs, row.decoder_macs)] == [28.10, 1.96, 17.59]
+    assert row.target_macs is None and row.head_macs is None and not row.one_body
+
+
+def test_an_ema_teacher_counts_once_per_view(host):
+    (row,) = flops_rows(host, [(host.get("methods", "sjepa"), COMPACT)])
+    assert (row.tokens, row.native, row.visible) == ("8x25", False, 19)
+    assert row.target_macs == row.encoder.macs
+
+
+def test_slim_has_two_global_views_and_heads(host):
+    (row,) = flops_rows(host, [(host.get("methods", "slim"), COMPACT)])
+    assert row.native and row.class_token and row.visible is None and row.decoder_macs is None
+    assert row.visible_macs == row.encoder.macs and gflops(row.visible_macs) == 5.73
+    assert row.target_macs == 2 * row.encoder.macs
+    assert row.head_macs > 10 * row.encoder.macs
+    assert row.step_flops > 4 * row.head_macs
+
+
+def test_an_encoder_that_a_recipe_names_is_the_one_that_is_counted(host, monkeypatch):
+    mamp = host.get("methods", "mamp")
+    own = replace(mamp, recipe={**mamp.recipe, "encoder": "bigru", "grid.frames": 40}, native={})
+    origin = host.origin
+    monkeypatch.setattr(host, "origin", lambda descriptor: origin(mamp if descriptor is own else descriptor))
+    assert paper_spec(host, own, COMPACT).encoder == "bigru" and native_grid(own).frames == 40
+
+
+def test_a_method_is_counted_as_it_was_published(host):
+    native = paper_spec(host, host.get("methods", "skeletonmae"), COMPACT)
+    assert not native.encoder_config["cls"]
+    assert native.encoder_config["temporal"] == "learned" and native.method_config["resize"] == "half-pixel"
+    assert native.grid == COMPACT and native.views["clip"]["frames"] == 64
+    assert native_grid(host.get("methods", "skeletonmae")) == DENSE
+    assert native_grid(host.get("methods", "slim")) == COMPACT
+
+
+def test_cells_are_the_budgets_and_what_a_method_has_of_its_own(host, monkeypatch):
+    methods = host.all("methods")
+    odd = replace(host.get("methods", "skeletonmae"), name="odd", native={"grid.frames": 60, "grid.patch": 5})
+    monkeypatch.setattr(host, "all", lambda kind: [*methods, odd])
+    cells = flops_grids(host)
+    grids = [(grid.frames, grid.patch) for method, grid in cells if method.name == "odd"]
+    assert grids == [(120, 4), (120, 8), (60, 5), (64, 8)]
+    assert [grid.frames for method, grid in cells if method.name == "slim"] == [120, 120, 64]
+    assert "untrained" not in {method.name for method, _ in cells}
+
+
+def test_a_method_that_cannot_be_counted_is_left_out_and_named(host, caplog):
+    broken = replace(host.get("methods", "skeletonmae"), name="broken", native={"method.no_such": 1})
+    cells = [(broken, COMPACT), (host.get("methods", "skeletonmae"), COMPACT)]
+    with caplog.at_level(logging.WARNING):
+        rows = list(flops_rows(host, cells))
+    assert [row.method for row in rows] == ["skeletonmae"]
+    assert "broken at 8 tokens is left out" in caplog.text

@@ -1,0 +1,249 @@
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.stats.paired import (
+    accuracy_interval,
+    holm,
+    mcnemar,
+    minimum_detectable_difference,
+    paired_test,
+    t_half_width,
+    wilson,
+)
+
+
+def outcomes(both: int, only_a: int, only_b: int, neither: int) -> tuple[np.ndarray, np.ndarray]:
+    a = [1] * both + [1] * only_a + [0] * only_b + [0] * neither
+    b = [1] * both + [0] * only_a + [1] * only_b + [0] * neither
+    return np.array(a, dtype=bool), np.array(b, dtype=bool)
+
+
+def exact_p(b: int, c: int) -> Fraction:
+    """Two-sided binomial p by adding up integers."""
+    n = b + c
+    return min(Fraction(1), 2 * sum(Fraction(math.comb(n, i), 2**n) for i in range(min(b, c) + 1)))
+
+
+# Newcombe (1998), Statistics in Medicine 17, table I, method 3 (score).
+@pytest.mark.parametrize(
+    "successes, n, low, high",
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_gives_the_published_intervals(successes, n, low, high):
+    assert wilson(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
+def test_wilson_ends_solve_the_score_equation(case, confidence):
+    k, n = case
+    low, high = wilson(k, n, confidence)
+    share = k / n
+    assert 0 <= low <= share <= high <= 1
+    assert wilson(n - k, n, confidence) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+    # The ends are the values p0 whose own z-test just keeps the observed share: both have the same z.
+    if 0 < k < n:
+        z_low, z_high = ((share - p) / math.sqrt(p * (1 - p) / n) for p in (low, high))
+        assert math.erf(z_low / math.sqrt(2)) == pytest.approx(confidence, abs=1e-6)
+        assert z_high == pytest.approx(-z_low, rel=1e-6)
+
+
+def test_wilson_of_nothing_and_of_nonsense():
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson(7, 7)[1] == 1.0
+    with pytest.raises(ValueError):
+        wilson(8, 7)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 5))
+def test_mcnemar_is_the_exact_binomial_sum(b, c, both):
+    a_right, b_right = outcomes(both, b, c, 1)
+    assert mcnemar(a_right, b_right) == (b, c, pytest.approx(float(exact_p(b, c)), rel=1e-9))
+
+
+def test_mcnemar_stays_exact_for_thousands_of_clips():
+    a, b = outcomes(4000, 2100, 1900, 2000)
+    assert mcnemar(a, b)[2] == pytest.approx(float(exact_p(2100, 1900)), rel=1e-8)
+
+
+def holm_reference(ps: list[float], alpha: float) -> list[bool]:
+    """The step-down procedure as Holm (1979) words it."""
+    rejected = [False] * len(ps)
+    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+        if ps[i] > alpha / (len(ps) - rank):
+            break
+        rejected[i] = True
+    return rejected
+
+
+@given(st.lists(st.integers(0, 10_007).map(lambda i: i / 10_007), max_size=12), st.sampled_from([0.01, 0.05, 0.2]))
+def test_holm_rejects_what_the_step_down_procedure_rejects(ps, alpha):
+    adjusted = holm(ps)
+    assert (adjusted <= alpha).tolist() == holm_reference(ps, alpha)
+    assert np.all(adjusted >= np.asarray(ps)) and np.all(adjusted <= 1)
+
+
+def test_holm_known_values():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@pytest.mark.parametrize("n, rate", [(400, 0.2), (1900, 0.1), (16487, 0.05)])
+def test_minimum_detectable_difference_has_the_promised_power(n, rate):
+    d = minimum_detectable_difference(n, rate)
+    rng = np.random.default_rng(0)
+    cells = rng.multinomial(n, [(rate + d) / 2, (rate - d) / 2, 1 - rate], size=20_000)
+    z = (cells[:, 0] - cells[:, 1]) / np.sqrt(cells[:, 0] + cells[:, 1])
+    assert (np.abs(z) > 1.959964).mean() == pytest.approx(0.8, abs=0.015)
+
+
+@pytest.mark.parametrize("pairs, subjects", [(1, 6), (3, 8), (6, 8), (15, 10), (6, 12), (36, 12), (1, 14), (105, 14)])
+def test_minimum_detectable_difference_has_about_the_promised_power_over_subjects(pairs, subjects):
+    """Of the test as it is used: the larger p of clips and subjects, all of its signs gone through."""
+    clips, rate, alpha = 40 * subjects, 0.2, 0.05 / pairs
+    d = minimum_detectable_difference(clips, rate, alpha, subjects=subjects)
+    drawn = np.random.default_rng(0).choice([1, -1, 0], (400, clips), p=[(rate + d) / 2, (rate - d) / 2, 1 - rate])
+    total_NG = drawn.reshape(400, subjects, -1).sum(2)
+    signs_SG = np.array([(1, *rest) for rest in product((1, -1), repeat=subjects - 1)])
+    extreme_N = (np.abs(signs_SG @ total_NG.T) >= np.abs(total_NG.sum(1))).mean(0)
+    by_clip_N = np.array([mcnemar(row >= 0, row <= 0)[2] for row in drawn])
+    assert 0.7 < (np.maximum(extreme_N, by_clip_N) <= alpha).mean() < 0.93
+    assert minimum_detectable_difference(clips, rate, 1e-9 / 2**subjects, subjects=subjects) == math.inf
+
+
+def test_minimum_detectable_difference_limits():
+    assert minimum_detectable_difference(100, 0.0) == math.inf
+    assert minimum_detectable_difference(10, 0.1) == math.inf
+    assert minimum_detectable_difference(3, 1.0) == math.inf
+    assert minimum_detectable_difference(4000, 0.1) < minimum_detectable_difference(1000, 0.1)
+
+
+@settings(max_examples=30)
+@given(st.permutations(range(30)))
+def test_paired_test_matches_clips_by_id(order):
+    a, b = outcomes(12, 9, 3, 6)
+    ids = np.arange(30) * 7
+    straight = paired_test(ids, a, ids, b)
+    assert paired_test(ids, a, ids[list(order)], b[list(order)]) == straight
+    assert (straight.n, straight.accuracy_a, straight.accuracy_b) == (30, 0.7, 0.5)
+    assert straight.difference == pytest.approx(0.2)
+    assert straight.p_value == pytest.approx(float(exact_p(9, 3)))
+
+
+def test_verdict_names_the_better_one_or_says_what_it_would_take():
+    a, b = outcomes(200, 60, 10, 30)
+    ids = np.arange(300)
+    assert paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict.startswith(
+        "slim is better than untrained by 16.7 points"
+    )
+    assert paired_test(ids, b, ids, a, names=("untrained", "slim")).verdict.startswith("slim is better than untrained")
+    a, b = outcomes(200, 12, 10, 78)
+    verdict = paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict
+    assert verdict.startswith("no difference shown between slim and untrained")
+    assert "over 300 clips" in verdict
+    assert f"at least {100 * minimum_detectable_difference(300, 22 / 300):.1f} points" in verdict
+    assert "no difference shown" in paired_test(ids, a, ids, a).verdict
+
+
+def test_paired_test_refuses_other_clips():
+    right = np.ones(5, dtype=bool)
+    with pytest.raises(SkelbenchError, match="share 4 test clips"):
+        paired_test(np.arange(5), right, np.arange(1, 6), right)
+    with pytest.raises(SkelbenchError, match="share 5 test clips"):
+        paired_test(np.arange(5), right, np.arange(6), np.ones(6, dtype=bool))
+    with pytest.raises(SkelbenchError, match="several predictions for the same clip"):
+        paired_test(np.array([0, 1, 2, 3, 3]), right, np.arange(5), right)
+    with pytest.raises(SkelbenchError, match="5 clip ids for 4 predictions"):
+        paired_test(np.arange(5), right[:4], np.arange(5), right)
+    with pytest.raises(SkelbenchError):
+        paired_test(np.arange(0), right[:0], np.arange(0), right[:0])
+
+
+def test_a_clip_counts_once_with_its_mean_over_draws():
+    """As if every draw had been a test of its own, averaged by clip; draws that agree change nothing."""
+    rng = np.random.default_rng(0)
+    a_DC, b_DC, ids = rng.random((5, 60)) < 0.7, rng.random((3, 60)) < 0.5, rng.permutation(60)
+    test = paired_test(ids, a_DC, ids, b_DC)
+    d_C = a_DC.mean(0) - b_DC.mean(0)
+    assert test.difference == pytest.approx(d_C.mean()) and test.n == 60
+    assert (test.accuracy_a, test.accuracy_b) == pytest.approx((a_DC.mean(), b_DC.mean()))
+    flipped = np.where(rng.random((20_000, 60)) < 0.5, d_C, -d_C).sum(1)
+    assert test.p_value == pytest.approx((np.abs(flipped) >= abs(d_C.sum()) - 1e-9).mean(), abs=0.01)
+    resampled = d_C[rng.integers(0, 60, (10_000, 60))].mean(1)
+    assert test.interval == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.01)
+    once, thrice = (paired_test(ids, a, ids, b_DC[0]) for a in (a_DC[0], np.stack([a_DC[0]] * 3)))
+    assert once == thrice
+
+
+def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
+    """Clips of a subject that always go the same way are no evidence of their own."""
+    ids, subjects = np.arange(200), np.arange(200) // 25
+    a = np.isin(subjects, [0, 1, 2, 3, 4, 6])
+    b = ~a
+    test = paired_test(ids, a, ids, b, subjects_a=subjects)
+    assert test.by_clip.p_value < 1e-9 and test.by_subject.p_value == pytest.approx(74 / 256)  # 6 or more of 8, or 2
+    assert test.p_value == test.by_subject.p_value and test.interval == test.by_subject.interval
+    assert test.by_subject.width > 2 * test.by_clip.width and test.over == "8 subjects" and not test.caution
+    assert "over 8 subjects" in test.verdict and test.verdict.startswith("no difference shown")
+    often = paired_test(ids, ids % 3 > 0, ids, ids % 3 == 1, subjects_a=ids // 2)  # clips are the wider here
+    assert often.over == "200 clips" and often.verdict.count("200 clips") == 1
+    alone = paired_test(ids, a, ids, b)
+    assert alone.p_value == alone.by_clip.p_value and alone.over == "200 clips"
+    assert "subjects are not known" in alone.caution
+    one = paired_test(ids, a, ids, b, subjects_a=np.zeros(200, int))  # of data without subjects
+    assert one.by_subject is None and one.interval == alone.interval
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(subjects)
+    independent = paired_test(ids, a, ids, b, subjects_a=mixed)
+    assert independent.interval == max((independent.by_clip, independent.by_subject), key=lambda x: x.width).interval
+
+
+def test_few_subjects_are_said():
+    ids, right = np.arange(50), np.ones(50, bool)
+    test = paired_test(ids, right, ids, ~right, subjects_a=ids % 5)
+    assert test.p_value == 2 / 2**5 and test.caution.startswith("5 subjects are too few") and "0.062" in test.caution
+    assert not paired_test(ids, right, ids, ~right, subjects_a=ids % 6).caution
+
+
+def test_subjects_follow_their_clips():
+    rng = np.random.default_rng(1)
+    ids, subjects = rng.permutation(90), rng.integers(0, 9, 90)
+    a, b = rng.random(90) < 0.6, rng.random(90) < 0.5
+    order = rng.permutation(90)
+    straight = paired_test(ids, a, ids, b, subjects_a=subjects)
+    assert paired_test(ids, a, ids[order], b[order], subjects_a=subjects) == straight
+    assert paired_test(ids[order], a[order], ids, b, subjects_a=subjects[order]) == straight
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_t_interval_covers_what_it_says_where_a_bootstrap_over_seeds_does_not(n):
+    rng = np.random.default_rng(n)
+    seeds = rng.normal(size=(4000, n))
+    t = np.abs(seeds.mean(1)) <= [t_half_width(sd, n) for sd in seeds.std(1, ddof=1)]
+    assert t.mean() == pytest.approx(0.95, abs=0.012)
+    means = seeds[:, rng.integers(0, n, (200, n))].mean(2)
+    low, high = np.quantile(means, [0.025, 0.975], axis=1)
+    bootstrap = ((low <= 0) & (0 <= high)).mean()
+    assert bootstrap < {2: 0.56, 3: 0.78, 5: 0.87, 10: 0.93}[n]
+
+
+def test_the_interval_of_an_accuracy_is_over_subjects_where_that_is_wider():
+    right, clips = np.array([20, 20, 20, 0, 20, 5, 20, 20]), np.full(8, 20)
+    interval, over = accuracy_interval(125 / 160, 160, (right, clips))
+    assert over == "8 subjects" and interval[1] - interval[0] > 0.3 and interval[0] < 125 / 160 < interval[1]
+    even = np.full(8, 15)
+    assert accuracy_interval(0.75, 160, (even, clips)) == (wilson(120, 160), "160 clips")
+    assert accuracy_interval(0.75, 160) == (wilson(120, 160), "160 clips")
+    assert accuracy_interval(0.75, 20, (even[:1], clips[:1]))[1] == "20 clips"
+
+
+def test_statistics_need_neither_torch_nor_scipy():
+    code = "import sys, skelbench.evaluation.stats.paired;sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,118 @@
+"""What a prototype objective says of its teacher, and that saying it changes no number."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from skelbench.models import prototype_objective
+from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.models.prototype_objective import PrototypeObjective
+from skelbench.models.rank import sample_rows
+
+MODES = ["sinkhorn", "running", "none"]
+K = 24
+
+
+def sample(n=40, views=2, dim=6, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def unit(*shape):
+        return F.normalize(torch.randn(*shape, generator=generator), dim=-1)
+
+    return [unit(n, views, dim), unit(K, dim), unit(n, dim), unit(K, dim), torch.rand(n, views, generator=generator)]
+
+
+def objective_of(mode):
+    objective = PrototypeObjective(K, mode)
+    if mode == "running":
+        objective.centre.centre.copy_(0.3 * torch.randn(K, generator=torch.Generator().manual_seed(5)))
+    return objective
+
+
+def distributions(mode, objective, z, W, temp):
+    """The teacher's distributions of all samples, from the whole logits in float64."""
+    logits = z.double() @ W.double().T
+    if mode == "running":
+        logits = logits - objective.centre.centre.double()
+    q = torch.exp(logits / temp)
+    for _ in range(3 if mode == "sinkhorn" else 0):
+        q = q / q.sum(0, keepdim=True)
+        q = q / q.sum(1, keepdim=True)
+    return q / q.sum(1, keepdim=True)
+
+
+def entropy(p):
+    return -sum(x * math.log(x) for x in p.tolist() if x > 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_figures_are_those_of_the_distributions_spelled_out(mode):
+    objective, tensors = objective_of(mode), sample()
+    objective(*tensors, 0.1)
+    q_nK = distributions(mode, objective, tensors[2], tensors[3], 0.1)
+    figures = objective.figures()
+    assert float(figures["teacher_entropy"]) == pytest.approx(sum(map(entropy, q_nK)) / len(q_nK), rel=1e-4)
+    assert float(figures["prototypes_used"]) == pytest.approx(math.exp(entropy(q_nK.mean(0))), rel=1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
+    objective, tensors = objective_of(mode), sample()
+    student = [x.requires_grad_() for x in tensors[:2]]
+    centering = {"sinkhorn": Sinkhorn(), "running": objective.centre and objective.centre.centre, "none": None}[mode]
+    alone = prototype_cross_entropy(*tensors, teacher_temp=0.05, student_temp=0.1, centering=centering)
+    loss = objective(*tensors, 0.05)
+    objective.figures()
+    assert torch.equal(loss, alone)
+    for mine, theirs in zip(torch.autograd.grad(loss, student), torch.autograd.grad(alone, student)):
+        assert torch.equal(mine, theirs)
+
+
+def test_one_prototype_for_all_and_all_for_each():
+    objective, (student_z, student_W, z, _, weights) = PrototypeObjective(K, "none"), sample()
+    toward = torch.zeros(K, 6)
+    objective(student_z, student_W, z, toward, weights, 0.1)
+    uniform = objective.figures()
+    assert float(uniform["teacher_entropy"]) == pytest.approx(math.log(K), rel=1e-5)
+    assert float(uniform["prototypes_used"]) == pytest.approx(K, rel=1e-4)
+    z = z.abs()
+    toward[3] = 50.0
+    objective(student_z, student_W, z, toward, weights, 0.1)
+    one = objective.figures()
+    assert float(one["teacher_entropy"]) == pytest.approx(0, abs=1e-4)
+    assert float(one["prototypes_used"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_few_samples_stand_for_many(monkeypatch):
+    """At most SAMPLES of them, fewer if TILE elements would not hold them, from everywhere."""
+    objective, tensors = PrototypeObjective(K, "none"), sample(n=3000, views=1)
+    z = tensors[2] = F.normalize(tensors[2] + torch.linspace(0, 2, 3000)[:, None], dim=1)
+    objective(*tensors, 0.1)
+    whole = entropy(distributions("none", objective, z, tensors[3], 0.1).mean(0))
+    assert math.log(float(objective.figures()["prototypes_used"])) == pytest.approx(whole, abs=0.02)
+    for tile, samples in ((prototype_objective.TILE, 1024), (100 * K, 100)):
+        monkeypatch.setattr(prototype_objective, "TILE", tile)
+        few = distributions("none", objective, sample_rows(z, samples), tensors[3], 0.1)
+        used = math.log(float(objective.figures()["prototypes_used"]))
+        assert used == pytest.approx(entropy(few.mean(0)), abs=1e-4)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_forgets_the_step_and_counts_the_samples_of_all_processes(mode, monkeypatch):
+    objective = objective_of(mode)
+    assert objective.figures() == {}
+    objective(*sample(n=0), 0.1)
+    assert objective.figures() == {}
+    tensors = sample()
+    objective(*tensors, 0.1)
+    assert len(objective.figures()) == 2
+    others = F.normalize(torch.randn(50, tensors[2].shape[1]), dim=1)
+    monkeypatch.setattr(prototype_objective, "gather", lambda x: torch.cat([x, others]))
+    of_all = distributions(mode, objective, torch.cat([tensors[2], others]), tensors[3], 0.1)
+    if mode != "sinkhorn":  # whose offsets are those of this process's samples here
+        used = math.log(float(objective.figures()["prototypes_used"]))
+        assert used == pytest.approx(entropy(of_all.mean(0)), abs=1e-4)
+    objective.update()
+    assert objective.figures() == {}

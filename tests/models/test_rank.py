@@ -1,0 +1,117 @@
+"""Effective rank against the formula spelled out, and its properties."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.models.rank import effective_rank, sample_rows
+
+
+def literal(x_nD):
+    """The paper's formula on the singular values of a full decomposition, term by term."""
+    sigma = torch.linalg.svd(x_nD.double(), full_matrices=False).S.tolist()
+    shares = [value / sum(sigma) for value in sigma]
+    return math.exp(-sum(q * math.log(q) for q in shares if q > 0))
+
+
+def features(n, D, seed=0, decay=0.0, dtype=torch.float64):
+    """Gaussian features whose channels fade by ``decay`` powers of ten from first to last."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(n, D, generator=generator, dtype=torch.float64) * torch.logspace(0, -decay, D)).to(dtype)
+
+
+def rotation(D, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.linalg.qr(torch.randn(D, D, generator=generator, dtype=torch.float64)).Q
+
+
+sizes = st.integers(1, 12)
+seeds = st.integers(0, 999)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 5))
+def test_it_is_the_formula(n, D, seed, decay):
+    x = features(n, D, seed, decay)
+    assert float(effective_rank(x)) == pytest.approx(literal(x), rel=1e-6)
+    if n > 1:
+        assert float(effective_rank(x, centred=True)) == pytest.approx(literal(x - x.mean(0)), rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 4), scale=st.floats(1e-30, 1e30))
+def test_scale_rotation_order_and_transposition_change_nothing(n, D, seed, decay, scale):
+    x = features(n, D, seed, decay)
+    rank = float(effective_rank(x))
+    assert 1 - 1e-9 <= rank <= min(n, D) + 1e-9
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    for other in (x * scale, -x, x @ rotation(D, seed), rotation(n, seed) @ x, x[order], x.T):
+        assert float(effective_rank(other)) == pytest.approx(rank, rel=1e-6)
+
+
+@given(n=sizes, D=sizes, seed=seeds)
+def test_one_direction_is_one_and_orthonormal_rows_are_all(n, D, seed):
+    outer = features(n, 1, seed) @ features(1, D, seed + 1)
+    assert float(effective_rank(outer)) == pytest.approx(1, abs=1e-6)
+
+    assert float(effective_rank(rotation(D, seed)[: min(n, D)])) == pytest.approx(min(n, D), rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1024, 96), (40, 200), (300, 300)])
+@pytest.mark.parametrize("decay", [0, 3, 7])
+def test_the_gram_matrix_is_accurate_enough(shape, decay):
+    """Float32 features, spectra over seven powers of ten: within what the docstring says, and far within any rule."""
+    x = features(*shape, decay=decay, dtype=torch.float32)
+    assert abs(math.log(float(effective_rank(x)) / literal(x))) < min(shape) * 1e-6
+
+
+def test_a_shared_offset_is_a_direction_unless_centred():
+    x = features(200, 16)
+    offset = x + 1000.0
+    assert float(effective_rank(offset)) < 1.1
+    around_the_mean = float(effective_rank(offset, centred=True))
+    assert around_the_mean == pytest.approx(literal(x - x.mean(0)), rel=1e-6) and around_the_mean > 10
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_nothing_to_speak_of_is_zero_and_never_nan(centred):
+    broken = features(4, 3)
+    broken[1, 2] = math.nan
+    endless = features(4, 3)
+    endless[0, 0] = math.inf
+    for x in (torch.zeros(4, 3), torch.zeros(0, 3), torch.zeros(3, 0), broken, endless):
+        assert float(effective_rank(x, centred=centred)) == 0.0
+    assert float(effective_rank(torch.ones(5, 3), centred=True)) == 0.0
+    assert float(effective_rank(features(4, 3) * 1e-300)) == pytest.approx(literal(features(4, 3)))
+
+
+def test_autocast_does_not_touch_it_and_it_has_no_gradient():
+    x = features(64, 8, decay=3, dtype=torch.float32)
+    expected = effective_rank(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = effective_rank(x.clone().requires_grad_())
+    assert torch.equal(inside, expected) and inside.dtype == torch.float64 and not inside.requires_grad
+    assert float(effective_rank(x.bfloat16())) == pytest.approx(float(effective_rank(x.bfloat16().float())))
+
+
+@given(n=st.integers(0, 5000), most=st.integers(1, 300))
+@settings(max_examples=60, deadline=None)
+def test_sampled_rows_are_spread_over_all(n, most):
+    rows = sample_rows(torch.arange(n).unsqueeze(1), most)[:, 0]
+    assert len(rows) == min(n, most)
+    if n > most:
+        stretch = (rows.double() * most / n).long()  # up to rounding: row k comes from stretch k
+        assert (rows.diff() >= 0).all() and ((stretch - torch.arange(most)).abs() <= 1).all()
+    else:
+        assert torch.equal(rows, torch.arange(n))
+
+
+@pytest.mark.parametrize("joints", [17, 25])
+def test_no_joint_is_picked_every_time(joints):
+    """With as many rows per sample as there are joints, an even stride alone would see one joint only."""
+    rows = sample_rows(torch.arange(1024 * joints).unsqueeze(1), 1024)[:, 0]
+    counts = torch.bincount(rows % joints, minlength=joints)
+    assert counts.min() >= 0.9 * 1024 / joints - 1 and len(rows.unique()) == 1024

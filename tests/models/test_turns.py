@@ -1,0 +1,68 @@
+"""A method whose two networks are updated in turn, each by its own optimiser."""
+
+import pytest
+import torch
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import RunSpec, TrainSpec
+from skelbench.training.optimization import Optimisation
+
+
+class Adversary(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.maker, self.critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+
+    def optim_groups(self, critic="critic"):
+        yield {"params": list(self.maker.parameters())}
+        yield {"params": list(self.critic.parameters()), "turn": critic}
+
+
+def spec(**fields):
+    train = TrainSpec(epochs=1, lr=0.1, weight_decay=0.0, batch_size=4)
+    return RunSpec(method="none", train=train, schedule="constant", **fields)
+
+
+def test_only_the_one_whose_turn_it_is_moves():
+    torch.manual_seed(0)
+    net = Adversary()
+    optim = Optimisation(net.optim_groups(), spec(optimizer="sgd"), 10, ("main", "critic"))
+    for turn, moving in (("main", net.maker), ("critic", net.critic)):
+        before = {name: value.clone() for name, value in net.named_parameters()}
+        net.critic(net.maker(torch.ones(3, 2))).sum().backward()
+        optim.step(0, optim.norms(turn), turn)
+        moved = {name for name, value in net.named_parameters() if not torch.equal(value, before[name])}
+        assert moved == {name for name, value in net.named_parameters() if any(value is p for p in moving.parameters())}
+        assert all(value.grad is None for value in net.parameters()), "no gradient is left for the next turn"
+
+
+@pytest.mark.parametrize("name,cls", [("adamw", "AdamW"), ("adam", "Adam"), ("sgd", "SGD")])
+def test_each_turn_has_its_optimiser_and_state(name, cls):
+    net = Adversary()
+    optim = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
+    assert [type(optimizer).__name__ for optimizer in optim.optimizers.values()] == [cls] * 2
+    net.critic(net.maker(torch.ones(3, 2))).sum().backward()
+    optim.step(0, optim.norms("critic"), "critic")
+    again = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
+    again.load_state_dict(optim.state_dict())
+    assert not again.optimizers["main"].state and len(again.optimizers["critic"].state) == 2
+
+
+def test_sgd_is_the_formula():
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    settings = {"momentum": 0.9}
+    optim = Optimisation([{"params": [weight]}], spec(optimizer="sgd", optimizer_config=settings), 10)
+    expected, velocity = weight.detach().clone(), torch.zeros(2)
+    for step in range(3):
+        weight.grad = torch.tensor([1.0, 0.5]) * (step + 1)
+        velocity = 0.9 * velocity + torch.tensor([1.0, 0.5]) * (step + 1)
+        expected -= 0.1 * velocity
+        optim.step(step, optim.norms())
+    assert torch.allclose(weight.detach(), expected)
+
+
+def test_turns_without_parameters_and_unknown_ones_are_refused():
+    with pytest.raises(SkelbenchError, match="turn 'judge', which is none of its turns: main, critic"):
+        Optimisation(Adversary().optim_groups("judge"), spec(), 10, ("main", "critic"))
+    with pytest.raises(SkelbenchError, match="turn 'judge' of the method has no parameters"):
+        Optimisation(Adversary().optim_groups(), spec(), 10, ("main", "critic", "judge"))

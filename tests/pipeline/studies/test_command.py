@@ -1,0 +1,349 @@
+"""``skelbench study`` as a user types it: what is refused, listed and handed to each trial's process."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skelbench
+from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import write_json
+from skelbench.pipeline.costs import measure_cost
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.evaluate_with_controls import conclude
+from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.session import Session
+from skelbench.pipeline.studies.runner import claim_of, command, own_modules, processes
+from skelbench.pipeline.studies.study import Study
+from skelbench.pipeline.studies.trials import Trial, complete, makespan, prices, recognise, status
+
+TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
+
+
+def written(place, text, name="grid.toml"):
+    path = place / name
+    path.write_text(text)
+    return str(path)
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def run_study(place, capsys):
+    """``run_study(*words)`` -> (exit code, stdout, stderr)."""
+
+    def call(*words):
+        capsys.readouterr()
+        code = main(["study", *words, "--device", "cpu", "--plugin", str(place / "bees.py")])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+GRID = """
+dataset = "small"
+[grid]
+method = ["calm", "skeletonmae"]
+[set]
+tokens = 8
+epochs = 1
+batch_size = 4
+encoder.dim = 16
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["token-budgt"], "did you mean 'token-budget'?"),
+        (["nowhere.toml"], "does not exist"),
+        (["batch", "--dataset", "smal"], "trial slim:half-batch-equal-steps 8t s0: in"),
+        (["batch", "--dataset", "small", "--split", "hal"], "did you mean 'half'?"),
+        (["batch", "--dataset", "small", "--preset", "quik"], "did you mean 'quick'?"),
+        (["batch", "--dataset", "small", "--tokens", "8,9"], "8, 15, 30"),
+        (["batch", "--dataset", "small", "--tokens", "eight"], "not a list of whole numbers; write --tokens 8,15"),
+        (["batch", "--dataset", "small", "--set", "seed=3"], "write --seeds 0,1"),
+        (["batch", "--dataset", "small", "--set", "patch=4"], "patch=4 and tokens=8 do not agree"),
+        (["unshown.toml"], "unshown.toml: unknown table 'objectiv'; did you mean 'objective'?"),
+        (["batch", "--dataset", "small", "--seeds", "0,x"], "--seeds '0,x' is not a list of whole numbers"),
+        (["batch", "--dataset", "small", "--seeds", "-1"], "whole numbers from 0 on"),
+        (["batch", "--dataset", "small", "--probe", "knnn"], "did you mean 'knn'?"),
+        (
+            ["batch", "--dataset", "small", "--set", "lrr=1"],
+            "trial slim:half-batch-equal-steps 8t s0: unknown setting 'lrr'",
+        ),
+        (["batch", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
+        (["grid.toml", "--set", "toknes=8"], "unknown key 'toknes'; did you mean 'tokens'?"),
+        (["variant.toml"], "variant.toml: unknown variant of slim 'glcl-onyl'; did you mean 'glcl-only'?"),
+        (["probe.toml"], "probe.toml: unknown protocol 'knnn'; did you mean 'knn'?"),
+        (["probe.toml", "--seeds", "3"], "error: unknown protocol 'knnn'"),
+        (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
+        (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
+        (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
+        (["grid.toml", "--probe", "none,knn"], "none stands alone"),
+        (["--dry-run"], "--dry-run is of a study, and none is named"),
+        (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
+    ],
+)
+def test_what_is_wrong_with_any_trial_is_said_before_anything_starts(words, said, place, run_study):
+    written(place, GRID)
+    written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
+    written(place, "table = 'objectiv'" + GRID, "unshown.toml")
+    written(place, "probe = 'knnn'" + GRID, "probe.toml")
+    written(place, "budget = 'clips=6x4'" + GRID, "budget.toml")
+    written(place, GRID + "[[trials]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
+    code, out, err = run_study(*words)
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert code == 2 and len(errors) == 1 and said in errors[0] and not out, err
+    assert not (place / "results").exists()
+
+
+def test_studies_are_listed_and_shown(place, run_study):
+    for words in ([], ["list"]):
+        code, out, _ = run_study(*words)
+        assert code == 0 and "token-budget" in out and "target-control" in out
+    code, shown, _ = run_study("token-budget", "--show", "--dataset", "small", "--tokens", "8,30", "--seeds", "3")
+    assert code == 0
+    mine = written(place, shown, "mine.toml")
+    assert run_study(mine, "--show")[1] == shown
+    assert "tokens = [8, 30]" in shown and 'dataset = "small"' in shown and "seeds = [3]" in shown
+
+
+def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monkeypatch):
+    path = written(place, GRID + "[[trials]]\nmethod = 'raises'\n[[trials]]\nmethod = 'calm'\n")
+    before = tree(place)
+    code, out, err = run_study(path, "--dry-run", "--seeds", "0,1")
+    assert code == 0 and tree(place) == before
+    rows = [line.split() for line in out.splitlines() if "small/half" in line]
+    order = [(method, seed) for seed in "01" for method in ("calm", "skeletonmae", "raises")]
+    assert [(row[0], row[2]) for row in rows] == order
+    assert len({row[4] for row in rows}) == 6 and all(row[5] == "new" for row in rows)
+    assert [row[-2:] for row in rows if row[0] == "raises"] == [["?", "?"]] * 2
+    assert "6 trials, 0 done, 2 of unknown length" in out and "2 of the trials are the same run" in err
+
+
+def test_torchrun_is_refused(run_study, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run_study("batch")[0] == 2
+
+
+# ---------------------------------------------------------------------------------------------------- trials
+@pytest.fixture
+def trials_of(place):
+    """``trials_of(study, device)``: its trials on the data set ``small``, and a session."""
+    from contextlib import nullcontext
+
+    from skelbench.plugin.host import Host
+    from skelbench.records.store import ResultStore
+
+    host = Host([place / "bees.py"])
+    store = ResultStore(place / "own")
+    session = Session(host, store, place / "data", "cpu", lambda **_: nullcontext(lambda *args, **fields: None))
+    return lambda study: (complete(study, host, place / "data", "cpu"), session)
+
+
+def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch):
+    """The command line of a trial, parsed as every other, resolves to the trial's id."""
+    import skelbench.pipeline.resolve
+
+    study = Study(
+        name="odd",
+        dataset="small",
+        seeds=(7,),
+        preset="small",
+        set={"batch_size": 4, "encoder.dim": 16},
+        grid={"method": ("slim:glcl-only", "mamp", "calm"), "tokens": (8, 15), "train.lr": (1e-5, 0.1 + 0.2)},
+        trials=(
+            {"method": "slim", "betas": (0.9, 0.95), "centering": "none", "encoder.cls": False, "data.name": "small"},
+            {"method": "mamp", "native": True, "precision": "bf16", "clip_grad": "none", "split": "half"},
+        ),
+    )
+    trials, session = trials_of(study)
+    assert len(trials) == 14
+    resolve, seen = skelbench.pipeline.resolve.resolve, []
+
+    def caught(request, host, *rest):
+        seen.append(resolve(request, host, *rest))
+        raise SkelbenchError("that is enough")
+
+    monkeypatch.setattr(skelbench.pipeline.resolve, "resolve", caught)
+    for trial in trials:
+        assert main(command(trial, ["knn"], session)) == 2
+        got = seen.pop()
+        own = trial.resolved
+        assert (got.spec, got.preset, got.variant) == (own.spec, own.preset, own.variant)
+        assert got.modified == own.modified
+
+
+def test_a_split_that_is_called_like_an_option_is_a_split(trials_of):
+    ((trial,), session) = trials_of(Study(name="odd", dataset="small", seeds=(7,), trials=({"method": "untrained"},)))
+    odd = replace(trial, request=replace(trial.request, split="--plugin=x.py"))
+    assert "--split=--plugin=x.py" in command(odd, [], session)
+    words = command(trial, [], replace(session, observe=named_observers(session.host, ["csv"])))
+    assert words[words.index("--observe") + 1] == "csv"
+
+
+def test_processes_take_no_modules_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert own_modules() == ["-P"]
+    monkeypatch.chdir(Path(skelbench.__file__).parents[1])  # skelbench itself may be found there alone
+    assert own_modules() == []
+
+
+def test_trials_share_one_open_data_set(trials_of):
+    """Each with its own, a thousand trials would be more files than a process may have open."""
+    trials, _ = trials_of(Study(name="many", dataset="small", seeds=(0, 1, 2), grid={"method": ("calm", "mamp")}))
+    assert len(trials) == 6 and len({id(trial.resolved.store) for trial in trials}) == 1
+    assert all(trial.twin.store is trial.resolved.store for trial in trials)
+
+
+def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
+    study = Study(
+        name="equal",
+        dataset="small",
+        seeds=(0,),
+        set=TINY,  # a batch of its own leaves nothing of the variant
+        grid={"method": ("slim:half-batch", "slim", "mamp"), "tokens": (8,)},
+        trials=({"method": "mamp", "tokens": 8, "lr": 2e-3}, {"method": "mamp", "tokens": 8, "lr": 0.5}),
+        preset="quick",
+    )
+    trials, _ = trials_of(study)
+    assert [trial.title for trial in trials] == ["slim 8t s0", "mamp 8t s0", "mamp 8t lr=0.5 s0"]
+
+
+def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypatch):
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    protocols = ["knn"]
+
+    def state():
+        return str(status(trial, session, protocols))
+
+    assert state() == "new"
+    run = pretrain(session, trial.resolved)
+    assert state() == "probes missing"
+    steps = run.info["steps"]
+    lines = run.metrics.read_text().splitlines(keepends=True)
+    for outcome in ("interrupted", "running", "diverged"):  # killed while it ran: nobody works there any more
+        run.update(outcome=outcome)
+        run.metrics.write_text("".join(lines[: steps // 3]) + '{"clips_seen": 1')
+        shown = "interrupted" if outcome == "running" else outcome
+        assert state() == f"{shown} at 33 %"
+    for line in ("[]", '{"clips_seen": "1"}', "[" * 100_000):  # damaged: how far it is cannot be told
+        run.metrics.write_text(line + "\n")
+        assert state() == "diverged at 0 %"
+    run.metrics.write_text("".join(lines[: steps // 3]))
+    with run.lock():
+        assert state() == "diverged at 33 %" or state() == "running at 33 %"
+    run.update(outcome="done")
+    twin = pretrain(session, trial.twin)
+    for part in (run, twin):
+        evaluate(session, part, eval_spec(session.host, part, "knn", like=run), like=run)
+    assert state() == "probes missing"
+    before = run.info
+    with monkeypatch.context() as patch:
+        patch.setattr("skelbench.pipeline.evaluate_with_controls.measure_cost", lambda *_: 1 / 0)
+        conclude(session, run, trial.resolved, protocols)
+    assert run.info["uncounted"] == "division by zero" and state() == "done", "it would be issued again for ever"
+    write_json(run.path / "run.json", before)
+    measure_cost(session, run, trial.resolved.store)
+    assert state() == "done"
+    protocols.append("linear")
+    assert state() == "probes missing"
+    assert status(trial, session, []).done
+
+
+def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(trials_of):
+    (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
+    run = session.results.by_id(trial.id) or pretrain(session, trial.resolved)
+    recognise(trial, status(trial, session, []), session)
+    assert run.info["modified"] and run.info["preset"] == "quick"
+    exact = replace(trial, resolved=replace(trial.resolved, preset="tiny", variant="plain", modified={}))
+    recognise(exact, status(exact, session, []), session)
+    assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
+    assert run.title == "calm:plain" and run.outcome == "done"
+
+
+def test_two_studies_never_start_one_trial(trials_of, place):
+    (trial,), _ = trials_of(Study(name="two", dataset="small", seeds=(9,), set={**TINY, "method": "calm"}))
+    folder = place / "own" / "studies"
+    claim = claim_of(trial, folder)
+    assert claim is not None and claim_of(trial, folder) is None
+    claim.release()
+    assert claim_of(trial, folder) is not None
+
+
+@given(st.lists(st.floats(0, 100), max_size=12), st.integers(1, 5))
+def test_jobs_share_the_time(seconds, jobs):
+    made = makespan(seconds, jobs)
+    total, longest = sum(seconds), max(seconds, default=0.0)
+    assert max(total / jobs, longest) - 1e-6 <= made <= total / jobs + longest + 1e-6
+    assert makespan([4.0, 3.0, 2.0, 1.0], 2) == 5.0 and makespan([1.0, 2.0, 3.0, 4.0], 2) == 6.0
+
+
+def test_what_steps_alike_is_timed_once(trials_of, monkeypatch):
+    """Rates and temperatures change no step's work; mask ratios, batches, grids and methods do."""
+    import skelbench.pipeline.estimate
+
+    timed, estimate = [], skelbench.pipeline.estimate.estimate
+    monkeypatch.setattr(
+        skelbench.pipeline.estimate, "estimate", lambda spec, *rest: timed.append(spec) or estimate(spec, *rest)
+    )
+    common = {"method": "mamp", "tokens": 8}
+    points = [{"lr": 2e-3}, {"lr": 4e-3, "tau": 0.5}, {"epochs": 3.0}, {"mask_ratio": 0.5}, {"batch_size": 2}]
+    study = Study(
+        name="alike",
+        dataset="small",
+        seeds=(0,),
+        set=TINY,
+        trials=[*({**common, **point} for point in points), {"method": "skeletonmae", "tokens": 8}],
+    )
+    trials, session = trials_of(study)
+    priced = list(prices(trials, trials, session, lambda n: None).values())
+    same, _, long, few, small, other = trials
+    assert [spec.id for spec in timed] == [trial.resolved.spec.id for trial in (same, few, small, other)]
+    assert priced[0] == priced[1] and priced[2].memory_bytes == priced[0].memory_bytes
+    assert priced[2].seconds / long.steps == pytest.approx(priced[0].seconds / same.steps)
+    assert priced[3].flops_per_clip > priced[0].flops_per_clip
+
+
+def test_cores_are_shared_out(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert processes("cpu", None) == (4, 2) and processes("cpu", 3) == (3, 2) and processes("cpu", 16) == (16, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert processes("cpu", 2) == (2, 3)
+    assert processes("cuda:1", None) == (1, None) and processes("cuda", 2) == (2, None)
+
+
+def test_the_time_left_comes_from_what_was_measured(trials_of):
+    from types import SimpleNamespace
+
+    from skelbench.pipeline.studies.display import Pace
+
+    grid = {"method": ("calm", "mamp"), "tokens": (8, 15)}
+    (calm8, calm15, mamp8, mamp15), _ = trials_of(Study(name="pace", dataset="small", seeds=(0,), set=TINY, grid=grid))
+    assert all(isinstance(trial, Trial) and trial.clips == 12 for trial in (calm8, mamp15))
+
+    def work(trial, share, line, seconds=0.0, before=0.0):
+        return SimpleNamespace(trial=trial, share=share, share_before=before, line=line, seconds=seconds)
+
+    pace = Pace()
+    assert pace.left([work(calm8, 0.0, {})], [(mamp8, 0.0)], 1) is None
+    half = work(calm8, 0.5, {"clips_per_s": 2.0})
+    pace.see(half)
+    # 6 of 12 clips are left at 2 clips/s of 8 tokens; 15 tokens take 15/8 of the time; mamp counts as calm does.
+    assert pace.left([half], [], 1) == pytest.approx(3.0)
+    assert pace.left([half], [(calm15, 0.0), (mamp8, 0.5)], 1) == pytest.approx(3 + 6 * 15 / 8 + 3)
+    assert pace.left([half], [(calm15, 0.0)], 2) == pytest.approx(6 * 15 / 8)
+    ended = work(calm8, 1.0, {"clips_per_s": 2.0}, seconds=10.0)
+    pace.end(ended)  # 12 clips at 2 clips/s: 4 of its 10 seconds went into other things
+    assert pace.left([], [(calm8, 0.0)], 1) == pytest.approx(10.0)
+    pace.see(work(mamp8, 0.1, {"clips_per_s": 4.0}))
+    assert pace.left([], [(mamp15, 0.0)], 1) == pytest.approx(3 * 15 / 8 + 4)

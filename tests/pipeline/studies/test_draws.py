@@ -1,0 +1,108 @@
+"""What trials draw: within bounds, the same every time, trial 0 the default, as many for every method."""
+
+import math
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
+from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol, tpe
+from skelbench.plugin import Linear, Log
+
+AXES = st.lists(
+    st.builds(
+        lambda place, low, by, log, from_one: Axis(
+            f"method.k{place}", low, min(low * by, 1.0) if from_one else low * by, log, log and from_one, low
+        ),
+        st.integers(),
+        st.floats(1e-6, 0.4),
+        st.floats(1.5, 1e4),
+        st.booleans(),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda axis: axis.key,
+)
+
+
+def within(axis, value):
+    drawn = 1 - value if axis.from_one else value
+    return axis.low * (1 - 1e-3) - 1e-11 <= drawn <= axis.high * (1 + 1e-3) + 1e-11
+
+
+@settings(deadline=None)  # scipy is imported by the first draw
+@given(AXES, st.integers(1, 40), st.integers(0, 2**32))
+def test_draws_are_within_bounds_reproducible_and_begin_with_the_default(axes, trials, seed):
+    drawn = sobol(axes, trials, seed)
+    assert len(drawn) == trials and drawn[0] == {}
+    for point in drawn[1:]:
+        assert set(point) == {axis.key for axis in axes}
+        assert all(within(axis, point[axis.key]) for axis in axes)
+    assert drawn == sobol(axes, trials, seed)
+    assert sobol(axes, trials + 7, seed)[:trials] == drawn  # more trials begin with the same ones
+
+
+@given(AXES, st.floats(0, 1))
+def test_a_setting_is_where_it_was_drawn(axes, share):
+    for axis in axes:
+        if axis.high > axis.low * 1.5:
+            assert axis.share(axis.at(share)) == pytest.approx(share, abs=2e-3)
+
+
+def test_draws_fill_a_logarithm_evenly_and_other_seeds_draw_others():
+    axis = Axis("train.lr", 1e-4, 1e-2, log=True)
+    values = [point["train.lr"] for point in sobol([axis], 33, 0)[1:]]
+    below = sum(value < 1e-3 for value in values)
+    assert below == 16 and len(set(values)) == 32
+    assert values != [point["train.lr"] for point in sobol([axis], 33, 1)[1:]]
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_the_space_of_every_shipped_method_is_around_its_preset(host, data_root, preset):
+    methods = {spec.name: spec for spec in host.all("methods") if spec.trains}
+    assert {"slim", "mamp", "cmd"} <= methods.keys()
+    for method, announced in methods.items():
+        sets = {"method.queue": 24} if "queue" in host.config(announced).model_fields else {}  # there are few clips
+        spec = resolve(Request(method, "small", preset=preset, tokens=8, sets=sets), host, data_root, "cpu").spec
+        axes = axes_of(announced.space, spec, method)
+        assert 1 <= len(axes) <= 4
+        for axis in axes:
+            assert axis.low < axis.high and within(axis, axis.default), (method, axis)
+        (lr,) = (axis for axis in axes if axis.key == "train.lr")
+        assert (lr.low, lr.high) == (spec.train.lr / 8, spec.train.lr * 8)
+
+
+def test_a_space_that_does_not_fit_the_run_is_refused(host, data_root):
+    spec = resolve(Request("mamp", "small", preset="quick", tokens=8), host, data_root, "cpu").spec
+    for space, said in (
+        ({"method.ta": Log(1, 2)}, "the search space of mamp: unknown setting 'method.ta'"),
+        ({"method.motion_stride": Log(1, 2)}, "no real number"),
+        ({"train.clip_grad": Log("x0.5", "x2")}, "which is None; give numbers"),
+    ):
+        with pytest.raises(SkelbenchError, match=said):
+            axes_of(space, spec, "mamp")
+    (axis,) = axes_of({"train.clip_grad": Linear(1, 2)}, spec, "mamp")
+    assert axis.default is None and math.isclose(axis.at(0.5), 1.5)
+
+
+def test_tpe_follows_from_its_history_alone():
+    pytest.importorskip("optuna")
+    axes = [Axis("train.lr", 1e-4, 1e-2, True, False, 1e-3), Axis("method.tau", 0, 1, default=None)]
+    history = [({}, 0.4)]
+    assert tpe(axes, [], 0) == {}
+    for number in range(12):
+        drawn = tpe(axes, history, 0)
+        assert drawn == tpe(axes, history, 0) and all(within(axis, drawn[axis.key]) for axis in axes)
+        history.append((drawn, None if number % 3 == 0 else drawn["train.lr"]))
+    assert tpe(axes, history, 0) != tpe(axes, history, 1)
+
+
+def test_tpe_without_optuna_is_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(SkelbenchError, match=r"pip install 'skelbench\[tune\]'"):
+        tpe([Axis("train.lr", 1e-4, 1e-2)], [({}, 0.5)], 0)

@@ -1,0 +1,310 @@
+"""Tuning: chosen on held-out training subjects alone, equal trials, failures counted, and the winner trained again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import TINY, silent_session, write_small_store
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.store.clip_store import ClipStore, fingerprint
+from skelbench.evaluation.features import split_features
+from skelbench.pipeline.encoders import load_encoder
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare, retrain, try_all
+from skelbench.plugin.host import Host
+from skelbench.records.tuned import Retrained, read_all, write
+from skelbench.reporting import tuned
+from skelbench.reporting.filters import Filters
+from skelbench.reporting.inputs import TableInputs
+from skelbench.training.build import grid_of
+
+PLUGIN = """
+from skelbench.methods import Config
+from skelbench.plugin import Linear, Log, MethodSpec, hookimpl
+from skelbench.views.spec import ViewSpec
+from skelbench_plugins.untrained import Untrained
+
+
+@hookimpl
+def skelbench_methods():
+    space = {"train.lr": Log("x0.125", "x8"), "method.harm": Linear(0.0, 1.0)}
+    variants = {"harmless": {"method.harm": 0.0}, "told": {"lr": 0.1, "harm": 0.1}}
+    keen = MethodSpec(name="keen", target=":Keen", config=":KeenConfig", space=space, variants=variants)
+    return [keen, MethodSpec(name="spaceless", target=":Keen", config=":KeenConfig")]
+
+
+class KeenConfig(Config):
+    harm: float = 0.0
+    "above a half: every step fails"
+
+
+class Keen(Untrained):
+    Config = KeenConfig
+
+    @classmethod
+    def views(cls, config, grid):
+        return {"clip": ViewSpec(frames=grid.frames)}
+
+    def training_step(self, views, step):
+        if self.config.harm > 0.5:
+            raise RuntimeError("harmed")
+        return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
+"""
+COMMON = {
+    "dataset": "small",
+    "preset": "quick",
+    "set": {"tokens": 8, "train.batch_size": 4, "train.epochs": 1.0, **TINY},
+}
+
+
+def place(root, name="here"):
+    """A session over a data set of 32 clips of 4 subjects, which knows the method ``keen``."""
+    folder = root / name
+    (folder / "data").mkdir(parents=True)
+    write_small_store(folder / "data", clips=32)
+    (root / "keen.py").write_text(PLUGIN)
+    return silent_session(folder / "data", Host([root / "keen.py"]), folder / "results")
+
+
+def worker(session, made):
+    """Brings trials to their end in this process; ``made``: the ids of those that it made."""
+
+    def work(trials):
+        failures = {}
+        for trial in trials:
+            made.append(trial.id)
+            try:
+                run = pretrain(session, trial.resolved)
+                evaluate(session, run, eval_spec(session.host, run, "knn"))
+            except SkelbenchError as error:
+                failures[trial.id] = str(error), Path("log")
+        return failures
+
+    return work
+
+
+def tune(session, trials=6, methods=("keen",), seeds=2, **asked):
+    """Tunings after their trials, and the ids of the runs in the order in which they were made."""
+    made = []
+    tunings = prepare(Asked(COMMON, "knn", trials, clips=8, seeds=seeds, **asked), methods, session)
+    try_all(tunings, session, worker(session, made))
+    return tunings, made
+
+
+@pytest.fixture
+def here(tmp_path):
+    return place(tmp_path)
+
+
+def poison_test_labels(folder):
+    """Another label for every test clip, as if the data set had always been so."""
+    store = ClipStore.open(folder)
+    index = dict(np.load(folder / "index.npz"))
+    test = store.split("half").test
+    index["label"][test] = (index["label"][test] + 1) % 4
+    np.savez(folder / "index.npz", **index)
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {"fingerprint": fingerprint(store.meta, index)}))
+
+
+def test_other_test_labels_change_no_choice(tmp_path):
+    tried = []
+    for name in ("true", "poisoned"):
+        session = place(tmp_path, name)
+        if name == "poisoned":
+            poison_test_labels(session.data_root / "small")
+        (tuning,), _ = tune(session)
+        tried.append(tuning.record(session, "skelbench tune"))
+    true, poisoned = tried
+    assert true.data != poisoned.data and true.held_out == poisoned.held_out and true.winner == poisoned.winner
+    assert [(t.settings, t.accuracy) for t in true.trials] == [(t.settings, t.accuracy) for t in poisoned.trials]
+
+
+class Guarded(np.ndarray):
+    """Labels of which some must not be looked at."""
+
+    def __getitem__(self, key):
+        assert not set(np.atleast_1d(np.arange(len(self))[key]).tolist()) & FORBIDDEN
+        return np.asarray(super().__getitem__(key))
+
+
+FORBIDDEN: set[int] = set()
+
+
+def test_no_label_of_a_test_clip_is_looked_at(here):
+    (tuning,), _ = tune(here, trials=1)
+    (trial,) = tuning.trials
+    spec = trial.resolved.spec
+    store = ClipStore.open(here.data_root / "small")
+    FORBIDDEN.update(store.split("half").test.tolist())
+    store.labels = store.labels.view(Guarded)
+    run = pretrain(replace_results(here), replace(trial.resolved, store=store))
+    encoder = load_encoder(here, run, "last", store.topology)
+    evaluation, grid = eval_spec(here.host, trial.resolved, "knn"), grid_of(spec, store.topology)
+    features = split_features(encoder, store, evaluation, "joint", grid, "cpu", "fp32")
+    assert not FORBIDDEN & {*features.train_ids.tolist(), *features.test_ids.tolist()}
+    with pytest.raises(AssertionError):
+        store.labels[store.split("half").test]
+
+
+def replace_results(session):
+    return replace(session, results=type(session.results)(session.results.root.with_name("again")))
+
+
+def test_every_method_has_equal_trials_and_failures_count(here):
+    tunings, made = tune(here, methods=("keen", "skeletonmae"))
+    records = [tuning.record(here, "") for tuning in tunings]
+    assert [len(record.trials) for record in records] == [6, 6] and len(set(made)) == 12
+    assert [record.trials[0].settings for record in records] == [{}, {}]
+    keen = records[0]
+    assert {trial.number for trial in keen.trials if trial.settings.get("method.harm", 0) > 0.5} == {
+        trial.number for trial in keen.trials if trial.accuracy is None
+    }
+    assert 0 < keen.failed < 6 and {trial.failure for trial in keen.trials} == {
+        "",
+        "keen.py:30, training_step: RuntimeError: harmed",
+    }
+    best = max(trial.accuracy for trial in keen.trials if trial.accuracy is not None)
+    assert keen.winner == min(trial.number for trial in keen.trials if trial.accuracy == best)  # ties: the earlier
+    for tuning in tunings:
+        for trial in tuning.trials:
+            run = here.results.by_id(trial.id)
+            assert trial.clips == 8 and run.spec.data.split == "half~tune" and run.spec.seed == 0
+            assert run.info["modified"]
+    # Issued again: the same trials, of which those that are done are found.
+    again, _ = tune(here, methods=("keen", "skeletonmae"))
+    assert [[trial.id for trial in tuning.trials] for tuning in again] == [
+        [trial.id for trial in tuning.trials] for tuning in tunings
+    ]
+    (more,) = prepare(Asked(COMMON, "knn", 9, clips=8), ["keen"], here)
+    assert more.next(here)[:6] == tunings[0].drawn
+
+
+def test_tpe_makes_as_many_trials_of_each_and_the_same_ones_again(here):
+    pytest.importorskip("optuna")
+    tunings, made = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
+    assert [len(tuning.drawn) for tuning in tunings] == [3, 3] and len(made) == 6
+    again, _ = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
+    assert [tuning.drawn for tuning in again] == [tuning.drawn for tuning in tunings]
+
+
+def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
+    tunings, made = tune(here, trials=4)
+    record = tunings[0].record(here, "skelbench tune keen")
+    before = len(made)
+    winner = next(trial.number for trial in record.trials[1:] if trial.accuracy is not None)
+    chosen = record.model_copy(update={"winner": winner})
+    (full,) = retrain(tunings, [chosen], here, worker(here, made))
+    runs = [here.results.by_id(name) for name in made[before:]]
+    assert sorted(run.spec.seed for run in runs) == [1, 1, 2, 2] and 0 not in full.seeds
+    assert {run.spec.data.split for run in runs} == {"half"} and not set(made[:before]) & set(made[before:])
+    assert {run.info["preset"] for run in runs} == {"quick"} and all(run.info["modified"] for run in runs)
+    assert full.tuned.settings == record.trials[winner].settings and full.default.settings == {}
+    assert {run.spec.id for run in runs} == {*full.default.runs, *full.tuned.runs}
+    assert full.compared.difference == pytest.approx(np.mean(full.tuned.accuracy) - np.mean(full.default.accuracy))
+
+    for side in (full.default, full.tuned):
+        right, clips = np.sum(side.by_subject, axis=0)
+        assert len(side.by_subject) > 1 and clips == side.n_test
+        assert right / clips == pytest.approx(np.mean(side.accuracy))
+
+    assert full.compared.seeds == 2
+    spread = tuned._difference(full.compared.model_copy(update={"spread": 0.01}), retrained=3)
+    assert spread.plus_minus == pytest.approx(8.985, abs=1e-3) and spread.plus_minus_over == "2 seeds"  # t(1 df) / √2
+
+    # Where the defaults win they are trained once, and compared with nothing.
+    (same,) = retrain(tunings, [record.model_copy(update={"winner": 0})], here, worker(here, made))
+    assert same.tuned == same.default and same.compared is None
+    # Written whole, read back, shown; a damaged one is left out, and trials fill no other table.
+    path = write(here.results, full)
+    assert list(read_all(here.results)) == [full]
+    table = tuned.table(TableInputs(here.host, here.results))
+    (row,) = table.rows
+    assert row["trials"].value == 4 and row["method"].value == "keen" and "train.lr=" in row["settings"].value
+    assert row["default"].value == pytest.approx(100 * np.mean(full.default.accuracy))
+    beside = write(here.results, full.model_copy(update={"method": "other"}))
+    p = full.compared.p_value
+    assert tuned.table(TableInputs(here.host, here.results)).values("p_value") == [min(1.0, 2 * p)] * 2
+    asked = TableInputs(here.host, here.results, filters=Filters(method=("keen",)))
+    assert tuned.table(asked).values("p_value") == [p]  # over the methods that are asked for
+    beside.unlink()
+    path.with_name("torn.json").write_text('{"format": 1')
+    assert list(read_all(here.results)) == [full]
+    shown = TableInputs(here.host, here.results, exact_only=False)
+    assert set(shown.frame["split"]) == {"half"} and set(shown.frame["seed"]) == {1, 2}
+    only = TableInputs(here.host, here.results, False, {here.results.by_id(made[0]).name})
+    assert set(only.frame["split"]) == {"half~tune"}
+    # A winner that diverges over the whole schedule has no accuracy, which is said; a complete record is kept.
+    run = here.results.by_id(full.tuned.runs[1])
+    info = json.loads((run.path / "run.json").read_text())
+    info |= {"outcome": "diverged", "reason": "the loss became nan at step 3 of 4"}
+    (run.path / "run.json").write_text(json.dumps(info))
+    (lost,) = retrain(tunings, [chosen], here, lambda trials: {})
+    assert lost.default == full.default and lost.tuned is None and lost.compared is None
+    assert lost.diverged == {"tuned": "seed 2: the loss became nan at step 3 of 4"}
+    shown = tuned.build([lost])
+    assert shown.rows[0]["tuned"].footnotes == ("diverged",) and shown.rows[0]["default"].value is not None
+    assert any("keen: the tuned settings diverged over the whole schedule with seed 2" in note for note in shown.notes)
+    assert write(here.results, lost) == path and full in read_all(here.results)
+
+
+def test_a_method_of_which_every_trial_fails_has_no_winner(here):
+    common = COMMON | {"set": COMMON["set"] | {"method.harm": 0.9}}
+    with pytest.raises(SkelbenchError, match="--set method.harm is what is tuned of method keen"):
+        prepare(Asked(common, "knn", 1, clips=8), ["keen"], here)
+    (tuning,), made = tune(here, trials=1)
+    failing = tuning.record(here, "").trials[0].model_copy(update={"accuracy": None, "failure": "harmed"})
+    record = tuning.record(here, "").model_copy(update={"trials": (failing,), "winner": None})
+    made.clear()
+    assert retrain([tuning], [record], here, worker(here, made)) == [record] and not made
+    shown = tuned.build([record])
+    (row,) = shown.rows
+    assert any("trials failed: harmed" in note for note in shown.notes)
+    assert row["failed"].value == 1 and row["default"].value is None
+
+
+EMPTY = {"settings": {}, "runs": (), "evaluations": (), "seconds": 1.0}
+
+
+def test_methods_with_other_numbers_of_trials_are_not_ranked_beside_each_other(here):
+    tunings, _ = tune(here, trials=1, methods=("keen", "skeletonmae"))
+    one, other = (tuning.record(here, "") for tuning in tunings)
+    sides = [
+        record.model_copy(update={"default": Retrained(accuracy=(share,), n_test=20, **EMPTY)})
+        for record, share in ((one, 0.5), (other, 0.6))
+    ]
+    assert [row["default"].mark for row in tuned.build(sides).rows] == ["second", "best"]
+    more = sides[1].model_copy(update={"asked": 9, "seed": 3})
+    shown = tuned.build([sides[0], more])
+    assert [row["default"].mark for row in shown.rows] == [None, None]
+    assert {column.key for column in shown.columns if column.shown} >= {"asked", "seed"}
+
+
+@pytest.mark.parametrize("text", [None, "clips", "clips=0", "clips=x", "hours=3", "clips=-4", "8000"])
+def test_a_budget_is_a_number_of_clips(text):
+    assert clips_of_budget("clips=8_000") == 8000
+    with pytest.raises(SkelbenchError, match="write --budget clips=8000"):
+        clips_of_budget(text)
+
+
+def test_what_a_variant_sets_is_not_drawn(here):
+    """A variant without a part of the method stays one without it."""
+    whole, harmless = prepare(Asked(COMMON, "knn", 1, clips=8), ["keen", "keen:harmless"], here)
+    assert [[axis.key for axis in one.axes] for one in (whole, harmless)] == [["train.lr", "method.harm"], ["train.lr"]]
+
+
+def test_what_cannot_be_tuned_is_said(here):
+    for method, said in (
+        ("untrained", "does not train, so there is nothing to tune"),
+        ("spaceless", "declares no search space; give its MethodSpec one"),
+        ("skeletonmea", "did you mean 'skeletonmae'"),
+        ("keen:told", "variant told is what it is by all settings that method keen has tuned"),
+    ):
+        with pytest.raises(SkelbenchError, match=said):
+            check_tunable(here.host, method)
+    with pytest.raises(SkelbenchError, match="less than one batch of 4 of method keen"):
+        prepare(Asked(COMMON, "knn", 1, clips=3), ["keen"], here)

@@ -1,0 +1,254 @@
+"""How long a run trains for what it may spend: the same for every method, the same run whenever it is asked for."""
+
+import json
+from functools import partial
+
+import pytest
+from small import silent_session, tiny, write_small_store
+
+from skelbench.cli.summary import _next
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.evaluation.protocol import advances
+from skelbench.pipeline import length as lengths
+from skelbench.pipeline import pace
+from skelbench.pipeline.budget import Budget
+from skelbench.pipeline.length import lengthless
+from skelbench.pipeline.request import Request
+from skelbench.pipeline.resolve import resolve
+from skelbench.pipeline.studies.files import read_study, write_study
+from skelbench.pipeline.studies.trials import complete
+from skelbench.records.store import ResultStore
+from skelbench.training.loop import total_steps
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("budget")
+    write_small_store(root)
+    return root
+
+
+@pytest.fixture
+def made(root, host):
+    """``made("slim", budget="steps=3", timer=None, **request)``: a run of preset quick on ``small``."""
+
+    def make(method="skeletonmae", budget=None, timer=None, **fields):
+        spending = Budget.parse(budget) if budget else None
+        request = Request(method, "small", **{"preset": "quick", "tokens": 8, "budget": spending} | fields)
+        return resolve(request, host, root, "cpu", timer)
+
+    return make
+
+
+def steps(resolved):
+    return total_steps(resolved.spec, len(resolved.store.split("half").train))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "amount"),
+    [
+        ("clips=8000", "clips", 8000),
+        ("clips=40k", "clips", 40_000),
+        (" steps=1_000 ", "steps", 1000),
+        ("steps=1.5k", "steps", 1500),
+        ("flops=2e15", "flops", 2e15),
+        ("flops=1.5P", "flops", 1.5e15),
+        ("flops=3E", "flops", 3e18),
+        ("minutes=2.5", "minutes", 2.5),
+    ],
+)
+def test_a_budget_is_read_and_printed_so_that_it_is_read_again(text, kind, amount):
+    budget = Budget.parse(text)
+    assert budget == Budget(kind, amount) and Budget.parse(str(budget)) == budget and "+" not in str(budget)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "40k",
+        "clips",
+        "clips=",
+        "clips=0",
+        "clips=-4",
+        "clips=x",
+        "clips=1.5",
+        "steps=0.5",
+        "flops=1e999",
+        "hours=3",
+        5,
+    ],
+)
+def test_what_is_no_budget_is_refused(text):
+    with pytest.raises(SkelbenchError, match=r"budget .*(write for example clips=40k|leave out the fraction)"):
+        Budget.parse(text)
+
+
+def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
+    asked, made_of = 3e12, {}
+    for method in ("slim", "skeletonmae", "mamp"):
+        resolved = made(method, "flops=3T")
+        spec = resolved.spec
+        flops = resolved.length.flops_per_clip
+        if method != "slim":  # whose many views take seconds to count
+            assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
+        step = flops * spec.train.batch_size
+        assert abs(steps(resolved) * step - asked) <= step / 2
+        assert resolved.modified == {"budget flops": "3e12"} and resolved.length.steps == steps(resolved)
+        made_of[method] = steps(resolved)
+    assert made_of["slim"] < made_of["skeletonmae"] / 5  # whose step is the cheaper one
+
+
+def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made, host):
+    plain = made()
+    assert plain.length is None
+    length, batch = steps(plain), plain.spec.train.batch_size
+    flops = BODIES * step_cost(plain.spec, host, plain.store.topology)["flops_per_clip"] * length * batch
+    for budget in ("clips=10000", "clips=10k", f"steps={length}", f"flops={flops:.9g}"):
+        same = made(budget=budget)
+        assert same.spec.id == plain.spec.id and not same.modified and same.length.steps == length
+    # Other lengths are their steps, not the words.
+    ids = {made(budget=budget).spec.id for budget in ("steps=50", f"clips={50 * batch}", f"clips={50 * batch + 1}")}
+    assert len(ids) == 1 and plain.spec.id not in ids
+    passes = made("slim", "steps=30", preset="release", sets=tiny("slim") | {"train.batch_size": 4})
+    assert steps(passes) == 30 and passes.spec.train.iters_per_epoch  # an epoch stays what it was
+
+
+def test_a_run_that_two_budgets_reach_is_said_by_the_last(made, tmp_path):
+    """Seeds of one row are told apart by what was changed, and one may have been made for another study."""
+    results = ResultStore(tmp_path / "results")
+    results.prepare()
+
+    def asked(budget):
+        resolved = made(budget=budget)
+        facts = {"budget": resolved.length.record()}
+        run = results.open(resolved.spec, resolved.preset, resolved.modified, facts)
+        return run.name, run.info["modified"], run.info["budget"]["asked"]
+
+    first, second = asked("steps=50"), asked("clips=600")
+    assert first[0] == second[0] and first[1:] == ({"budget steps": "50"}, "steps=50")
+    assert second[1:] == ({"budget clips": "600"}, "clips=600")
+
+
+def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
+    for fields in ({"epochs": 3.0}, {"sets": {"epochs": 3}}, {"sets": {"train.epochs": 3}}):
+        with pytest.raises(SkelbenchError, match="budget steps=9 and train.epochs=3.* both say how long"):
+            made(budget="steps=9", **fields)
+    with pytest.raises(SkelbenchError, match="flops=10 is less than one step of 12 clips of method skeletonmae"):
+        made(budget="flops=10")
+    with pytest.raises(SkelbenchError, match="more than any run makes"):
+        made(budget="steps=1T")
+    with pytest.raises(SkelbenchError, match="needs a timed trial"):
+        made(budget="minutes=3")
+    monkeypatch.setattr(lengths, "_counted", {})
+    monkeypatch.setattr(lengths, "step_cost", lambda *_: {"flops_per_clip": 0.0})
+    with pytest.raises(SkelbenchError, match=r"cannot be counted \(it holds no matrix product\)"):
+        made(budget="flops=3T")
+
+    def fails(*_):
+        raise ValueError("no shapes")
+
+    monkeypatch.setattr(lengths, "step_cost", fails)
+    with pytest.raises(SkelbenchError, match=r"cannot be counted \(ValueError: no shapes\); give a budget of clips"):
+        made(budget="flops=3T")
+
+
+@pytest.mark.parametrize("method", ["untrained", "raw"])
+def test_a_control_does_not_train_whatever_the_budget(made, method):
+    resolved = made(method, "minutes=3", tokens=None)
+    assert resolved.spec.id == made(method, tokens=None).spec.id and not resolved.modified
+    assert f"{method} does not train: budget minutes=3 changes nothing" in resolved.notes
+
+
+def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path, monkeypatch):
+    session = silent_session(root, host, tmp_path / "results")
+    seconds = iter([0.5, 0.25, 9.0])
+    monkeypatch.setattr(pace.Timer, "_seconds_per_step", lambda *_: (next(seconds), 7))
+    looking, timer = pace.Timer(session, keep=False), pace.Timer(session, keep=True)
+    assert (
+        steps(made(budget="minutes=2", timer=looking)) == 240 == steps(made(budget="minutes=2", timer=looking, seed=1))
+    )
+    assert not session.results.root.exists()
+    first = made(budget="minutes=2", timer=timer)
+    assert first.length.record() == {"asked": "minutes=2", "steps": 480, "clips": 480 * 12, "seconds_per_step": 0.25}
+    again = partial(made, timer=pace.Timer(session, keep=True))
+    assert again(budget="minutes=2").spec == first.spec == made(budget="steps=480").spec
+    assert steps(again(budget="minutes=4", seed=3)) == 960  # the pace is no matter of length or seed
+    assert steps(again("mamp", budget="minutes=3")) == 20
+    paces = {pace.path_of(session.results, first.spec, "here")}
+    for told in ({"compile": "on"}, {"recompute": "on"}, {"accumulate": 2}):
+        train = first.spec.train.model_copy(update=told)
+        spec = first.spec.model_copy(update={"train": train})
+        assert spec.id == first.spec.id
+        paces.add(pace.path_of(session.results, spec, "here"))
+    assert len(paces) == 4, "each takes its own time"
+    (kept, _) = sorted((session.results.root / "pace").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    kept.write_text('{"seconds_per_step": 0}')
+    with pytest.raises(SkelbenchError, match="is damaged; remove it, and steps are timed again"):
+        again(budget="minutes=2")
+    kept.unlink()
+    monkeypatch.setattr(pace.distributed, "active", lambda: True)
+    with pytest.raises(SkelbenchError, match="once without torchrun"):
+        again(budget="minutes=2")
+
+
+@pytest.mark.parametrize("how", ["off", "on"])
+def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatch, how):
+    """Compiled ones once they are, which takes more steps."""
+    made_so_far, step = [], pace.Trainer.train_step
+    monkeypatch.setattr(pace.Trainer, "train_step", lambda *args: (made_so_far.append(args[1]), step(*args))[1])
+    monkeypatch.setattr(pace, "compile_parts", lambda method, device, asked: (asked == "on", ""))
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    session = silent_session(root, host, tmp_path / "results")
+    sets = tiny("skeletonmae") | {"train.batch_size": 4, "train.compile": how}
+    resolved = made(budget="minutes=1", timer=pace.Timer(session, keep=True), sets=sets)
+    (file,) = (session.results.root / "pace").iterdir()
+    kept = json.loads(file.read_text())
+    assert kept["steps"] == pace.LEAST_STEPS and 0 < kept["seconds_per_step"] < 60
+    assert steps(resolved) == round(60 / kept["seconds_per_step"])
+    assert len(made_so_far) == kept["steps"] + {"off": pace.WARM_STEPS, "on": pace.WARM_COMPILED}[how]
+    assert not list(session.results.runs())
+
+
+def test_every_phase_is_timed_for_its_share(trainer, session, monkeypatch):
+    one = trainer("mamp", batch_size=4)
+    monkeypatch.setattr(pace.Trainer, "middles", [(10, 0.25), (60, 0.75)])
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
+    made_so_far = []
+    monkeypatch.setattr(pace.time, "perf_counter", lambda: float(sum(made_so_far)))
+    monkeypatch.setattr(pace.Trainer, "train_step", lambda self, step, views: made_so_far.append(1 if step < 60 else 5))
+    seconds, steps = pace.Timer(session, keep=False)._seconds_per_step(lengthless(one.spec), one.source.store)
+    assert seconds == pytest.approx(0.25 * 1 + 0.75 * 5) and steps == 2 * pace.LEAST_STEPS
+
+
+def test_a_study_holds_budgets_as_an_axis(root, host, tmp_path):
+    path = tmp_path / "scaling.toml"
+    path.write_text('preset = "quick"\ndataset = "small"\nseeds = [0]\n[grid]\nmethod = ["skeletonmae"]\n'
+                    'budget = ["steps=20", "clips=480"]\n')  # fmt: skip
+    study = read_study(path)
+    trials = complete(study, host, root, "cpu")
+    assert [trial.steps for trial in trials] == [20, 40]
+    assert [trial.settings for trial in trials] == ["budget=steps=20", "budget=clips=480"]
+    path.write_text(write_study(study.replaced("budget", ["steps=30"])))
+    (trial,) = complete(read_study(path), host, root, "cpu")
+    assert trial.steps == 30 and str(trial.request.budget) == "steps=30"
+    with pytest.raises(SkelbenchError, match="trial skeletonmae .*both say how long to train"):
+        complete(study.replaced("train.epochs", [3]), host, root, "cpu")
+
+
+def test_progress_of_several_pieces_ends_at_their_sum():
+    counted = []
+    report = advances(lambda advance: counted.append(advance))
+    for done, total in ((12, 12), (512, 600), (600, 600), (5, 5)):
+        report(done, total)
+    assert counted == [12, 512, 88, 5]
+
+
+def test_the_next_command_has_the_budget_too(made):
+    """Another method is compared at the same length; of other changes the command says that it has none."""
+    (command, what), *_ = _next(made(budget="clips=64"), True)
+    assert command.endswith("--preset quick --budget clips=64") and "your changes" not in what
+    (command, what), *_ = _next(made(budget="clips=64", sets={"train.lr": 0.1}), True)
+    assert command.endswith("--budget clips=64") and "without your changes" in what

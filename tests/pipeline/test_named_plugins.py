@@ -1,0 +1,65 @@
+"""``plugins = [...]`` in the file of a run or study: relative to the file, with the sentences of --plugin."""
+
+import pytest
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import read_config
+from skelbench.pipeline.studies.files import read_study, write_study
+from skelbench.plugin.host import request_files, request_more
+
+STUDY = 'preset = "quick"\n[grid]\nmethod = ["buzz"]\n'
+READERS = {
+    "run.toml": lambda path: read_config(path)[0]["plugins"],
+    "study.toml": lambda path: read_study(path).plugins,
+}
+BUZZ = "from skelbench.views import Augment\n\n\nclass Buzz(Augment):\n    kind = 'buzz'\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_requested():
+    yield
+    request_files([])
+
+
+def write(folder, name, said):
+    path = folder / name
+    path.write_text(said + (STUDY if name == "study.toml" else 'preset = "quick"\n'))
+    return path
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_are_below_the_file_that_names_them(tmp_path, name, monkeypatch):
+    (tmp_path / "buzz.py").write_text(BUZZ)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    files = READERS[name](write(tmp_path, name, 'plugins = ["buzz.py"]\n'))
+    assert list(files) == [str(tmp_path / "buzz.py")]
+    assert "buzz" in request_more(files).names("augmentations")
+    assert request_more(files).plugins[-1].requested  # so a study's trials get it as --plugin
+    assert list(READERS[name](write(tmp_path, name, ""))) == []
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "said,sentence",
+    [
+        ('plugins = ["wasp.py"]\n', "plugins: wasp.py: there is no such file; check the path"),
+        ('plugins = ["."]\n', "plugins: . is a folder; name a file in it, or set SKELBENCH_PLUGIN_PATH to the folder"),
+        ('plugins = "wasp.py"\n', "plugins = 'wasp.py' is no list of files; write plugins = [\"my_method.py\"]"),
+        ('plugin = ["wasp.py"]\n', "unknown key 'plugin'; did you mean 'plugins'?"),
+    ],
+)
+def test_files_that_cannot_be(tmp_path, name, said, sentence):
+    path = write(tmp_path, name, said)
+    with pytest.raises(SkelbenchError) as refused:
+        READERS[name](path)
+    assert str(refused.value) == f"{path}: {sentence}"
+
+
+def test_a_study_is_written_with_its_plugins(tmp_path):
+    (tmp_path / "buzz.py").write_text(BUZZ)
+    study = read_study(write(tmp_path, "study.toml", 'plugins = ["buzz.py"]\n'))
+    (tmp_path / "again").mkdir()
+    again = tmp_path / "again" / "study.toml"
+    again.write_text(write_study(study))
+    assert read_study(again) == study

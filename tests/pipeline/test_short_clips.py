@@ -1,0 +1,39 @@
+"""Clips with fewer frames than a patch take part in a run, or are left out of its training on request."""
+
+import pytest
+from small import silent_session, tiny_run, write_small_store
+
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain
+
+
+@pytest.fixture
+def run(tmp_path, host):
+    """``run(**settings)``: a tiny run on 24 clips of 20 to 48 frames, twelve of them for training."""
+    write_small_store(tmp_path)
+    return lambda **settings: tiny_run(tmp_path, host, epochs=1, **settings)
+
+
+def test_they_take_part_and_are_counted(run):
+    (note,) = run(method="skeletonmae", clip_length=48, patch=24).notes
+    assert note == (
+        "shorter than a patch of 24 frames, and resampled as all are: 2 training and 3 test clips; "
+        "--set min_frames=24 leaves them out of training"
+    )
+    assert not run().notes
+
+
+def test_left_out_of_training_they_are_counted_in_every_record_and_no_test_clip_goes(run, tmp_path, host):
+    plain, fewer = run(), run(**{"data.min_frames": 21})
+    assert fewer.notes == ("data.min_frames leaves out 2 of 12 training clips, and no test clip",)
+    assert fewer.spec.data.title == "small (trained from 21 frames)" and fewer.spec.id != plain.spec.id
+    session = silent_session(tmp_path, host, tmp_path / "results")
+    done = pretrain(session, fewer)
+    assert done.info["train_clips"] == 10
+    record = evaluate(session, done, eval_spec(host, fewer, "knn"))
+    assert record["clips"] == {"train": 10, "test": 12} and record["spec"]["data"]["min_frames"] == 21
+
+
+def test_a_limit_that_no_clip_is_below_is_the_same_run(run):
+    plain, same = run(), run(**{"data.min_frames": 20})
+    assert plain.spec == same.spec and "min_frames" not in plain.spec.model_dump(mode="json")["data"]

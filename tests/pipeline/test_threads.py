@@ -1,0 +1,70 @@
+"""The number of threads that a run trains with: tried before it, kept while it is continued, left to who names one."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small import KINDS
+
+from skelbench.core import threads
+from skelbench.core.errors import Interrupted
+from skelbench.pipeline import pretrain as module
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.training import loop
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """Two cores and no number named; what is tried takes place, and finds one thread best. Returns the trials."""
+    seen = []
+
+    def one(work):
+        work()
+        seen.append(torch.get_num_threads())
+        torch.set_num_threads(1)
+        return 1
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
+    monkeypatch.setattr(module, "fastest_threads", one)
+    yield seen
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_a_trial_leaves_no_trace_in_the_training(method, resolved, session, trials, monkeypatch):
+    made = resolved(method, epochs=1)
+    run = pretrain(session, made)
+    assert trials == [2] and run.info["environment"]["threads"] == 1
+    tried = load_file(run.encoder_path())
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    again = load_file(pretrain(session, made, force=True).encoder_path())
+    assert trials == [2]
+    assert all(torch.equal(value, again[name]) for name, value in tried.items())
+
+
+def test_a_run_that_is_continued_keeps_its_threads(resolved, session, trials, monkeypatch):
+    made, step = resolved("mamp", epochs=1), loop.Trainer.train_step
+
+    def stop(self, index, views):
+        if index == 1:
+            raise KeyboardInterrupt
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(loop.Trainer, "train_step", stop)
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        pretrain(session, made)
+    monkeypatch.setattr(loop.Trainer, "train_step", step)
+    torch.set_num_threads(2)
+    run = pretrain(session, made)
+    assert run.outcome == "done" and trials == [2] and run.info["environment"]["threads"] == 1
+
+
+def test_what_was_chosen_for_one_run_is_not_the_most_of_the_next(resolved, session, trials):
+    """Of several seeds, or in a notebook: a busy moment is past."""
+    for seed in (0, 1):
+        pretrain(session, resolved("mamp", epochs=1, seed=seed))
+    assert trials == [2, 2]

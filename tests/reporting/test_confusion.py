@@ -1,0 +1,178 @@
+"""Classes and what they are taken for: matrix, tables, picture."""
+
+import json
+
+import numpy as np
+import pytest
+from fabricated import Fabricated
+from hypothesis import given
+from hypothesis import strategies as st
+from small import write_small_store
+
+from skelbench.cli.main import main
+from skelbench.core.spec import DataSpec, EvalSpec
+from skelbench.evaluation.stats.paired import wilson
+from skelbench.plugin.host import Host
+from skelbench.reporting.confusion import classes, classes_of, matrix, pairs, short
+from skelbench.reporting.figures import NothingToDraw, confusion
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.render import render
+
+NAMES = ("sit", "stand", "wave", "jump")
+LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
+PREDICTED = np.array([0] * 7 + [1] * 3 + [1] * 4 + [0] * 5 + [2] + [2] * 5)
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def run(made, title="slim", labels=LABELS, predicted=PREDICTED, **more):
+    return made.run(title, predicted == labels, labels=labels, predicted=predicted, knn=None, **more)
+
+
+@given(st.integers(1, 3), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_matrix_counts_every_clip_and_averages_draws(draws, clips):
+    labels, first = np.array(clips).T
+    predicted = np.stack([(first + draw) % 4 for draw in range(draws)])
+    slow = np.zeros((4, 4))
+    for one in predicted:
+        for label, guess in zip(labels, one):
+            slow[label, guess] += 1 / draws
+    assert matrix({"labels": labels, "predicted": predicted}, 4) == pytest.approx(slow)
+    assert matrix({"labels": labels, "predicted": predicted[0]}, 4).sum() == len(clips)
+
+
+def test_the_hardest_class_comes_first_with_what_it_is_taken_for():
+    counts = matrix({"labels": LABELS, "predicted": PREDICTED}, 4)
+    table = classes(counts, NAMES, "T")
+    assert table.values("class") == ["stand", "sit", "wave"]  # no clip of jump
+    stand, sit, wave = table.rows
+    assert (stand["accuracy"].value, stand["taken_for"].value, stand["share"].value) == (40, "sit", 50)
+    assert stand["accuracy"].interval == pytest.approx([100 * limit for limit in wilson(4, 10)])
+    assert (sit["accuracy"].value, sit["taken_for"].value, sit["share"].value) == (70, "stand", 30)
+    assert (wave["accuracy"].value, wave["taken_for"].value, wave["clips"].value) == (100, None, 5)
+    assert "All 3 classes. Mean class accuracy 70.0 %, of all clips 64.0 %" in table.notes[0]
+    assert "The 2 hardest of 3 classes" in classes(counts, NAMES, "T", top=2).notes[0]
+    assert len(classes(counts, NAMES, "T", top=0).rows) == 3
+
+
+def test_pairs_are_by_what_both_lose_to_each_other():
+    table = pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES)
+    cells = [
+        tuple(row[key].value for key in ("one", "other", "share", "one_as_other", "other_as_one")) for row in table.rows
+    ]
+    assert cells[0] == ("sit", "stand", 40, 30, 50)
+    assert cells[1] == ("stand", "wave", pytest.approx(100 / 15), 10, 0) and len(cells) == 2
+    assert len(pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES, top=1).rows) == 1
+    assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
+
+
+@pytest.mark.parametrize("count", [20, 120])
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_a_terminal_whatever_the_number_of_classes(count, width):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(count), 10)
+    counts = matrix({"labels": labels, "predicted": rng.integers(0, count, len(labels))}, count)
+    names = [f"a name of a class that is rather long, number {label}" for label in range(count)]
+    for table in (classes(counts, names, "T"), pairs(counts, names)):
+        text = render(table, "terminal", width)
+        assert max(map(len, text.splitlines())) <= width and len(text.splitlines()) < 60
+    assert len(short(names[-1])) <= 28
+
+
+def test_classes_have_names_where_the_data_set_is_here(tmp_path):
+    write_small_store(tmp_path)
+    found = {"labels": np.array([0, 1]), "predicted": np.array([1, 0])}
+    names = classes_of(found, "small", Host(), tmp_path)
+    assert len(names) > 1 and not names[0].startswith("class ")
+    assert classes_of(found, "elsewhere", Host(), tmp_path) == ["class 0", "class 1"]
+    many = {"labels": np.array([0, 500]), "predicted": np.array([1, 0])}
+    assert len(classes_of(many, "small", Host(), tmp_path)) == 501  # another data set of this name
+
+
+# ------------------------------------------------------------------------------------------------ picture
+def drawn(figure):
+    return [axes.images[0].get_array() for axes in figure.axes if axes.images]
+
+
+def test_the_picture_shows_shares_of_each_class_mean_over_seeds(made):
+    other = np.where(np.arange(25) < 10, 0, PREDICTED)
+    run(made)
+    run(made, predicted=other, seed=1)
+    (share,) = drawn(confusion.draw(TableInputs(Host(), made.store)))
+    assert share[0].tolist() == pytest.approx([0.85, 0.15, 0]) and share[1].tolist() == pytest.approx([0.5, 0.4, 0.1])
+
+
+def test_a_class_without_test_clips_is_a_gap(made):
+    run(made, labels=np.where(LABELS == 1, 0, LABELS))
+    (share,) = drawn(confusion.draw(TableInputs(Host(), made.store)))
+    assert np.isnan(share.filled(np.nan)[1]).all() and np.isfinite(share.filled(np.nan)[[0, 2]]).all()
+
+
+def test_more_than_fit_are_named(made):
+    with pytest.raises(NothingToDraw, match="was evaluated by linear; start with"):
+        confusion.draw(TableInputs(Host(), made.store))
+    names = [run(made, title) for title in ("slim", "mamp", "gfp", "amr", "dino")]
+    with pytest.raises(NothingToDraw, match="5 settings were evaluated by linear.*--run"):
+        confusion.draw(TableInputs(Host(), made.store))
+    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
+
+
+def test_classes_are_those_of_the_data_of_the_evaluation(made, data_root):
+    write_small_store(data_root, "other", classes=("kick", "bow", "clap", "hop"))
+    name = run(made, dataset="small", fingerprint="a" * 64)
+    path = next(made.root.glob("*/eval-*.json"))
+    record = json.loads(path.read_text())
+    spec = EvalSpec.model_validate(record["spec"])
+    spec = spec.model_copy(update={"data": DataSpec(name="other", split="half")})
+    record |= {"id": spec.id, "spec": spec.model_dump(mode="json")}
+    path.with_name(f"eval-{spec.id}.json").write_text(json.dumps(record))
+    path.unlink()
+    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], data_root=data_root))
+    (axes,) = [axes for axes in figure.axes if axes.images]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["kick  0", "bow  1", "clap  2", "hop  3"]
+
+
+def test_snapshots_are_shown_where_they_are_named(made):
+    name = run(made)
+    for epoch in (5, 10):
+        run(made, checkpoint=str(epoch), predicted=np.where(LABELS == 0, 1, PREDICTED))
+    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=[name])))) == 1
+    asked = [(name, "10")]
+    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
+    (share,) = drawn(figure)
+    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "SLiM@10"
+
+    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
+    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
+        confusion.draw(inputs)
+
+
+# ------------------------------------------------------------------------------------------------ commands
+def test_snapshots_by_command(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name, shown = run(made), []
+    run(made, checkpoint="10")
+    draw = confusion.draw
+    monkeypatch.setattr(confusion, "draw", lambda inputs: (shown.append(inputs.checkpoints), draw(inputs))[1])
+    words = ["--run", f"{name}@10", "--dpi", "50", "--results", str(made.root)]
+    assert main(["plot", "confusion", *words]) == 0 and shown == [[(name, "10")]]
+    assert main(["plot", "curves", *words]) == 2
+    assert f"figure curves shows whole runs, not the snapshot {name}@10" in " ".join(capsys.readouterr().err.split())
+
+
+def test_commands(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name = run(made)
+    place = ["--results", str(made.root)]
+    assert main(["runs", "show", name, "--classes", *place]) == 0
+    shown = capsys.readouterr().out
+    assert "slim by linear on moves / cross-view: class by class" in shown and "class 1" in shown
+    assert "Pairs that are confused most" in shown and "skelbench plot confusion --run" in shown
+    assert main(["plot", "confusion", "--run", name, "--dpi", "50", *place]) == 0
+    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["runs", "show", name, "--classes", "--protocol", "knn", *place]) == 2
+    assert "was not evaluated with knn; do that first: skelbench eval" in capsys.readouterr().err
+    assert main(["plot", "confusion", "--run", "nobody", *place]) == 2

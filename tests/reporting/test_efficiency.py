@@ -1,0 +1,105 @@
+"""Accuracy beside what it cost: averages over seeds, and nothing compared over two machines."""
+
+import json
+
+import pytest
+from fabricated import MACS, Fabricated
+
+from skelbench.plugin.host import Host
+from skelbench.reporting.efficiency import table
+from skelbench.reporting.inputs import TableInputs
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def built(made, **options):
+    return table(TableInputs(Host(), made.store, **options))
+
+
+def rows(table):
+    return {row["method"].value: row for row in table.rows}
+
+
+def costs(made, name, **changed):
+    """Change the cost of a made run: ``latency_1`` in ms, ``device``."""
+    path = made.root / name / "cost.json"
+    cost = json.loads(path.read_text())
+    times = {"median_ms": changed.get("latency_1", 2.0), "device": changed.get("device", "cpu"), "threads": 1}
+    cost["latency"]["batch 1"] = times | {"clips_per_s": 1.0}
+    path.write_text(json.dumps(cost))
+
+
+def test_whole_pretraining_speed_and_inference_are_means_over_seeds(made):
+    for seed, latency in enumerate((2.0, 4.0)):
+        costs(made, made.run("slim", 0.5 + 0.1 * seed, seed=seed), latency_1=latency)
+    costs(made, made.run("untrained", 0.25), latency_1=1.0)
+    made.run("raw", 0.3)
+    table = built(made)
+    found = rows(table)
+    assert list(found) == ["untrained", "slim"]
+    slim = {key: cell.value for key, cell in found["slim"].items()}
+    assert slim["training"] == pytest.approx(2 * 40e9 * 40_000 / 1e12) and slim["step"] == pytest.approx(80)
+    assert slim["speed"] == pytest.approx(40_000 / 120) and slim["latency_1"] == 3.0 and slim["seeds"] == 2
+    assert slim["accuracy"] == pytest.approx(55) and slim["gflops"] == pytest.approx(4 * MACS[8] / 1e9)
+    assert (slim["parameters"], slim["trainable"]) == (10, 20)
+    assert found["untrained"]["training"].value == 0 and found["untrained"]["speed"].value is None
+    assert found["slim"]["accuracy"].mark == "best" and found["untrained"]["latency_1"].mark == "best"
+    assert found["slim"]["latency_1"].mark == "second" and found["slim"]["training"].mark is None
+
+
+def test_other_machines_devices_presets_splits_and_settings_do_not_compete(made):
+    costs(made, made.run("slim", 0.5))
+    costs(made, made.run("mamp", 0.8), device="cuda", latency_1=0.1)
+    for seed, what in enumerate(
+        ({"hardware": "gpu"}, {"preset": "quick"}, {"split": "cross-subject"}, {"setting": "native"}), start=1
+    ):
+        made.run("mamp", 0.8, seed=seed, **what)
+    table = built(made)
+    assert len(table.rows) == 6 and not any(cell.mark for row in table.rows for cell in row.values())
+    shown = {column.key for column in table.columns if column.shown}
+    assert {"hardware", "timed", "preset", "setting", "place"} <= shown
+    assert {heading for heading, _ in table.sections} == {"moves / cross-view", "moves / cross-subject"}
+
+
+def test_rows_of_equal_cost_and_rows_that_nobody_counted_have_their_place(made):
+    made.run("untrained", 0.2)
+    made.run("untrained", 0.3, tokens=30)
+    made.run("slim", 0.5, costed=False)
+    assert [row["method"].value for row in built(made).rows] == ["slim", "untrained", "untrained"]
+
+
+def test_a_run_that_was_not_costed_says_so(made):
+    made.run("slim", 0.5, costed=False)
+    (row,) = built(made).rows
+    assert row["method"].footnotes == ("costless",) and row["latency_1"].value is row["training"].value is None
+    assert row["speed"].value == pytest.approx(40_000 / 120)
+
+
+def test_what_nobody_knows_to_have_been_trained_is_not_free(made):
+    name = made.run("mamp", 0.5)
+    path = made.root / name / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": 0, "clips_seen": None, "train_seconds": None}))
+    made.run("slim", 0.5)
+    counted, imported = built(made).rows
+    assert counted["method"].value == "slim" and imported["training"].value is None
+
+
+def test_versions_of_a_data_set_do_not_compete(made):
+    for method, share, version in (("slim", 0.9, "a"), ("mamp", 0.5, "b")):
+        made.run(method, share, fingerprint=version * 64)
+    found = built(made)
+    assert all(row["accuracy"].mark is None for row in found.rows)
+    assert [column.shown for column in found.columns if column.key == "data"] == [True]
+
+
+def test_changed_settings_and_transfer_have_no_row(made):
+    made.run("slim", 0.5)
+    made.run("mamp", 0.5, modified={"x": 1})
+    assert list(rows(built(made))) == ["slim"] and len(built(made, exact_only=False).rows) == 2
+
+
+def test_nothing_says_what_fills_it(made):
+    assert "skelbench run METHOD" in built(made).notes[0] and not built(made).rows

@@ -1,0 +1,171 @@
+"""Gallery, retrieval and map: what they show of one untrained encoder and a small data set, by command."""
+
+import numpy as np
+import pytest
+from small import silent_session, tiny_run, write_small_store
+
+from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.protocol import Features
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.plugin.host import Host
+from skelbench.records.store import ResultStore
+from skelbench.reporting.figures import NothingToDraw, feature_map
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.skeletons import gallery, retrieved
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a data set and an untrained run."""
+    root, host = tmp_path_factory.mktemp("figures"), Host()
+    write_small_store(root / "data")
+    session = silent_session(root / "data", host, root / "results")
+    pretrain(session, tiny_run(root / "data", host, "untrained"))
+    return root
+
+
+@pytest.fixture
+def inputs(place):
+    """``inputs(settings, named=True)``: with the run named, as it has no training to be found by."""
+
+    def make(settings, named=True):
+        store = ResultStore(place / "results")
+        only = [run.name for run in store.read()] if named else None
+        return TableInputs(Host(), store, only=only, data_root=place / "data", settings=settings)
+
+    return make
+
+
+def said(figure):
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+
+
+# ------------------------------------------------------------------------------------------------ gallery
+def test_gallery_shows_the_clip_each_part_and_each_view(inputs):
+    figure = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=2, tokens=8)))
+    words = said(figure)
+    for row in ("as stored", "rotate alone", "mirror alone", "bone-scale alone", "tube alone", "global1", "local8-2"):
+        assert row in words
+    assert "% hidden" in words and "hidden by the mask" in [t.get_text() for t in figure.legends[0].get_texts()]
+    assert len(figure.axes) == 2 * (1 + 4 + 8)
+    assert "Masks that a method draws within its training step, of what its views hold, are not shown." in words
+    parts = gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", frames=2, tokens=8, show="parts")))
+    assert len(parts.axes) == 2 * (1 + 4) and "global1" not in said(parts)
+
+
+def test_gallery_compares_methods_by_name(inputs):
+    asked = gallery.Gallery(method="slim:global-random, macdiff", dataset="small", frames=2, tokens=8, show="parts")
+    words = said(gallery.draw(inputs(asked)))
+    assert words.count("slim:global-random") == 2 and words.count("random-tokens alone") == 2 and "tube alone" in words
+
+
+def test_gallery_of_nothing_or_of_what_is_not(inputs):
+    with pytest.raises(NothingToDraw, match="skelbench plot gallery --method NAME"):
+        gallery.draw(inputs(gallery.Gallery()))
+    with pytest.raises(SkelbenchError, match="write parts, views or parts,views"):
+        gallery.draw(inputs(gallery.Gallery(method="slim", show="part")))
+    with pytest.raises(SkelbenchError, match="there is no clip 9999"):
+        gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", clip=9999, tokens=8)))
+
+
+# ------------------------------------------------------------------------------------------------ retrieval
+def corner_features():
+    """Test clips whose nearest training clip is known: of their class for the even ones, of another for the odd."""
+    train_x = np.eye(4, dtype=np.float32)
+    test_x = np.repeat(np.eye(4, dtype=np.float32), 2, axis=0) + 0.1
+    test_y = np.array([0, 1, 1, 2, 2, 3, 3, 0])
+    return Features(train_x, np.arange(4), test_x, test_y, np.arange(4), np.arange(4, 12), num_classes=4)
+
+
+def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
+    queries, accuracy = retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=4, neighbours=3))
+    assert accuracy == 0.5
+    assert [query.answers[0].right for query in queries] == [True, True, False, False]
+    for query in queries:
+        assert query.answers[0].clip == (query.clip - 4) // 2
+        assert [one.similarity for one in query.answers] == sorted((o.similarity for o in query.answers), reverse=True)
+    other, _ = retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=4, seed=3))
+    again, _ = retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=4, seed=3))
+    assert other == again
+    assert len(retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=12))[0]) == 8
+
+
+def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
+    figure = retrieved.draw(inputs(retrieved.Retrieval(queries=4, poses=1, neighbours=2)))
+    marks = {text.get_color() for text in figure.texts if text.get_text().startswith("✓ ")}
+    crosses = {text.get_color() for text in figure.texts if text.get_text().startswith("✗ ")}
+    assert marks | crosses and marks <= {retrieved.RIGHT[0]} and crosses <= {retrieved.WRONG[0]}
+    assert said(figure).count("query ") >= 4 and "1-NN accuracy" in said(figure) and len(figure.axes) == 4 * 3
+
+
+# ------------------------------------------------------------------------------------------------ map
+def test_axes_say_the_variance_and_signs_are_settled():
+    rng = np.random.default_rng(0)
+    x_CD = rng.normal(size=(200, 3)).astype(np.float32) * np.array([3, 1, 0.1], np.float32) + 5
+    place_C2, axes = feature_map.pca(x_CD)
+    shares = np.sort(np.linalg.eigvalsh(np.cov(x_CD.T)))[::-1]
+    assert axes[0] == f"PC 1, {shares[0] / shares.sum():.0%} of the variance"
+    assert np.corrcoef(place_C2[:, 0], x_CD[:, 0])[0, 1] > 0.99  # a positive largest weight
+    assert np.allclose(place_C2.mean(0), 0, atol=1e-4)
+    flat, axes = feature_map.pca(np.ones((5, 1), np.float32))
+    assert flat.shape == (5, 2) and axes == ("PC 1, 0% of the variance", "PC 2, 0% of the variance")
+
+
+def test_the_most_frequent_groups_are_coloured_and_the_rest_is_grey(inputs):
+    figure = feature_map.draw(inputs(feature_map.FeatureMap(groups=1)))
+    (axes,) = figure.axes
+    counts = {found.get_label(): len(found.get_xdata()) for found in axes.lines}
+    others = counts.pop("_others")
+    (coloured,) = counts.values()
+    assert others and coloured >= 1
+    assert any("others" in text.get_text() for text in figure.legends[0].get_texts())
+    whole = feature_map.draw(inputs(feature_map.FeatureMap(colour="subject")))
+    assert sum(len(found.get_xdata()) for found in whole.axes[0].lines) == others + coloured
+
+
+def test_features_are_extracted_once(inputs, monkeypatch):
+    from skelbench.pipeline import kept_features
+
+    feature_map.draw(inputs(feature_map.FeatureMap()))
+    (kept,) = inputs(None).store.root.glob("*/features-*.npz")
+
+    def never(*_):
+        raise AssertionError("extracted again")
+
+    monkeypatch.setattr(kept_features, "feature_sets", never)
+    feature_map.draw(inputs(feature_map.FeatureMap()))
+    retrieved.draw(inputs(retrieved.Retrieval(queries=1, neighbours=1, poses=1)))
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(AssertionError, match="extracted again"):
+        feature_map.draw(inputs(feature_map.FeatureMap()))
+    kept.write_bytes(whole)
+
+
+def test_what_is_not_installed_is_said(inputs, monkeypatch):
+    import sys
+
+    for name, package in (("tsne", "sklearn"), ("umap", "umap")):
+        for module in [one for one in sys.modules if one.partition(".")[0] == package]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(SkelbenchError, match=f"by={name} needs .*pip install"):
+            feature_map.draw(inputs(feature_map.FeatureMap(by=name)))
+
+
+@pytest.mark.parametrize("figure", [feature_map, retrieved])
+def test_without_a_trained_run_a_sentence_says_what_to_run(figure, inputs):
+    with pytest.raises(NothingToDraw, match="skelbench run METHOD --tokens 8"):
+        figure.draw(inputs(None, named=False))
+
+
+def test_by_command(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    where = ["--results", str(place / "results"), "--data-root", str(place / "data"), "--dpi", "50"]
+    assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "a.svg", *where]) == 0
+    assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "b.svg", *where]) == 0
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert main(["plot", "map", "--run", "untrained@50", *where]) == 2
+    assert "kept no snapshot at epoch 50" in capsys.readouterr().err
+    assert main(["plot", "map", "--set", "colour=color", *where]) == 2

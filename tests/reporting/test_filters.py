@@ -1,0 +1,131 @@
+"""Tables of the evaluations that are asked for, in the order and with the columns that are asked for."""
+
+import json
+
+import pytest
+from fabricated import Fabricated
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.reporting.filters import Filters
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.sort_and_select import sorted_by, with_columns
+from skelbench.reporting.table import Cell, Column, Table
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two methods on two data sets, by two presets, one of them tagged, with the untrained encoder."""
+    made = Fabricated(tmp_path_factory.mktemp("made") / "results")
+    for dataset in ("moves", "steps"):
+        made.run("untrained", 0.3, dataset=dataset)
+        made.run("slim", 0.8, dataset=dataset)
+        made.run("slim:glcl-only", 0.7, dataset=dataset)
+    made.run("mamp", 0.6, modified={"train.lr": 0.1})
+    name = made.run("mamp", 0.5, preset="quick")
+    path = made.root / name / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tags": ["first", "mine"]}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def host():
+    return Host()
+
+
+def table(made, host, name="linear", exact_only=False, **filters):
+    inputs = TableInputs(host, made.store, exact_only=exact_only, filters=Filters(**filters))
+    inputs.check_filters()
+    return host.load(host.get("tables", name))(inputs)
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"method": ("slim",), "dataset": ("steps",)}, {("slim", "steps"), ("slim:glcl-only", "steps")}),
+        ({"method": ("slim:glcl-only",), "dataset": ("moves",)}, {("slim:glcl-only", "moves")}),
+        ({"method": ("mamp", "untrained"), "dataset": ("moves",)}, {("mamp", "moves"), ("untrained", "moves")}),
+        ({"method": ("mamp",), "preset": ("small",)}, {("mamp", "moves")}),
+        ({"preset": ("quick",)}, {("mamp", "moves")}),
+        ({"tag": ("mine", "other")}, {("mamp", "moves")}),
+        ({"protocol": ("knn",)}, set()),
+    ],
+)  # fmt: skip
+def test_rows_of_one_of_the_names_of_every_kind(made, host, filters, found):
+    if "tag" in filters:  # the other tag exists nowhere, and is refused where names are checked
+        inputs = TableInputs(host, made.store, filters=Filters(**filters))
+        built = host.load(host.get("tables", "linear"))(inputs)
+    else:
+        built = table(made, host, **filters)
+    assert set(zip(built.values("method"), built.values("dataset"), strict=True)) == found
+
+
+def test_a_control_that_is_not_shown_still_is_one(made, host):
+    row = table(made, host, method=("slim:glcl-only",), dataset=("moves",)).rows[0]
+    assert row["difference"].value == pytest.approx(40) and row["p_value"].value is not None
+
+
+def test_runs_are_chosen_as_rows_are(made, host):
+    def titles(**filters):
+        return {run.title for run in TableInputs(host, made.store, filters=Filters(**filters)).runs}
+
+    assert titles(method=("slim",)) == {"slim", "slim:glcl-only"}
+    assert titles(protocol=("knn",), tag=("first",)) == {"mamp"} and titles(protocol=("retrieval",)) == set()
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"method": ("slm",)}, "unknown method 'slm'; did you mean 'slim'?"),
+        ({"method": ("slim:glcl-onyl",)}, "did you mean 'slim:glcl-only'?"),
+        ({"dataset": ("move",)}, "unknown data set 'move'; did you mean 'moves'?"),
+        ({"protocol": ("linar",)}, "did you mean 'linear'?"),
+        ({"preset": ("smal",)}, "did you mean 'small'?"),
+        ({"tag": ("mien",)}, "did you mean 'mine'?"),
+    ],
+)
+def test_a_misspelt_name_is_refused(made, host, filters, said):
+    with pytest.raises(SkelbenchError) as refused:
+        table(made, host, **filters)
+    assert said in str(refused.value)
+
+
+def test_a_table_without_evaluations_is_chosen_by_its_columns():
+    built = Table(
+        "Cost", (Column("method", "Method"), Column("flops", "FLOPs")), ({"method": "slim"}, {"method": "mamp"})
+    )
+    assert Filters(method=("mamp",)).of_table(built, "flops").values("method") == ["mamp"]
+    with pytest.raises(SkelbenchError, match="table flops does not say a row's preset; leave --preset out"):
+        Filters(preset=("small",)).of_table(built, "flops")
+
+
+COLUMNS = (
+    Column("group", "Group", heads=True),
+    Column("name", "Method", footnotes=("of",)),
+    Column("tokens", "Tokens", shown=False),
+    Column("accuracy", "Linear", ".1f"),
+)
+ROWS = (
+    {"group": "x", "name": Cell("b", footnotes=("on",)), "tokens": "30x25", "accuracy": 2.0},
+    {"group": "y", "name": "c", "tokens": "8x25", "accuracy": None},
+    {"group": "x", "name": "a", "tokens": "15x25", "accuracy": 10.0},
+)
+BUILT = Table("Made", COLUMNS, ROWS, footnotes={"of": "a column", "on": "a cell"})
+
+
+def test_order():
+    assert sorted_by(BUILT, "accuracy").values("name") == ["b", "a", "c"]
+    assert sorted_by(BUILT, "-Linear").values("name") == ["a", "b", "c"]
+    assert sorted_by(BUILT, "tokens").values("name") == ["c", "a", "b"]
+    assert [heading for heading, _ in sorted_by(BUILT, "name").sections] == [""]
+    with pytest.raises(SkelbenchError, match="--sort: unknown column 'acuracy'; did you mean 'accuracy'?"):
+        sorted_by(BUILT, "-acuracy")
+
+
+def test_columns():
+    built = with_columns(BUILT, ["tokens", "linear"])
+    assert [column.key for column in built.shown] == ["tokens", "accuracy"] and not built.footnotes
+    assert [set(row) for row in built.rows] == [{"tokens", "accuracy"}] * 3
+    assert set(with_columns(BUILT, ["method"]).footnotes) == {"of", "on"}
+    with pytest.raises(SkelbenchError, match="--columns: unknown column 'metod'"):
+        with_columns(BUILT, ["metod"])

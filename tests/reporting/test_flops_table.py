@@ -1,0 +1,199 @@
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from skelbench.evaluation.cost.count import CostRow, MacCount
+from skelbench.plugin.host import Host
+from skelbench.reporting import flops
+from skelbench.reporting.render import render
+
+
+@cache
+def shipped():
+    return Host()
+
+
+def build(costs):
+    return flops.build(costs, shipped())
+
+
+def build_detail(costs):
+    return flops.build_detail(costs, shipped())
+
+
+def macs(tokens, depth=8, embedded=0):
+    """Blocks of width 256 on ``tokens`` tokens, and the embedding of ``embedded`` patches of 4 frames."""
+    return depth * (12 * 256**2 * tokens + 2 * 256 * tokens**2) + embedded * 12 * 256
+
+
+def count(tokens, embedded=0):
+    whole, versions = macs(tokens, embedded=embedded), {"fvcore": "1", "torch": "2"}
+    return MacCount(whole, {}, whole, whole, whole, tokens, uncounted_ops={"layer_norm": 17}, versions=versions)
+
+
+COSTS = [
+    CostRow("skeletonmae", "30x25", count(750), False, macs(74), macs(750, depth=5), 123.4e9),
+    CostRow("skeletonmae", "15x25", count(375)),
+    CostRow("skeletonmae", "8x25", count(200)),
+    CostRow("slim", "8x25", count(201), True, count(201).macs, None, 55e9),
+    CostRow("slim", "30x25", count(751), True),
+]
+
+
+def column(table, key):
+    return [row[key].value for row in table.rows]
+
+
+def test_figures_of_the_facts_by_one_convention():
+    table = build(COSTS)
+    assert column(table, "method") == ["SkeletonMAE"] * 3 + ["SLiM"] * 2 + ["MAMP", "S-JEPA", "GFP"]
+    assert column(table, "tokens")[:4] == ["30x25", "15x25", "8x25", "8x25+1"]
+    assert [round(x, 3) for x in column(table, "gmacs_body")[:4]] == [7.023, 2.935, 1.422, 1.430]
+    assert [round(x, 2) for x in column(table, "gflops_1")[:4]] == [14.05, 5.87, 2.84, 2.86]
+    assert [round(x, 2) for x in column(table, "gflops_2")[:4]] == [28.09, 11.74, 5.69, 5.72]
+    assert [round(x, 2) for x in column(table, "ratio")[:5]] == [1.0, 2.39, 4.94, 4.91, 1.0]
+    first, compact = table.rows[0], table.rows[3]
+    assert round(first["pretrain_encoder"].value, 2) == 1.95 and round(first["pretrain_decoder"].value, 2) == 17.56
+    assert first["step"].value == 123.4 and compact["step"].value == 55
+    assert compact["pretrain_decoder"].value is None
+
+
+def test_published_figures_stand_apart():
+    table = build(COSTS)
+    assert column(table, "published_inference") == [28.32, 8.36, 3.59, 3.59, 28.32, 28.32, 28.32, 28.32]
+    assert column(table, "published_decoder") == [17.70, None, None, None, None, 17.70, 17.70, 1.57]
+    published = {c.key for c in table.columns if c.published}
+    assert published == {"published_inference", "published_encoder", "published_decoder"}
+    for row in table.rows[5:]:
+        assert row["method"].published and all(row[c.key].value is None for c in table.columns[2:] if not c.published)
+        assert row["method"].footnotes == ("published",)
+
+
+def test_a_method_that_was_counted_is_not_repeated():
+    assert column(build([*COSTS, CostRow("s-jepa", "30x25", count(750))]), "method").count("S-JEPA") == 1
+    assert column(build([CostRow("new", "8x25", count(200))]), "method") == [
+        "new", "SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM",
+    ]  # fmt: skip
+
+
+def test_notes_say_the_convention_and_explain_the_published_figures():
+    notes = " ".join(build(COSTS).notes)
+    assert "FLOPs = 2 x MACs x bodies" in notes and "Operators not counted: layer_norm" in notes
+    assert "fvcore 1" in notes and "torch 2" in notes
+    assert "30x25 without class token costs 4.91 times 8x25 with class token, not 7.89 times" in notes
+
+
+def test_ratio_needs_a_dense_row_without_class_token():
+    assert column(build([COSTS[4], COSTS[3]]), "ratio")[:2] == [None, None]
+    other = CostRow("mamp", "30x25", count(750))
+    assert column(build([other, COSTS[1]]), "ratio")[:2] == [1.0, macs(750) / macs(375)]
+
+
+@pytest.mark.parametrize("build", [build, build_detail])
+def test_nothing_counted_says_where_to_look(build):
+    table = build([])
+    assert "skelbench plugins list" in table.notes[0] and len(table.rows) == 5
+
+
+def test_golden_markdown_row():
+    lines = render(build(COSTS), "md").splitlines()
+    assert lines[4] == (
+        "| SkeletonMAE | 30x25 | 7.023 | 14.05 | 28.09 | 1.00 | 1.95 | 17.56 | 123.4 | *28.32* | *1.97* | *17.70* |"
+    )
+    assert lines[7] == "| SLiM | 8x25+1 | 1.430 | 2.86 | 5.72 | 4.91 | 5.72 | – | 55.0 | *3.59* | *3.59* | – |"
+
+
+def test_csv_has_raw_numbers():
+    header, first, *_ = render(build(COSTS), "csv").splitlines()
+    assert dict(zip(header.split(","), first.split(","), strict=True))["gmacs_body"] == repr(macs(750) / 1e9)
+
+
+# ------------------------------------------------------------------------------------------------ by module
+def row(method, tokens="30x25", total=750, **fields):
+    fields = {"visible": 74, "visible_macs": macs(74, embedded=750), "decoder_macs": macs(750, 5)} | fields
+    return CostRow(method, tokens, count(total, total), **fields)
+
+
+SLIM = row("slim", "8x25", 201, class_token=True, visible=None, visible_macs=macs(201), decoder_macs=None, native=True,
+           target_macs=macs(201), head_macs=36_742_500_000, step_flops=295.9e9)  # fmt: skip
+DETAIL = [
+    row("skeletonmae", native=True, step_flops=58.6e9),
+    row("skeletonmae", "8x25", 200, visible=19),
+    row("sjepa", native=True, target_macs=macs(750)),
+    row("macdiff", native=True, one_body=True),
+    SLIM,
+    replace(SLIM, tokens="30x25", native=False),
+]
+
+
+def test_native_grids_come_first_then_budgets_then_what_only_papers_have():
+    table = build_detail(DETAIL)
+    assert column(table, "method") == [
+        "SkeletonMAE", "S-JEPA", "MacDiff", "SLiM", "SkeletonMAE", "SLiM", "MAMP", "GFP",
+    ]  # fmt: skip
+    assert column(table, "grid")[:6] == ["native"] * 4 + ["budget"] * 2
+    assert column(table, "tokens")[3:6] == ["8x25+1", "8x25", "30x25+1"]
+
+
+def test_figures_by_module():
+    table = build_detail(DETAIL)
+    mae, sjepa, _, slim = table.rows[:4]
+    assert [round(mae[key].value, 2) for key in ("inference", "student", "decoder")] == [28.10, 1.96, 17.56]
+    assert mae["visible"].value == 74 and mae["target"].value is None and mae["heads"].value is None
+    assert sjepa["target"].value == 4e-9 * macs(750)
+    assert slim["visible"].value == 201 and slim["decoder"].value is None and slim["target"].value == 4e-9 * macs(201)
+    assert round(slim["heads"].value, 2) == 146.97 and slim["step"].value == 295.9
+
+
+def test_published_figures_of_modules_stand_apart():
+    table = build_detail(DETAIL)
+    keys = ("published_inference", "published_encoder", "published_decoder", "published_target")
+    assert {column.key for column in table.columns if column.published} == set(keys)
+    assert [table.rows[0][key].value for key in keys] == [28.32, 1.97, 17.70, None]
+    assert [table.rows[1][key].value for key in keys] == [28.32, 1.97, 17.70, 28.32]
+    assert [table.rows[3][key].value for key in keys] == [3.59, 3.59, None, 3.59]
+    assert [table.rows[7][key].value for key in keys] == [28.32, 1.97, 1.57, 0.64]
+    for uncounted in table.rows[6:]:
+        assert uncounted["method"].footnotes == ("published",) and uncounted["inference"].value is None
+
+
+def test_what_a_reader_must_know_is_said():
+    notes = " ".join(build_detail(DETAIL).notes)
+    assert "matrix products alone make 28.10, 1.96 and 17.59" in notes
+    assert "74, because 750 × (1 − 0.9) is cut off below 75" in notes and "75 tokens cost 1.99" in notes
+    assert "No one convention gives 3.59 and 8.36 as well: that of 28.32 makes 5.76" in notes
+    assert "no classification head" in notes
+    assert "GFLOPs of a clip with 2 bodies" in notes and "FLOPs = 2 x MACs x bodies" in notes
+    assert "one body of a clip" in build_detail(DETAIL).footnotes["one-body"]
+    assert list(build_detail(DETAIL[:2]).footnotes) == ["published"]
+
+
+def test_golden_markdown_of_modules():
+    lines = render(build_detail(DETAIL), "md").splitlines()
+    assert lines[4] == (
+        "| SkeletonMAE | 30x25 | native | 74 | 28.10 | 1.96 | 17.56 | – | – | 58.6 | *28.32* | *1.97* | *17.70* | – |"
+    )
+    assert lines[7] == (
+        "| SLiM | 8x25+1 | native | 201 | 5.72 | 5.72 | – | 5.72 | 146.97 | 295.9 | *3.59* | *3.59* | – | *3.59* |"
+    )
+
+
+MODULES = (
+    "sort_and_select", "efficiency", "filters", "flops", "inputs", "linear", "published", "render", "study_rows",
+    "table", "target_control", "token_budget",
+)  # fmt: skip
+
+
+def test_tables_import_neither_torch_nor_pandas():
+    code = (
+        "import sys, importlib\n"
+        f"for module in {MODULES}:\n"
+        "    importlib.import_module(f'skelbench.reporting.{module}')\n"
+        "    heavy = {'torch', 'pandas', 'rich'} & set(sys.modules)\n"
+        "    assert not heavy, (module, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,355 @@
+"""The frame of all evaluations, from a made results directory."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from fabricated import COLLAPSE, MACS, Fabricated, correct
+
+from skelbench.cli.summary import accuracy, print_records
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.files import read_json
+from skelbench.evaluation.outcomes import outcomes, paired_over_seeds, predictions
+from skelbench.records.run_dir import RunDir
+from skelbench.reporting import linear
+from skelbench.reporting.frame import COLUMNS, frame
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def test_a_row_says_what_the_run_is(made):
+    name = made.run("slim:glcl-only", 0.7, tokens=15, collapse=[COLLAPSE])
+    row = frame(made.store.read()).set_index("protocol").loc["linear"]
+    assert (row["run"], row["title"], row["method"], row["variant"]) == (name, "slim:glcl-only", "slim", "glcl-only")
+    assert (row["tokens"], row["frames"], row["patch"], row["data"]) == ("15x25+1", 120, 8, "f" * 12)
+    assert row["exact"] and row["changed"] == "" and row["preset"] == "small"
+    assert row["collapse"] == "features at masked positions, effective rank 1.12 since step 300"
+    assert row["gflops"] == 2e-9 * MACS[15] and row["step_gflops"] == 40 and row["batch_size"] == 32
+    clips = made.store.find(name)[0].info["clips_seen"]
+    assert row["train_flops"] == 2 * 40e9 * clips  # clips of two bodies
+    assert tuple(frame(made.store.read()).columns) == COLUMNS
+
+
+def test_changed_settings_and_probes_are_said(made):
+    made.run("slim", modified={"train.epochs": 3, "method.momentum": 0.9})
+    made.run("mamp", standard=False)
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("method")
+    assert rows["changed"].to_dict() == {"slim": "train.epochs=3, method.momentum=0.9", "mamp": "settings of the probe"}
+    assert not rows["exact"].any() and rows.loc["slim", "preset"] == "small+"
+    assert rows["collapse"].isna().all()
+
+
+def test_unfinished_runs_are_not_there_and_twins_are_found(made):
+    made.run("slim", 0.8)
+    made.run("slim", 0.9, seed=1, outcome="interrupted")
+    twin = made.run("untrained", 0.5)
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("title")
+    assert set(rows["seed"]) == {0}
+    assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
+
+
+def test_raw_stands_in_every_block(made):
+    made.run("raw", 0.6, encoder="raw", preset="quick")
+    made.run("slim", 0.7, preset="quick")
+    made.run("slim", 0.7, preset="small", modified={"train.lr": 1.0})
+    made.run("slim", 0.5, preset="small", encoder="stgcn", seed=1)
+    made.run("slim", 0.5, dataset="others")
+    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "raw"]
+    assert {(row["encoder"].value, row["preset"].value) for row in rows} == {
+        ("vit", "quick"),
+        ("vit", "small"),
+        ("stgcn", "small"),
+    }
+    assert len(rows) == 3 and {row["knn"].value for row in rows} == {40.0}
+
+
+def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(made):
+    parents = [made.run("aimclr", seed=seed, knn=None).rsplit("-", 1)[1] for seed in range(3)]
+    for seed, parent in enumerate(parents):
+        made.run("actclr", 0.6 + 0.05 * seed, seed=seed, init_from=parent, knn=None)
+    made.run("actclr", 0.3, seed=3, init_from=parents[0], modified={"init_from": parents[0]}, knn=None)
+    rows = frame(made.store.read()).query("method == 'actclr'").sort_values("seed")
+    assert rows["group"].nunique() == rows["training"].nunique() == 2
+    assert list(rows["group"] == rows["group"].iloc[0]) == [True, True, True, False]
+    table = linear.build(frame(made.store.read()).query("exact"))
+    row = next(row for row in table.rows if row["method"].value == "actclr")
+    assert row["seeds"].value == 3 and row["accuracy"].value == pytest.approx(65)
+
+
+def test_evaluations_of_one_training_are_of_one_training(made):
+    for protocol, probe in (("linear", None), ("finetune", None), ("linear", {"lr": 0.1})):
+        made.run("slim", protocol=protocol, probe=probe, knn=None)
+    made.run("slim", seed=1, knn=None)
+    made.run("slim", version=2, protocol="finetune", knn=None)
+    rows = frame(made.store.read())
+    assert sorted(rows["training"].value_counts()) == [1, 4] and rows["group"].nunique() == 4
+    assert set(rows["probe"]) == {"", "probe.lr=0.1"}
+
+
+def fused(made, title, share, partner, **run):
+    """A run with an evaluation of joints, by itself, and of bones by ``partner``; None = by itself as well."""
+    partners = () if partner is None else (partner.rpartition("-")[2],)
+    both = {"streams": ("joint", "bone"), "fusion": "scores", "standard": False, "knn": None}
+    return made.run(title, share, partners=partners, **both, **run)
+
+
+def test_runs_that_are_fused_with_seeds_of_one_setting_are_seeds_and_others_are_not(made):
+    bones = [made.run("cmd:bone", None, seed=seed, trained_on=("bone",), knn=None) for seed in (0, 1)]
+    other = made.run("moco:bone", None, seed=2, trained_on=("bone",), knn=None)
+    changed = made.run("cmd:bone", None, seed=3, trained_on=("bone",), knn=None, modified={"train.lr": 1.0})
+    for seed, partner in enumerate((*bones, other, changed, f"{bones[0]}@50", None)):
+        fused(made, "cmd", 0.5, partner, seed=seed)
+    rows = frame(made.store.read()).set_index("seed").sort_index()
+    assert rows["group"].nunique() == 5 and rows.loc[0, "group"] == rows.loc[1, "group"]
+    said = ["", "", "with moco:bone", "with cmd:bone (train.lr=1.0)", "with cmd:bone@50", ""]
+    assert [changed for changed in rows["changed"]] == said
+    assert set(rows["trained_on"][:5]) == {"joint + bone"} and rows.loc[5, "trained_on"] == "joint"
+
+
+def test_the_control_of_runs_that_are_fused_is_their_controls_fused(made):
+    """Not the one encoder of both streams, nor those of other runs, whichever was made last."""
+    bone = made.run("cmd:bone", None, seed=1, trained_on=("bone",), knn=None)
+    twins = [made.run("untrained", None, seed=seed, knn=None) for seed in (1, 2)]
+    shares = {twins[0]: 0.7, twins[1]: 0.9, None: 0.2}
+    for partner, share in shares.items():
+        fused(made, "untrained", share, partner)
+    fused(made, "cmd", 0.75, bone)
+    fused(made, "cmd", 0.6, None)
+    rows = frame(made.store.read()).query("title == 'cmd'")
+    assert sorted(zip(rows["accuracy"], rows["control_accuracy"])) == [(0.6, 0.2), (0.75, 0.7)]
+
+
+def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(made):
+    made.run("untrained", 0.4, preset="quick")
+    for seed in (0, 1):
+        made.run("slim", 0.7, seed=seed)
+    made.run("untrained", 0.5, seed=1)
+    made.run("mamp", 0.6, preset="quick")
+    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "untrained"]
+    found = {row["preset"].value: (row["seeds"].value, row["accuracy"].value) for row in rows}
+    assert found == {"small": (2, pytest.approx(45)), "quick": (1, pytest.approx(40))}
+
+
+def test_the_column_of_neighbours_is_the_protocol_as_it_stands(made):
+    for seed, own in ((0, True), (1, False)):
+        made.run("slim", 0.5, seed=seed, modified={"train.lr": seed}, knn=0.4 if own else None)
+        made.run("slim", 0.9, seed=seed, modified={"train.lr": seed}, knn=None, protocol="knn", probe={"k": 5})
+    rows = linear.build(frame(made.store.read())).rows
+    assert {row["changed"].value: row["knn"].value for row in rows} == {"train.lr=0": 40, "train.lr=1": None}
+
+
+def test_outcomes_come_by_clip_id(made):
+    order = np.array([3, 0, 2, 1])
+    made.run("slim", np.array([True, False, False, True]), ids=order, knn=None)
+    found = outcomes(made.store, frame(made.store.read()).iloc[0])
+    assert found.ids_C.tolist() == [0, 1, 2, 3] and found.correct_DC.tolist() == [[False, True, False, True]]
+    assert found.subject_C is None
+
+
+def test_subjects_come_with_their_clips_and_one_alone_is_none(made):
+    order = np.array([3, 0, 2, 1])
+    made.run("slim", np.array([True, False, False, True]), ids=order, subjects=np.array([9, 7, 7, 9]), knn=None)
+    made.run("mamp", np.array([True, False, False, True]), subjects=np.zeros(4, int), knn=None)
+    rows = frame(made.store.read()).set_index("method")
+    assert outcomes(made.store, rows.loc["slim"]).subject_C.tolist() == [7, 9, 7, 9]
+    assert rows.loc["slim", "by_subject"] == {7: (0.0, 2), 9: (2.0, 2)} and rows.loc["slim", "subjects"] == 2
+    assert rows.loc["mamp", "by_subject"] is None and np.isnan(rows.loc["mamp", "subjects"])
+
+
+def test_a_control_is_tested_over_subjects_even_if_one_file_alone_knows_them(made):
+    right, who = np.repeat([True, False], [120, 40]), np.arange(160) // 20
+    made.run("slim", right, subjects=who, knn=None)
+    made.run("untrained", ~right, knn=None)  # a file of before
+    row = frame(made.store.read()).set_index("method").loc["slim"]
+    assert row["p_value"] == pytest.approx(74 / 256) and row["subjects"] == 8  # 6 of 8 subjects, not 120 of 160 clips
+
+
+def test_draws_count_once_per_clip(made):
+    rng = np.random.default_rng(0)
+    a_DC, b_DC = rng.random((3, 40)) < 0.7, rng.random((2, 40)) < 0.4
+    made.run("slim", a_DC, knn=None, drawn="label subsets")
+    made.run("untrained", b_DC, knn=None)
+    every = frame(made.store.read())
+    row = every.set_index("method").loc["slim"]
+    assert (row["draws"], row["drawn"]) == (3, "label subsets")
+    assert row["accuracy_sd"] == pytest.approx(a_DC.mean(1).std(ddof=1))
+    d_C = a_DC.mean(0) - b_DC.mean(0)
+    assert row["difference"] == pytest.approx(d_C.mean())
+    test = paired_over_seeds(made.store, every[every["method"] == "slim"], every[every["method"] == "untrained"])
+    assert test.p_value == pytest.approx(row["p_value"]) and test.clips == 40
+    flips = np.where(rng.random((20_000, 40)) < 0.5, d_C, -d_C).sum(1)
+    assert row["p_value"] == pytest.approx((np.abs(flips) >= abs(d_C.sum()) - 1e-9).mean(), abs=0.01)
+
+
+def test_coordinates_stand_beside_every_seed(made):
+    for seed, right in ((1, 0.9), (2, 0.7)):
+        made.run("slim", right, seed=seed, knn=None)
+    made.run("raw", 0.5, encoder="raw", knn=None)
+    every = frame(made.store.read())
+    slim, raw = (every[every["method"] == name] for name in ("slim", "raw"))
+    test = paired_over_seeds(made.store, slim, raw)
+    assert test.seeds == 2 and test.difference == pytest.approx(0.3)
+    assert paired_over_seeds(made.store, raw, slim).difference == pytest.approx(-0.3)
+
+
+def other_arrays(path, **changes):
+    with np.load(path) as file:
+        arrays = {**file, **changes}
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def packed_otherwise(path):
+    """By a method that does not exist: the field at byte 10 of every entry of the zip's directory."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\1\2") + 10] = 99
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "packed otherwise": lambda path: packed_otherwise(path),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "one array gone": lambda path: other_arrays(path, predicted=None),
+    "one array shorter": lambda path: other_arrays(path, predicted=np.zeros(3, int)),
+    "text": lambda path: other_arrays(path, labels=np.array(["a"] * 40)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_predictions_are_one_sentence(made, damage):
+    run = RunDir(made.store.root / made.run("slim", correct(0.5), knn=None))
+    (record,) = run.records()
+    path = run.path / record["predictions"]
+    DAMAGE[damage](path)
+    with pytest.raises(SkelbenchError, match="missing or damaged; evaluate again: skelbench eval"):
+        predictions(run, record)
+
+
+def test_pairs_are_of_the_seeds_that_both_have(made):
+    for seed, right in ((0, 0.9), (1, 0.7), (2, 0.2)):
+        made.run("slim", right, seed=seed, knn=None)
+    for seed, right in ((1, 0.5), (0, 0.6)):
+        made.run("mamp", right, seed=seed, knn=None)
+    made.run("gfp", 0.5, seed=7, knn=None)
+    every = frame(made.store.read())
+    slim, mamp, gfp = (every[every["method"] == name] for name in ("slim", "mamp", "gfp"))
+    test = paired_over_seeds(made.store, slim, mamp)
+    assert test.seeds == 2 and test.difference == pytest.approx((0.9 + 0.7 - 0.6 - 0.5) / 2)
+    assert test.spread == pytest.approx(np.std([0.3, 0.2], ddof=1))
+    assert paired_over_seeds(made.store, slim, gfp) is None
+
+
+def test_other_test_clips_are_refused(made):
+    made.run("slim", correct(0.5), knn=None)
+    made.run("mamp", correct(0.5), ids=np.arange(1, 41), knn=None)
+    every = frame(made.store.read())
+    with pytest.raises(SkelbenchError, match="different test clips.*--force"):
+        paired_over_seeds(made.store, every[every["method"] == "slim"], every[every["method"] == "mamp"])
+
+
+def test_a_twin_with_other_test_clips_is_named_and_left_out(made, caplog):
+    slim = made.run("slim", correct(0.5), knn=None)
+    twin = made.run("untrained", correct(0.5), ids=np.arange(1, 41), knn=None)
+    made.run("raw", correct(0.25), knn=None)
+    every = frame(made.store.read())
+    row = every[every["method"] == "slim"].iloc[0]
+    assert row["control_accuracy"] == 0.5 and np.isnan(row["difference"]) and row["raw_difference"] == 0.25
+    assert f"{slim} (40 test clips) and {twin} (40) share 39" in caplog.text
+
+
+def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
+    made.run("slim", tokens=8, costed=False, knn=None)
+    assert frame(made.store.read())["tokens"].tolist() == ["8"]
+    made.run("mamp", tokens=15, knn=None)
+    made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)  # the same encoder on other data
+    grids = frame(made.store.read()).set_index("method")["tokens"]
+    assert grids.to_dict() == {"slim": "8x25+1", "mamp": "15x25+1", "gfp": "15+1"}
+    costs = frame(made.store.read()).set_index("method")["gflops"]
+    assert costs[costs.notna()].index.tolist() == ["mamp"]
+
+
+def test_an_encoder_that_reads_bodies_together_costs_as_much_for_one(made):
+    folder = made.root / made.run("slim", tokens=15)
+    plain = frame(made.store.read()).iloc[0]
+    assert plain["clip_gflops"] == 2 * plain["gflops"] == 4e-9 * MACS[15]
+    cost = json.loads((folder / "cost.json").read_text())
+    (folder / "cost.json").write_text(json.dumps(cost | {"encoder": cost["encoder"] | {"bodies": 2}}))
+    together = frame(made.store.read()).iloc[0]
+    assert together["clip_gflops"] == together["gflops"] == plain["gflops"]
+
+
+# ------------------------------------------------------------------------------------------------ encoders and streams
+def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
+    made.run("slim", seed=0)
+    made.run("mamp")
+    made.run("mamp", seed=1, modified={"encoder.dim": 32}, encoder_config={"dim": 32, "cls": True})
+    made.run("gfp", encoder="stgcn", encoder_config={})
+    made.run("mamp", setting="native", seed=2, encoder_config={"dim": 64, "cls": False})
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index(["method", "seed"])["encoder"]
+    assert rows.to_dict() == {
+        ("slim", 0): "vit",
+        ("mamp", 0): "vit",
+        ("mamp", 1): "vit (dim=32)",
+        ("mamp", 2): "vit",
+        ("gfp", 0): "stgcn",
+    }
+
+
+def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
+    made.run("slim")
+    made.run("slim", seed=1, streams=("bone",))
+    made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
+    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("seed")["stream"]
+    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}
+
+
+def test_the_predictions_of_a_record_lie_beside_it(tmp_path):
+    """Whatever path a record that came from elsewhere says."""
+    made = Fabricated(tmp_path / "results")
+    name = made.run("slim", knn=None)
+    (run,) = made.store.runs()
+    (record,) = run.records()
+    (run.path / record["predictions"]).rename(tmp_path / "outside.npz")
+    for path in ("../../outside.npz", str(tmp_path / "outside.npz"), "..", "a\0b", 3):
+        with pytest.raises(SkelbenchError, match=f"{name} are missing or damaged"):
+            predictions(run, {**record, "predictions": path})
+
+
+def test_each_file_is_read_once_for_a_table(made, monkeypatch):
+    """A twin's records apart, which are a row and a control."""
+    for method in ("untrained", "slim", "gfp"):
+        made.run(method)
+    opened = []
+    monkeypatch.setattr("skelbench.records.run_dir.read_json", lambda path: opened.append(path) or read_json(path))
+    assert len(frame(made.store.read())["control_run"].dropna()) == 4
+    opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
+    assert len(opened) == len(set(opened))
+    assert sum(path.name == "run.json" for path in opened) == 3
+
+
+def test_a_row_says_which_streams_training_saw(made):
+    made.run("cmd", 0.5, trained_on=("motion", "joint", "bone"), knn=None)
+    made.run("slim", 0.5, knn=None)
+    made.run("untrained", 0.5, knn=None)
+    rows = frame(made.store.read()).set_index("method")
+    assert rows["trained_on"].to_dict() == {"cmd": "joint + bone + motion", "slim": "joint", "untrained": ""}
+    assert set(rows["stream"]) == {"joint"}
+
+
+def test_a_spread_that_was_not_recorded_is_that_of_the_predictions(made, capsys):
+    right_DC = np.random.default_rng(0).random((5, 40)) < 0.6
+    name = made.run("slim", right_DC, knn=None, drawn="label subsets")
+    (path,) = (made.root / name).glob("eval-*.json")
+    record = json.loads(path.read_text())
+    sd = record["metrics"].pop("accuracy_sd")
+    path.write_text(json.dumps(record))
+    (run,) = made.store.read()
+    assert frame([run]).iloc[0]["accuracy_sd"] == pytest.approx(sd)
+    said = f"{right_DC.mean():.1%} ± {100 * sd:.1f} (sd of 5 label subsets)"
+    assert said == accuracy(run, record) == accuracy(run, record | {"metrics": record["metrics"] | {"accuracy_sd": sd}})
+    print_records(run, [record])
+    assert f"± {100 * sd:.1f}" in capsys.readouterr().out

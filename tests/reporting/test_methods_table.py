@@ -1,0 +1,140 @@
+"""What diagnoses kept beside runs, as one table over methods."""
+
+import json
+
+import pytest
+from fabricated import Fabricated
+
+from skelbench.plugin.host import Host
+from skelbench.reporting.diagnostics.methods import table
+from skelbench.reporting.diagnostics.record import VERSION
+from skelbench.reporting.inputs import TableInputs
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def keep(made, name, what, *, clips=100, checkpoint="last", finished=1.0, version=None, **found):
+    """A record as ``skelbench diagnose`` leaves it."""
+    spec = {
+        "pretrain_id": name[-12:],
+        "checkpoint": checkpoint,
+        "data": {"name": "moves"},
+        "clips": clips,
+        "version": VERSION[what] if version is None else version,
+    }
+    record = {"diagnosis": what, "spec": spec, "finished": finished, "seconds": 1.0, **found}
+    record |= {"test_clips": clips, "train_clips": clips} if what == "order" else {"clips": clips}
+    number = len(list(made.root.glob("*/diagnose-*")))
+    (made.root / name / f"diagnose-{what}-{number:012d}.json").write_text(json.dumps(record))
+
+
+def order(made, name, accuracy, **more):
+    keep(made, name, "order", accuracy=accuracy, **more)
+
+
+def invariance(made, name, found, **more):
+    def point(value, retrieved):
+        return {"value": value, "similarity": retrieved / 2, "others": 0.1, "retrieved": retrieved}
+
+    curves = {"yaw": [point(0, 1.0), point(30, found), point(60, found / 2), point(360, 1.0)]}
+    curves["size"] = [point(0.7, found), point(1.0, 1.0)]
+    keep(made, name, "invariance", curves=curves, **more)
+
+
+def built(made):
+    return table(TableInputs(Host(), made.store))
+
+
+def rows(table):
+    return {row["method"].value: row for row in table.rows}
+
+
+def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
+    for seed, (share, twin) in enumerate(((0.9, 0.5), (0.8, 0.6))):
+        name, untrained = made.run("slim", 0.5, seed=seed), made.run("untrained", 0.4, seed=seed)
+        order(made, name, share)
+        order(made, untrained, twin)
+        invariance(made, name, 0.8)
+        invariance(made, untrained, 0.4)
+    found = rows(built(made))
+    slim = found["slim"]
+    assert list(found) == ["slim", "untrained"] and slim["seeds"].value == 2
+    assert slim["order"].value == pytest.approx(85) and slim["order"].plus_minus_over == "2 seeds"
+    assert slim["order_over"].value == pytest.approx(30) and found["untrained"]["order_over"].value is None
+    assert slim["yaw_found"].value == pytest.approx(60) and slim["yaw"].value == pytest.approx(0.3)
+    assert slim["size_found"].value == pytest.approx(80)  # unchanged clips, of course their own, are not in it
+    assert slim["found_over"].value == pytest.approx((30 + 40) / 2)
+    assert slim["order"].mark == "best" and found["untrained"]["order"].mark == "second"
+    assert slim["yaw"].mark is None
+    assert any("found over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
+
+
+def test_of_several_versions_of_a_method_the_last_counts(made):
+    for seed, share in enumerate((0.9, 0.8)):
+        order(made, made.run("slim", 0.5, seed=seed, version=1 + seed, finished=1.0 + seed), share)
+    table = built(made)
+    assert [(row["seeds"].value, row["order"].value) for row in table.rows] == [(1, 80.0)]
+    assert any("later runs of the same rows" in note and "slim-" in note for note in table.notes)
+
+
+def test_versions_of_the_data_do_not_compete_and_a_probe_on_other_data_makes_none(made):
+    slim, mamp = made.run("slim", 0.5, fingerprint="e" * 64), made.run("mamp", 0.5)
+    second = made.run("mamp", seed=1)
+    for path in (made.root / second).glob("eval-*.json"):  # the other evaluation is read first
+        record = json.loads(path.read_text())
+        record["spec"]["data"] |= {"name": "other", "fingerprint": "d" * 64}
+        path.write_text(json.dumps(record))
+    for name, share in ((slim, 0.9), (mamp, 0.8), (second, 0.6)):
+        order(made, name, share)
+    table = built(made)
+    found = rows(table)
+    assert found["slim"]["order"].mark is found["mamp"]["order"].mark is None  # each is alone
+    assert found["mamp"]["seeds"].value == 2 and found["mamp"]["order"].value == pytest.approx(70)
+    assert next(column for column in table.columns if column.key == "data").shown
+
+
+def test_what_measured_something_else_is_left_out_and_said(made):
+    name = made.run("slim", 0.5)
+    order(made, name, 0.99, version=VERSION["order"] - 1)
+    assert any(f"diagnose again: {name}" in note for note in built(made).notes) and not built(made).rows
+    order(made, name, 0.5)
+    assert [row["order"].value for row in built(made).rows] == [50.0]
+
+
+def test_other_settings_are_another_row_and_no_comparison(made):
+    slim, mamp = made.run("slim", 0.5), made.run("mamp", 0.5)
+    order(made, slim, 0.9)
+    order(made, mamp, 0.8, clips=50)
+    order(made, mamp, 0.7)
+    invariance(made, slim, 0.5)
+    invariance(made, mamp, 0.6)
+    table = built(made)
+    assert len(table.rows) == 3 and next(column for column in table.columns if column.key == "order_by").shown
+    marks = {(row["method"].value, row["order"].value): row["order"].mark for row in table.rows}
+    assert marks == {("slim", 90.0): "best", ("mamp", 70.0): "second", ("mamp", 80.0): None}
+    assert rows(table)["slim"]["yaw_found"].mark == "second"  # whatever the order probe's settings are
+
+
+def test_snapshots_are_rows_of_their_own_and_the_newest_finding_counts(made):
+    name = made.run("slim", 0.5)
+    order(made, name, 0.9)
+    order(made, name, 0.6, checkpoint="50")
+    order(made, name, 0.7, finished=2.0)
+    table = built(made)
+    assert {(row["checkpoint"].value, row["order"].value) for row in table.rows} == {("50", 60.0), ("last", 70.0)}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"diagnosis": "order"}', '{"diagnosis": "order", "spec": 1}'])
+def test_a_damaged_record_is_left_out(made, text):
+    good, bad = made.run("slim", 0.5), made.run("mamp", 0.5)
+    order(made, good, 0.9)
+    (made.root / bad / "diagnose-order-000000000009.json").write_text(text)
+    assert list(rows(built(made))) == ["slim"]
+
+
+def test_nothing_says_what_fills_it(made):
+    made.run("slim", 0.5)
+    assert "skelbench diagnose order RUN" in built(made).notes[0] and not built(made).rows

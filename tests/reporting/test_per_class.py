@@ -1,0 +1,153 @@
+"""Two runs class by class, against counting by hand."""
+
+import json
+from math import comb
+
+import numpy as np
+import pytest
+from fabricated import Fabricated
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.spec import DataSpec, EvalSpec
+from skelbench.records.run_dir import RunDir
+from skelbench.reporting.diagnostics.per_class import check_alike, compare, evaluation
+from skelbench.reporting.diagnostics.tables import per_class
+from skelbench.reporting.render import FORMATS, render
+
+
+def outcomes(seed, chance, ids, labels):
+    correct = np.random.default_rng(seed).random(len(ids)) < np.asarray(chance)[labels]
+    order = np.random.default_rng(seed + 100).permutation(len(ids))  # files need not agree on the order of clips
+    return {"ids": ids[order], "labels": labels[order], "correct": correct[order]}
+
+
+@pytest.fixture
+def pair():
+    ids, labels = np.arange(200) * 3, np.arange(200) % 4
+    return outcomes(1, [0.9, 0.5, 0.7, 0.2], ids, labels), outcomes(2, [0.3, 0.5, 0.8, 0.9], ids, labels)
+
+
+def test_rows_are_those_counted_clip_by_clip(pair):
+    rows, overall = compare(*pair, ("a", "b"))
+    first, second = ({int(i): bool(c) for i, c in zip(one["ids"], one["correct"])} for one in pair)
+    assert sorted(row["label"] for row in rows) == [0, 1, 2, 3]
+    for row in rows:
+        ids = [3 * k for k in range(200) if k % 4 == row["label"]]
+        a, b = [first[i] for i in ids], [second[i] for i in ids]
+        lost, won = sum(x and not y for x, y in zip(a, b)), sum(y and not x for x, y in zip(a, b))
+        assert (row["clips"], row["only_first"], row["only_second"]) == (50, lost, won)
+        assert (row["first"], row["second"]) == pytest.approx((np.mean(a), np.mean(b)))
+        assert row["difference"] == pytest.approx(np.mean(b) - np.mean(a))
+        n = lost + won
+        exact = min(1.0, 2 * sum(comb(n, i) for i in range(min(lost, won) + 1)) / 2**n)
+        assert row["p"] == pytest.approx(exact)
+    largest = 0.0
+    for rank, row in enumerate(sorted(rows, key=lambda row: row["p"])):
+        largest = max(largest, min(1.0, (4 - rank) * row["p"]))
+        assert row["p_holm"] == pytest.approx(largest)
+    assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)
+    assert rows[0]["label"] == 0 and rows[-1]["label"] == 3
+    assert overall.difference == pytest.approx(np.mean([second[i] - first[i] for i in first]))
+
+
+def test_what_one_of_several_subjects_does_shows_nothing():
+    ids, labels, subjects = np.arange(120), np.repeat([0, 1], 60), np.repeat([0, 1, 2, 3, 4, 5, 6], [60, *[10] * 6])
+    one = {"ids": ids, "labels": labels, "subjects": subjects, "correct": ids % 3 == 0}
+    other = one | {"correct": ids % 3 < 2}
+    rows, _ = compare(one, other, ("a", "b"))
+    assert {row["label"]: row["p"] for row in rows} == {0: 1.0, 1: 2 / 2**6}
+    same = {"subjects": np.zeros(120, int)}  # nobody has written down who they are
+    rows, _ = compare(one | same, other | same, ("a", "b"))
+    assert [row["p"] for row in rows] == pytest.approx([2 / 2**20] * 2)
+
+
+def test_of_several_draws_a_clip_counts_once_with_its_mean(pair):
+    first, second = pair
+    drawn = second | {"correct": np.stack([second["correct"]] * 3)}
+    assert compare(first, drawn, ("a", "b")) == compare(first, second, ("a", "b"))
+    drawn["correct"][2] = False
+    rows, overall = compare(first, drawn, ("a", "b"))
+    plain, _ = compare(first, second, ("a", "b"))
+    for row in rows:
+        (same,) = (one for one in plain if one["label"] == row["label"])
+        assert row["second"] == pytest.approx(2 / 3 * same["second"]) and row["only_second"] == same["only_second"]
+    assert overall.n == 200 and overall.accuracy_a == pytest.approx(2 / 3 * second["correct"].mean())
+
+
+def test_a_class_is_not_told_apart_by_one_subject(pair):
+    """All the difference is in one of eight people: over clips it is plain, over people it is none."""
+    ids, labels, who = np.arange(160), np.zeros(160, int), np.arange(160) // 20
+    one = {"ids": ids, "labels": labels, "correct": who > 0, "subjects": who}
+    other = {"ids": ids, "labels": labels, "correct": np.ones(160, bool)}
+    (row,), overall = compare(one, other, ("a", "b"))
+    assert row["p"] == overall.p_value == 1 and overall.by_clip.p_value < 1e-5
+    (back,), _ = compare(other, one, ("b", "a"))
+    assert back["p"] == 1 and back["difference"] == -row["difference"]
+
+
+def test_other_clips_are_refused(pair):
+    first, second = pair
+    fewer = {name: values[:-1] for name, values in second.items()}
+    with pytest.raises(SkelbenchError, match="share 199 test clips"):
+        compare(first, fewer, ("a", "b"))
+
+
+def test_the_first_thing_that_is_unlike_is_named():
+    class Run:
+        name = "run"
+
+    data = {"name": "ntu60", "split": "cross-view"}
+    spec = {"data": data, "protocol": "linear", "protocol_version": 1, "protocol_source": None, "protocol_config": {}}
+    runs = [Run(), Run()]
+    check_alike(runs, [{"spec": spec}, {"spec": {**spec, "seed": 3, "resize": "half-pixel"}}])
+    other = {**spec, "data": {**data, "split": "cross-subject"}}
+    with pytest.raises(SkelbenchError, match="split is cross-view in one, cross-subject in"):
+        check_alike(runs, [{"spec": spec}, {"spec": other}])
+    with pytest.raises(SkelbenchError, match="lr is 0.1 in one, None in"):
+        check_alike(runs, [{"spec": {**spec, "protocol_config": {"lr": 0.1}}}, {"spec": spec}])
+
+
+def test_the_table_renders_in_every_format(pair):
+    rows, overall = compare(*pair, ("slim 8x25", "slim 30x25"))
+    record = {
+        "names": ["slim 8x25", "slim 30x25"],
+        "rows": rows,
+        "overall": {"clips": 200, "first": 0.575, "second": 0.625, "difference": 0.05, "interval": [-0.01, 0.1]}
+        | {"p": overall.p_value, "verdict": overall.verdict},
+    }
+    table = per_class(record, ("sit", "stand", "wave", "kick"))
+    assert table.values("class") == ["sit", *table.values("class")[1:3], "kick", "all classes"]
+    for style in FORMATS:
+        text = render(table, style)
+        named = r"slim $30{\times}25$" if style == "latex" else "slim 30x25"
+        assert "all classes" in text and (named in text or style == "csv")
+
+
+def test_of_several_evaluations_one_is_named(tmp_path):
+    made = Fabricated(tmp_path)
+    run = RunDir(tmp_path / made.run("slim", knn=None))
+    (own,) = run.records()
+
+    def add(protocol="transfer", dataset="jumps", split="cross-subject", stream="joint", **facts):
+        data = DataSpec(name=dataset, split=split)
+        spec = EvalSpec.model_validate({**own["spec"], "data": data, "protocol": protocol, "streams": [stream]})
+        record = {**own, "id": spec.id, "spec": spec.model_dump(mode="json"), **facts}
+        (run.path / f"eval-{spec.id}.json").write_text(json.dumps(record))
+        return spec.id
+
+    first = add()
+    assert evaluation(run, "transfer", "last")["id"] == first
+    second = add(dataset="falls", finished=2.0)
+    with pytest.raises(
+        SkelbenchError, match=r"in 2 ways: .*jumps / cross-subject \(joint\).*choose one with --dataset"
+    ):
+        evaluation(run, "transfer", "last")
+    third = add(dataset="falls", stream="bone", standard=False)
+    assert evaluation(run, "transfer", "last", dataset="jumps")["id"] == first
+    assert evaluation(run, "transfer", "last", dataset="falls")["id"] == second  # the standard one
+    assert evaluation(run, "transfer", "last", dataset="falls", split="xsub", stream="bone")["id"] == third
+    with pytest.raises(SkelbenchError, match="not evaluated with transfer and --dataset moves; there is .*falls"):
+        evaluation(run, "transfer", "last", dataset="moves")
+    other = add("linear", dataset="falls", standard=False, finished=9.0)
+    assert evaluation(run, "linear", "last")["id"] == own["id"]
+    assert evaluation(run, "linear", "last", dataset="falls")["id"] == other

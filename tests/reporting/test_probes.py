@@ -1,0 +1,116 @@
+"""What is said of evaluations that were asked for with settings, of other data, and of snapshots."""
+
+import json
+
+import pytest
+from fabricated import Fabricated
+
+from skelbench.core.spec import EvalSpec
+from skelbench.reporting.frame import frame
+from skelbench.reporting.linear import build
+from skelbench.reporting.render import render
+
+METRICS = [
+    {"step": step, "epoch": step / 10, "clips_seen": 32 * step, "loss": 1.0, "seconds": 0.1 * step}
+    for step in (1, 500, 1000)
+]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Fabricated(tmp_path / "results")
+
+
+def rows(made):
+    return frame(made.store.read())
+
+
+def evaluate_again(made, name, **changes):
+    """The linear evaluation of a run as it would be with other settings."""
+    folder = made.root / name
+    path = next(path for path in folder.glob("eval-*.json") if "linear" in path.read_text())
+    record = json.loads(path.read_text())
+    spec = EvalSpec.model_validate({**record["spec"], **changes})
+    arrays = f"eval-{spec.id}.npz"
+    (folder / arrays).write_bytes((folder / record["predictions"]).read_bytes())
+    record |= {"id": spec.id, "spec": spec.model_dump(mode="json"), "standard": False, "predictions": arrays}
+    (folder / f"eval-{spec.id}.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"readout": "mean"}, "probe.readout=mean"),
+        ({"protocol_config": {"lr": 0.5}, "bodies": "first"}, "probe.lr=0.5, probe.bodies=first"),
+        ({"seed": 3}, "probe.seed=3"),
+        ({"streams": ("bone",)}, ""),
+        ({"checkpoint": "50"}, ""),
+        ({"data": {"name": "steps", "split": "odd", "fingerprint": "a"}}, ""),
+    ],
+)
+def test_settings_of_a_probe_are_named(made, changes, said):
+    name = made.run("slim", knn=None)
+    evaluate_again(made, name, **changes)
+    found = rows(made)
+    assert found["changed"].tolist().count(said) >= 1 and sorted(set(found["changed"])) == sorted({"", said})
+    dataset = {"steps (from moves cross-view)"} if "data" in changes else {"moves"}
+    assert set(found["dataset"]) == {"moves"} | dataset
+
+
+def test_what_is_usual_is_that_of_the_preset_where_it_is_known(made):
+    """A preset may decide settings of a protocol: they are no changes of it."""
+
+    def plain(name, config, standard):
+        (path,) = (path for path in (made.root / name).glob("eval-*.json") if "linear" in path.read_text())
+        record = json.loads(path.read_text())
+        spec = EvalSpec.model_validate({**record["spec"], "protocol_config": config})
+        record |= {"id": spec.id, "spec": spec.model_dump(mode="json"), "standard": standard}
+        (made.root / name / f"eval-{spec.id}.json").write_text(json.dumps(record))
+        path.unlink()
+
+    plain(made.run("slim", knn=None, preset="quick", lr=1e-3), {"epochs": 10, "lr": 0.1}, True)
+    plain(made.run("slim", knn=None, preset="small"), {"epochs": 30, "lr": 0.1}, True)
+    plain(made.run("mamp", knn=None, preset="small"), {"epochs": 30, "lr": 0.5}, False)
+    plain(made.run("mamp", knn=None, preset="paper", lr=1e-4), {"epochs": 10, "lr": 0.5}, False)
+    found = rows(made).set_index(["title", "preset"])["changed"]
+    assert found["mamp", "small"] == "probe.lr=0.5" and found["slim", "small"] == found["slim", "quick"] == ""
+    assert found["mamp", "paper"] == "probe.lr=0.5", "of another preset where there is none"
+
+
+def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_settings(made):
+    made.run("slim", knn=None, standard=False)
+    assert rows(made)["changed"].tolist() == ["settings of the probe"]
+    made.run("mamp", knn=None)  # another run's plain evaluation has the same settings: what differs is not known
+    assert sorted(rows(made)["changed"]) == ["", "settings of the probe"]
+
+
+def test_a_sweep_says_what_was_swept(made):
+    for lr in (0.1, 0.2):
+        made.run("slim", modified={"train.lr": lr})
+    built = build(rows(made))
+    assert sorted(built.values("changed")) == ["train.lr=0.1", "train.lr=0.2"]
+    for style in ("terminal", "md", "csv"):
+        text = render(built, style, 80)
+        assert "train.lr=0.1" in text and "train.lr=0.2" in text
+    one = build(rows(made)[:1])
+    assert "Changed settings" not in render(one, "md").splitlines()[2] and "changed train.lr" in " ".join(one.notes)
+
+
+def test_a_snapshot_has_its_own_clips_and_minutes(made):
+    made.run("slim", checkpoint="50", metrics=METRICS, epochs=100)
+    made.run("mamp", checkpoint="25", epochs=100)
+    found = rows(made).drop_duplicates("title").set_index("title")
+    assert found.loc["slim", "clips_seen"] == 16_000 and found.loc["slim", "train_seconds"] == pytest.approx(50)
+    assert found.loc["mamp", "clips_seen"] == 10_000 and found.loc["mamp", "train_seconds"] == 30
+    made.run("gfp", metrics=METRICS)
+    assert set(rows(made).query("title == 'gfp'")["clips_seen"]) == {40_000}
+
+
+def test_the_columns_of_csv_do_not_depend_on_the_rows(made):
+    made.run("slim", knn=None)
+    one = render(build(rows(made)), "csv").splitlines()[0]
+    made.run("slim", seed=1)
+    made.run("untrained", 0.2)
+    made.run("raw", 0.1)
+    made.run("mamp", modified={"train.lr": 0.1}, encoder="stgcn", encoder_config={})
+    assert render(build(rows(made)), "csv").splitlines()[0] == one

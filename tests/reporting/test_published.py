@@ -1,0 +1,157 @@
+from functools import cache
+
+import pytest
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.host import Host
+from skelbench.reporting import published
+from skelbench.reporting.published import COLUMNS
+
+COUNTS = {
+    "coverage": 4, "degraded_pretraining": 20, "flops": 15, "flops_supp": 21, "linear": 86, "objective": 10,
+    "retrieval": 20, "robustness": 24, "saa": 14, "semi": 42, "stm": 14, "target_control": 15, "token_budget": 24,
+    "transfer": 16,
+}  # fmt: skip
+REPORTED = {"reported-linear": 48, "reported-semi": 4, "reported-retrieval": 5}
+
+
+@cache
+def shipped():
+    return Host()
+
+
+def load(name, **filters):
+    return published.load(shipped(), f"slim-{name}", **filters)
+
+
+def test_every_table_is_there_and_whole():
+    counts = {name: len(rows) for name, rows in published.tables(shipped()).items()}
+    assert counts == {f"slim-{name}": count for name, count in COUNTS.items()} | REPORTED
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_rows_are_well_formed(name):
+    rows = load(name)
+    keys = [tuple(row[key] for key in ("method", "variant", "dataset", "split", "protocol", "metric")) for row in rows]
+    assert len(set(keys)) == len(keys)
+    for row in rows:
+        assert tuple(row) == COLUMNS and all(value is not None for key, value in row.items() if key != "std")
+        assert (
+            row["method"]
+            and (row["dataset"] or name == "coverage")
+            and row["protocol"]
+            and row["source"].startswith("SLiM paper, ")
+        )
+        assert row["protocol"] in {"linear", "finetune", "semi", "knn", "inference", "pretraining"}
+        if row["metric"] == "accuracy":
+            assert 20 < row["value"] < 100
+        elif name == "coverage":
+            assert row["metric"].startswith(("coverage", "masks"))
+        elif row["metric"] in {"mfp_loss_start", "mfp_loss_end", "rank_masked"}:
+            assert name == "target_control" and row["protocol"] == "pretraining"
+        else:
+            assert row["metric"].endswith("_gflops") or row["metric"] in {"reduction", "batch_size"}
+
+
+def value(table, **filters):
+    (row,) = load(table, **filters)
+    return row["value"]
+
+
+def test_filters():
+    assert value("linear", method="SLiM", dataset="ntu60", split="xview") == 93.2
+    assert len(load("linear", method="PTSL")) == 5 and load("linear", method="nobody") == []
+    assert load("target_control", variant="prototypes, cross-entropy", split="xsub")[0]["std"] == 0.11
+
+
+def test_unknown_names():
+    with pytest.raises(SkelbenchError, match="did you mean 'slim-linear'"):
+        load("liner")
+    with pytest.raises(SkelbenchError, match="did you mean 'method'"):
+        load("linear", methd="x")
+
+
+def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
+    for method in ("SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM"):
+        variant = "8x25, batch 768" if method == "SLiM" else "30x25"
+        mean = sum(value("linear", method=method, dataset="ntu60", split=split) for split in ("xsub", "xview")) / 2
+        assert value("token_budget", method=method, variant=variant, metric="accuracy") == pytest.approx(mean)
+
+
+def test_averages_of_the_target_study():
+    for variant in {row["variant"] for row in load("target_control")}:
+        xsub, xview, mean = (
+            value("target_control", variant=variant, metric="accuracy", split=split)
+            for split in ("xsub", "xview", "xsub+xview mean")
+        )
+        assert mean == pytest.approx((xsub + xview) / 2, abs=0.0051)
+
+
+def test_glcl_alone_is_one_row_in_two_ablations():
+    for split in ("xsub", "xview"):
+        alone = value("objective", variant="glcl", split=split)
+        assert alone == value("stm", variant="global none, local tube", split=split)
+
+
+def test_the_collapse_of_feature_regression():
+    """0.313 to 3.3e-5 and rank 1.12, of the branch without a predictor."""
+    printed = {row["metric"]: row["value"] for row in load("target_control", protocol="pretraining")}
+    assert printed == {"mfp_loss_start": 0.313, "mfp_loss_end": 3.3e-5, "rank_masked": 1.12}
+    assert {row["variant"] for row in load("target_control", protocol="pretraining")} == {"teacher features, mse"}
+
+
+def test_full_method_agrees_across_ablations():
+    full = [("objective", "mfp+glcl"), ("stm", "ratio 0.5-0.9"), ("saa", "all")]
+    assert {value(table, variant=variant, split="xsub") for table, variant in full} == {87.7}
+    assert {value(table, variant=variant, split="xview") for table, variant in full} == {92.7}
+
+
+def test_both_cost_tables_agree():
+    for row in load("flops", metric="encoder_gflops") + load("flops", metric="decoder_gflops"):
+        same = {key: row[key] for key in ("method", "variant", "protocol", "metric")}
+        assert value("flops_supp", **same) == row["value"]
+    dense, compact = (
+        value("flops", method=method, protocol="inference", metric="encoder_gflops") for method in ("MAMP", "SLiM")
+    )
+    assert round(dense / compact, 2) == value("flops", metric="reduction") == 7.89
+
+
+def test_figures_from_elsewhere_say_where_and_what_differs():
+    for name in REPORTED:
+        for row in published.load(shipped(), name):
+            assert row["source"] and row["note"] and not row["source"].startswith("SLiM"), row
+    keys = [tuple(row[key] for key in COLUMNS[:6]) for name in REPORTED for row in published.load(shipped(), name)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_whose_figures_and_which_neighbours_are_said():
+    notes = {(row["method"], row["split"]): row["note"] for row in load("retrieval")}
+    assert all("own re-implementation" in notes["LongT-GAN", split] for split in ("xsub", "xview"))
+    assert "k = 9" in notes["P&C", "xsub"] and "chosen on test" in notes["P&C", "xview"]
+
+
+def test_mixed_protocols_are_marked():
+    finetuned = {row["method"] for row in load("transfer", protocol="finetune")}
+    assert finetuned == {"ISC", "CMD", "MacDiff", "SkeletonMAE", "MAMP", "S-JEPA"}
+    assert all("fine-tuning" in row["note"] for row in load("transfer", protocol="finetune"))
+    assert all("bone and motion" in row["note"] for row in load("retrieval", method="UmURL"))
+    assert all("80.2" in row["note"] for row in load("linear", method="HSP"))
+    for row in load("token_budget", metric="encoder_gflops"):
+        assert ("does not follow" in row["note"]) == (row["value"] in (3.59, 8.36))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("a,b,c,d,e,accuracy,1,,source", "row 1 has not as many fields as there are columns"),
+        ("a,b,c,d,e,accuracy,1,,source,note,more", "row 1 has not as many fields"),
+        ("a,b,c,d,e,accuracy,nan,,source,", "a value is not a finite number"),
+        ("a,b,c,d,e,accuracy,1,inf,source,", "a value is not a finite number"),
+        (f'a,b,c,d,e,accuracy,1,,"{"x" * 200_000}",', "field larger than field limit"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(tmp_path, row, said):
+    path = tmp_path / "table.csv"
+    path.write_text(",".join(COLUMNS) + f"\n{row}\n")
+    with pytest.raises(SkelbenchError, match=f"cannot be read: {said}"):
+        published._read(str(path))

@@ -1,0 +1,391 @@
+import csv
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import printable
+from skelbench.reporting.render import FORMATS, render
+from skelbench.reporting.table import Cell, Column, Table
+from skelbench.reporting.terminal import Terminal
+
+TABLE = Table(
+    "Costs & gains_",
+    (
+        Column("method", "Method"),
+        Column("accuracy", "Acc. (%)", ".1f", best="max", footnotes=("last",)),
+        Column("gain", "Gain", "+.1f"),
+        Column("clips", "Clips", ",d"),
+        Column("printed", "Paper", ".2f", published=True),
+        Column("device", "Device", shown=False),
+    ),
+    (
+        {
+            "method": "slim|_x_ y_z",
+            "accuracy": Cell(87.6543, 0.114, (87.0, 88.25)),
+            "gain": Cell(-1.25, 0.5),
+            "clips": 1234567,
+            "printed": 3.59,
+            "device": "cpu",
+        },
+        {"method": Cell("mae <1>", footnotes=("odd",)), "accuracy": 80, "printed": Cell(28.32, footnotes=("odd",))},
+        {"method": Cell("MAMP", published=True), "accuracy": Cell(84.9, published=True)},
+    ),
+    notes=("100 % of *it*.",),
+    footnotes={"last": "last step", "odd": "odd one"},
+).ranked()
+
+
+def test_terminal_golden():
+    assert render(TABLE, width=100) == (
+        "Costs & gains_\n"
+        "\n"
+        "  Method                    Acc. (%) (a)         Gain       Clips       Paper\n"
+        " ─────────────────────────────────────────────────────────────────────────────\n"
+        "  slim|_x_ y_z   87.7 ± 0.1 [87.0, 88.2]   -1.2 ± 0.5   1,234,567        3.59\n"
+        "  mae <1> (b)                       80.0            –           –   28.32 (b)\n"
+        "  MAMP                              84.9            –           –           –\n"
+        "\n"
+        "(a) last step\n"
+        "(b) odd one\n"
+        "100 % of *it*.\n"
+    )
+
+
+@pytest.mark.parametrize("width", [30, 50, 60, 80, 200])
+def test_blocks_fit_a_narrow_terminal_and_hold_no_half_of_a_number(width):
+    text = render(TABLE, width=width, layout="blocks")
+    for whole in ("87.7 ± 0.1 [87.0, 88.2]", "-1.2 ± 0.5", "1,234,567", "28.32 (b)"):
+        assert whole in text or width < 50
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 50: 3}.get(width, text.count("slim|_x_"))
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 200])
+def test_columns_without_room_are_left_out_and_named(width):
+    text = render(TABLE, width=width)
+    header = text.splitlines()[2]
+    assert max(map(len, text.splitlines())) <= width and text.count("slim|_x_") == 1
+    for name in ("Method", "Acc. (%)", "Gain", "Clips", "Paper"):
+        assert (name in header) != (f"`{name}`" in text)
+    assert "Method" in header and "Acc. (%)" in header and ("No room for" in text) == (width < 80)
+
+
+def test_footnotes_of_columns_that_are_left_out_are_too():
+    table = Table(
+        "T",
+        (Column("a", "A", leads=True), Column("b", "B")),
+        ({"a": Cell("x" * 30, footnotes=("one",)), "b": Cell("y" * 30, footnotes=("one", "two"))},),
+        footnotes={"one": "of both", "two": "of the second"},
+    )
+    assert "(a) of both" in render(table, width=50) and "of the second" not in render(table, width=50)
+    assert "(b) of the second" in render(table, width=100)
+
+
+def test_rows_of_several_blocks_are_numbered():
+    lines = [line for line in render(TABLE, width=50, layout="blocks").splitlines() if line.startswith("  ")]
+    numbers = [line.split()[0] for line in lines]
+    assert numbers == ["#", "1", "2", "3"] * (len(lines) // 4) and len(lines) > 4
+    assert "#" not in render(TABLE, width=200, layout="blocks").splitlines()[2]
+
+
+def test_what_goes_to_a_file_is_neither_split_nor_cut():
+    from skelbench.core.console import PipeConsole
+
+    out = io.StringIO()
+    PipeConsole(file=out, width=40).print(Terminal(TABLE))
+    (line,) = (line for line in out.getvalue().splitlines() if "slim|_x_" in line)
+    assert "1,234,567" in line and "3.59" in line
+
+
+def test_a_column_has_the_same_columns_beside_it_whatever_the_rows():
+    columns = (Column("a", "A", ".1f", beside=("pm", "interval", "published")), Column("b", "B", ".1f"))
+    header = "a,a_pm,a_pm_over,a_low,a_high,a_over,a_is_published,b"
+    for cell in (Cell(1.0), Cell(1.0, 0.1, (0.9, 1.1), published=True)):
+        assert render(Table("T", columns, ({"a": cell, "b": 2.0},)), "csv").splitlines()[0] == header
+
+
+def test_what_tells_rows_apart_is_rather_broken_than_left_out():
+    columns = (Column("name", "Name", leads=True), Column("changed", "Changed", leads=True))
+    columns += (Column("a", "A", ".1f", best="max"), Column("b", "Also measured", ".1f"))
+    rows = tuple({"name": "method", "changed": f"train.lr={n}, budget clips=160", "a": n, "b": n} for n in (1, 2))
+    text = render(Table("T", columns, rows), "terminal", 34)
+    assert "train.lr=1," in text and "train.lr=2," in text and text.count("method ") == 2 and "No room for" in text
+    assert max(map(len, text.splitlines())) <= 34
+
+
+def test_a_narrow_terminal_shows_the_headline_and_what_tells_rows_apart():
+    """However long a name is, and wherever the column stands that tells its rows apart."""
+    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Data", "Tokens"))
+    columns += (Column("a", "Linear", ".1f", best="max", beside=("interval",)), Column("b", "1-NN", ".1f", best="max"))
+    rows = [
+        ("method-of-a-name-that-is-long", "one", 8),
+        ("short", "one", 8),
+        ("short", "one", 15),
+        ("short", "two", 30),
+    ]
+    made = [
+        {**dict(zip(("Method", "Data", "Tokens"), map(str, names))), "a": Cell(50.0, interval=(40.0, 60.0)), "b": 1.0}
+        for names in rows
+    ]
+    for width in (50, 60, 70, 90):
+        text = render(Table("T", columns, tuple(made)), "terminal", width)
+        assert "Linear" in text and "Tokens" in text and text.count("50.0 [40.0, 60.0]") == 4
+        assert max(map(len, text.splitlines())) <= width and ("`1-NN`" in text) == (width < 90)
+
+
+def test_what_an_option_asked_for_stays_before_what_tells_few_rows_apart():
+    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Tokens", "Preset"))
+    columns += (Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f", best="max"))
+    rows = tuple({"Method": "m", "Tokens": n, "Preset": f"small-{n // 2}", "a": n, "b": n, "c": "ab"} for n in range(3))
+    for asked, left_out in ((False, "Not told apart"), (True, "Preset")):
+        table = Table("T", (*columns, Column("c", "Not told apart", asked=asked)), rows)
+        chosen, others = Terminal(table).columns_for(37)
+        assert {"Method", "Tokens", "Linear"} <= {column.header for column in chosen}
+        assert left_out in {column.header for column in others}
+
+
+def test_brackets_stand_below_their_numbers_where_what_was_asked_for_had_no_room_otherwise():
+    cell = Cell(50.0, 12.5, (40.0, 60.0))
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f"))
+    row = {"n": "method", "a": cell, "b": 1.5, "c": Cell(-3.0, 12.5, (-13.0, 7.0))}
+    for asked in (True, False):
+        table = Table("T", (*columns, Column("c", "Over", "+.1f", asked=asked)), (row,))
+        text = render(table, "terminal", 50)
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= 50 and ("`Over`" in text) != asked
+        value = next(place for place, line in enumerate(lines) if "method" in line)
+        if asked:
+            assert "50.0 ± 12.5" in lines[value] and "-3.0 ± 12.5" in lines[value] and "[" not in lines[value]
+            assert lines[value + 1].split() == ["[40.0,", "60.0]", "[-13.0,", "+7.0]"]
+        else:
+            assert "50.0 ± 12.5 [40.0, 60.0]" in lines[value] and "1.5" in lines[value]
+        assert "50.0 ± 12.5 [40.0, 60.0]" in render(table, "terminal", 90)  # with room for all, one line
+
+
+def test_a_column_without_figures_is_the_first_to_go():
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"))
+    columns += (Column("b", "1-NN", ".1f", best="max"), Column("c", "Hours", ".2f"))
+    text = render(Table("T", columns, ({"n": "method", "a": 12.5, "b": None, "c": 0.25},)), "terminal", 30)
+    assert "0.25" in text and "No room for `1-NN`" in text
+
+
+def test_the_headline_is_a_column_with_figures():
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", best="max"), Column("b", "1-NN", best="max"))
+    text = render(Table("T", columns, ({"n": "a-method-of-this-length", "a": None, "b": 12.5},)), "terminal", 36)
+    assert "12.5" in text and "No room for `Linear`" in text
+
+
+def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
+    columns = (Column("name", "Name"), Column("runs", "Runs"))
+    names = ", ".join(f"run-of-a-method-{number}" for number in range(9))
+    lines = render(Table("T", columns, ({"name": "a method", "runs": names},)), "terminal", 60, "blocks")
+    lines = lines.splitlines()
+    assert max(map(len, lines)) <= 60 and sum("a method" in line for line in lines) == 1
+    assert " ".join(" ".join(line.replace("a method", "").split()) for line in lines).count("run-of-a-method-") == 9
+
+
+def test_cells_say_over_what_in_csv_and_json():
+    cell = Cell(70.0, 2.0, (65.0, 75.0), plus_minus_over="3 seeds", interval_over="20 subjects")
+    table = Table(
+        "T", (Column("name", "N"), Column("a", "A", ".1f")), ({"name": "x", "a": cell}, {"name": "y", "a": 1.0})
+    )
+    first, second = csv.DictReader(io.StringIO(render(table, "csv")))
+    assert (first["a_pm_over"], first["a_over"]) == ("3 seeds", "20 subjects") and second["a_over"] == ""
+    one, other = (row["a"] for row in json.loads(render(table, "json"))["rows"])
+    assert (one["plus_minus_over"], one["interval_over"]) == ("3 seeds", "20 subjects") and "interval_over" not in other
+
+
+def test_columns_that_lead_are_repeated_in_every_block():
+    """However many they are and wherever they stand; without one, the text columns that begin the table are."""
+    names = [f"label{i}" for i in range(3)]
+    columns = [Column("number", "Number"), *(Column(name, name, leads=True) for name in names)]
+    columns += [Column(f"x{i}", f"measured {i}") for i in range(6)]
+    table = Table("t", tuple(columns), ({"number": 1, **{name: name.upper() for name in names}},))
+    text = render(table, width=50, layout="blocks")
+    assert [text.count(name.upper()) for name in names] == [text.count("label0")] * 3 and text.count("label0") > 1
+    assert text.count("Number") == 1
+
+
+def test_terminal_styles():
+    out = io.StringIO()
+    Console(file=out, width=100, force_terminal=True, color_system="standard").print(Terminal(TABLE))
+    best, second = (next(line for line in out.getvalue().splitlines() if name in line) for name in ("slim", "mae"))
+    assert "\x1b[1m87.7" in best and "\x1b[2;3m3.59" in best
+    assert "\x1b[4m80.0" in second
+
+
+def test_markdown_golden():
+    assert render(TABLE, "md") == (
+        "**Costs & gains\\_**\n"
+        "\n"
+        "| Method | Acc. (%)<sup>a</sup> | Gain | Clips | Paper |\n"
+        "|:---|---:|---:|---:|---:|\n"
+        "| slim\\|\\_x\\_ y_z | **87.7 ± 0.1 [87.0, 88.2]** | -1.2 ± 0.5 | 1,234,567 | *3.59* |\n"
+        "| mae \\<1><sup>b</sup> | <ins>80.0</ins> | – | – | *28.32*<sup>b</sup> |\n"
+        "| *MAMP* | *84.9* | – | – | – |\n"
+        "\n"
+        "<sup>a</sup> last step\n"
+        "\n"
+        "<sup>b</sup> odd one\n"
+        "\n"
+        "100 % of \\*it\\*.\n"
+    )
+
+
+def test_csv_golden_carries_raw_numbers_and_hidden_columns():
+    assert render(TABLE, "csv") == (
+        "method,method_is_published,accuracy,accuracy_pm,accuracy_low,accuracy_high,accuracy_is_published,"
+        "gain,gain_pm,clips,printed,device\n"
+        "slim|_x_ y_z,False,87.6543,0.114,87.0,88.25,False,-1.25,0.5,1234567,3.59,cpu\n"
+        "mae <1>,False,80,,,,False,,,,28.32,\n"
+        "MAMP,True,84.9,,,,True,,,,,\n"
+    )
+
+
+def test_csv_quotes():
+    made = Table("t", (Column("a", "A"), Column("b", "B")), ({"a": 'x,"y"\nz', "b": float("inf")},))
+    assert list(csv.reader(io.StringIO(render(made, "csv")))) == [["a", "b"], ['x,"y"\nz', ""]]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_csv_text_is_no_formula_and_numbers_stay_numbers(name):
+    table = Table("t", (Column("name", "Name"), Column("gain", "Gain")), ({"name": name, "gain": -1.5},))
+    assert list(csv.reader(io.StringIO(render(table, "csv"))))[1] == [f"'{name}", "-1.5"]
+
+
+def test_strangers_words_are_text_in_every_document():
+    name = "\x1b]0;x\x07<script>[a](b)\n\\input{x}"
+    table = Table(name, (Column("name", "Name"),), ({"name": name},), notes=(name,))
+    shown = {format: render(table, format) for format in FORMATS}
+    assert "\\<script>[a\\](b) \\\\input{x}" in shown["md"] and shown["md"].count("\n") == 7
+    assert r"?]0;x?$<$script$>$[a](b) \textbackslash{}input\{x\}" in shown["latex"]
+    assert json.loads(shown["json"])["title"] == name
+    assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [printable(name)]
+    assert not any("\x1b" in shown[format] for format in FORMATS)
+
+
+def test_names_that_a_spreadsheet_would_compute_are_text():
+    made = Table(
+        "t", (Column("a", "A"), Column("b", "B")), tuple({"a": a, "b": -1.5} for a in ("=1+1", "@x", "\r-2+3"))
+    )
+    assert [row[0] for row in csv.reader(io.StringIO(render(made, "csv")))] == [
+        "a",
+        "'=1+1",
+        "'@x",
+        "\N{REPLACEMENT CHARACTER}-2+3",
+    ]
+    assert "-1.5" in render(made, "csv")
+
+
+def test_a_name_begins_no_option_of_a_latex_row_and_no_link():
+    made = Table("t", (Column("a", "[A"), Column("b", "B")), tuple({"a": a, "b": 1} for a in ("[9cm]x", "*", "[x](y)")))
+    rows = [line for line in render(made, "latex").splitlines() if line.endswith(r"\\")]
+    assert [row[:3] for row in rows] == ["{[}", "{[}", "{*}", "{[}"]
+    assert r"[x\](y)" in render(made, "md")
+
+
+def test_json_holds_everything():
+    content = json.loads(render(TABLE, "json"))
+    assert content["title"] == "Costs & gains_" and content["notes"] == ["100 % of *it*."]
+    assert content["footnotes"] == {"last": "last step", "odd": "odd one"}
+    assert content["columns"][1] == {
+        "key": "accuracy", "header": "Acc. (%)", "format": ".1f", "best": "max", "published": False,
+        "footnotes": ["last"],
+    }  # fmt: skip
+    assert content["rows"][0]["accuracy"] == {
+        "value": 87.6543, "plus_minus": 0.114, "interval": [87.0, 88.25], "mark": "best",
+    }  # fmt: skip
+    assert content["rows"][1]["printed"] == {"value": 28.32, "footnotes": ["odd"], "published": True}
+    assert content["rows"][2]["accuracy"] == {"value": 84.9, "published": True}
+    assert content["rows"][1]["gain"] == {"value": None} and content["rows"][0]["device"] == {"value": "cpu"}
+
+
+def test_json_has_no_infinities():
+    made = Table("t", (Column("a", "A"),), ({"a": float("inf")},))
+    assert json.loads(render(made, "json"), parse_constant=pytest.fail)["rows"] == [{"a": {"value": None}}]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_empty_table_shows_its_notes(format):
+    text = render(Table("Nothing", (Column("a", "A"),), notes=("run this",)), format)
+    assert text.endswith("\n") and ("run this" in text or format == "csv")
+
+
+def test_unknown_format():
+    with pytest.raises(SkelbenchError, match="did you mean 'latex'"):
+        render(TABLE, "latx")
+
+
+def test_values_of_every_type():
+    made = Table("t", (Column("a", "A"),), ({"a": True}, {"a": False}, {"a": "text"}, {"a": 0}))
+    assert [line for line in render(made, "md").splitlines() if line.startswith("| ")][1:] == [
+        "| yes |", "| no |", "| text |", "| 0 |",
+    ]  # fmt: skip
+
+
+def test_headings_stand_above_the_rows_that_share_them():
+    columns = (Column("kind", "Kind", heads=True), Column("method", "Method"), Column("accuracy", "Acc.", ".1f"))
+    rows = [("A_1 & more", "one", 1.0), ("A_1 & more", "two", 22.0), ("B", "three", 3.0)]
+    table = Table("T", columns, tuple(dict(zip(("kind", "method", "accuracy"), row)) for row in rows))
+    assert render(table, width=80) == (
+        "T\n\n  Method   Acc.\n ───────────────\n A_1 & more\n  one       1.0\n  two      22.0\n B\n  three     3.0\n\n"
+    )
+    assert render(table, "md").splitlines()[4:] == [
+        "| *A_1 & more* | |",
+        "| one | 1.0 |",
+        "| two | 22.0 |",
+        "| *B* | |",
+        "| three | 3.0 |",
+    ]
+    assert render(table, "latex").splitlines()[9:16] == [
+        r"\midrule",
+        r"\multicolumn{2}{l}{\textit{A\_1 \& more}} \\",
+        r"one & 1.0 \\",
+        r"two & 22.0 \\",
+        r"\midrule",
+        r"\multicolumn{2}{l}{\textit{B}} \\",
+        r"three & 3.0 \\",
+    ]
+    assert render(table, "csv").splitlines()[:2] == ["kind,method,accuracy", "A_1 & more,one,1.0"]
+    assert json.loads(render(table, "json"))["columns"][0]["heads"]
+
+
+def test_html_golden():
+    left, right = (f'style="text-align:{side}"' for side in ("left", "right"))
+    assert render(TABLE, "html") == (
+        "<table>\n"
+        f"<caption {left}>Costs &amp; gains_</caption>\n"
+        f"<thead><tr><th {left}>Method</th><th {right}>Acc. (%)<sup>a</sup></th><th {right}>Gain</th>"
+        f"<th {right}>Clips</th><th {right}>Paper</th></tr></thead>\n"
+        "<tbody>\n"
+        f"<tr><td {left}>slim|_x_ y_z</td><td {right}><b>87.7 ± 0.1 [87.0, 88.2]</b></td><td {right}>-1.2 ± 0.5</td>"
+        f"<td {right}>1,234,567</td><td {right}><i>3.59</i></td></tr>\n"
+        f"<tr><td {left}>mae &lt;1&gt;<sup>b</sup></td><td {right}><u>80.0</u></td><td {right}>–</td><td {right}>–</td>"
+        f"<td {right}><i>28.32</i><sup>b</sup></td></tr>\n"
+        f"<tr><td {left}><i>MAMP</i></td><td {right}><i>84.9</i></td><td {right}>–</td><td {right}>–</td>"
+        f"<td {right}>–</td></tr>\n"
+        "</tbody>\n"
+        "</table>\n"
+        "<p><sup>a</sup> last step</p>\n"
+        "<p><sup>b</sup> odd one</p>\n"
+        "<p>100 % of *it*.</p>\n"
+    )
+
+
+def test_footnotes_of_columns_that_nobody_sees_are_left_out_and_letters_begin_with_a():
+    columns = (
+        Column("hidden", "Hidden", shown=False, footnotes=("first",)),
+        Column("method", "Method"),
+        Column("accuracy", "Accuracy", ".1f", best="max"),
+        Column("far", "A long header that needs room".replace(" ", "_")),
+    )
+    row = {"method": "slim", "accuracy": Cell(1.0, footnotes=("third",)), "far": Cell("x", footnotes=("second",))}
+    notes = {"first": "of the hidden", "second": "of the far", "third": "of the near"}
+    table = Table("Title", columns, (row,), footnotes=notes)
+    narrow = render(table, width=40)
+    assert "1.0 (a)" in narrow and "(a) of the near" in narrow and "of the far" not in narrow
+    for format in ("md", "html", "latex", "terminal"):
+        assert "of the hidden" not in render(table, format) and "of the far" in render(table, format)

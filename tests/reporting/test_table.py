@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.reporting.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("name", "Name"),
+    Column("score", "Score", ".1f", best="max"),
+    Column("cost", "Cost", ".0f", best="min"),
+)
+
+
+def table(rows, **fields):
+    return Table("T", COLUMNS, tuple(rows), **fields)
+
+
+def marks(ranked, key):
+    return [row[key].mark for row in ranked.rows]
+
+
+def test_bare_values_become_cells_and_missing_ones_are_empty():
+    (row,) = table([{"name": "a", "score": np.float32(0.5)}]).rows
+    assert row == {"name": Cell("a"), "score": Cell(0.5), "cost": Cell()}
+    assert type(row["score"].value) is float
+
+
+@pytest.mark.parametrize(
+    "value,text",
+    [(0.01234, "0.0123"), (0.2, "0.2"), (12.34, "12.3"), (999.4, "999"), (999.6, "1,000"), (123456.7, "123,457")],
+)
+def test_significant_digits_have_no_exponent(value, text):
+    assert Column("training", "TFLOPs", ".3g").text(value) == text
+
+
+def test_nan_is_not_available_and_a_cell_holds_scalars_only():
+    assert Cell(float("nan")) == Cell(np.float64("nan"), plus_minus=float("nan")) == Cell()
+    with pytest.raises(TypeError, match="not list"):
+        Cell([1])
+
+
+@pytest.mark.parametrize(
+    "make,message",
+    [
+        (lambda: table([{"nam": 1}]), "no column nam"),
+        (lambda: table([{"name": Cell("a", footnotes=("x",))}]), "no footnote 'x'"),
+        (lambda: Table("T", (Column("a", "A"), Column("a", "B"))), "two columns"),
+        (lambda: Table("T", (Column("a", "A", footnotes=("y",)),)), "no footnote 'y'"),
+        (lambda: Table("T", (), notes="Mean of all"), "a text for its notes"),
+        (lambda: Column("a", "A", ".1q"), "column 'a' has no format '.1q'"),
+    ],
+)
+def test_mistakes_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_ranks_both_directions_and_shares_ranks_of_equal_readings():
+    rows = [("a", 1.04, 5), ("b", 0.96, 3), ("c", 2.0, 4), ("d", 0.5, None)]
+    ranked = table({"name": n, "score": s, "cost": c} for n, s, c in rows).ranked()
+    assert marks(ranked, "score") == ["second", "second", "best", None]  # 1.04 and 0.96 both read 1.0
+    assert marks(ranked, "cost") == [None, "best", "second", None]
+    assert marks(ranked, "name") == [None] * 4
+
+
+def test_published_cells_do_not_compete_and_groups_rank_apart():
+    rows = [("x", Cell(9.0, published=True)), ("x", 1.0), ("x", 2.0), ("y", 0.5), ("y", 0.1), ("z", 7.0)]
+    ranked = table({"name": n, "score": s} for n, s in rows).ranked(within=("name",))
+    assert marks(ranked, "score") == [None, "second", "best", "best", "second", None]
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-5, 5)), max_size=8))
+def test_rank_against_sorting(scores):
+    ranked = table({"score": s} for s in scores).ranked()
+    shown = sorted({float(f"{s:.1f}") + 0.0 for s in scores if s is not None}, reverse=True)
+    for row in ranked.rows:
+        value = row["score"].value
+        rank = None if value is None or len(shown) < 2 else shown.index(float(f"{value:.1f}") + 0.0)
+        assert row["score"].mark == {0: "best", 1: "second"}.get(rank)
+
+
+@pytest.mark.parametrize(
+    "format,value,text",
+    [
+        (".1f", -0.04, "0.0"),
+        ("+.1f", -0.04, "+0.0"),
+        (".1f", -0.06, "-0.1"),
+        (",d", 1234, "1,234"),
+        (".2g", 2e-9, "2e-09"),
+    ],
+)
+def test_reading_of_numbers(format, value, text):
+    assert Column("a", "A", format).text(value) == text
+
+
+def test_column_of_published_figures_marks_its_cells():
+    made = Table("T", (Column("a", "A", published=True),), ({"a": 1},))
+    assert made.rows[0]["a"].published
+
+
+def test_values_by_key():
+    assert table([{"score": 1}, {}]).values("score") == [1, None]
+    with pytest.raises(SkelbenchError, match="no column 'x'"):
+        table([]).values("x")
+
+
+def test_more_footnotes_than_letters():
+    notes = {str(number): "text" for number in range(60)}
+    table = Table("t", (Column("a", "A"),), ({"a": Cell(1, footnotes=tuple(notes))},), footnotes=notes)
+    marks = table.markers(["0", "25", "26", "27", "51", "52"])
+    assert marks == "a,z,aa,ab,az,ba" and len(set(table.markers(list(notes)).split(","))) == 60

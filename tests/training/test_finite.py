@@ -1,0 +1,255 @@
+"""Numbers that are not finite: noticed in the step in which they come up, named, and never saved."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from skelbench.cli.summary import print_summary
+from skelbench.core.errors import SkelbenchError
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.methods.contract import Method
+from skelbench.pipeline.encoders import load_encoder
+from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.pretrain import pretrain, warm_start
+from skelbench.records.metrics import read_metrics
+from skelbench.training import loop
+from skelbench.training.build import build_method
+from skelbench.training.checkpoint import save_weights
+from skelbench.training.collapse import UNMOVED
+from skelbench.training.nonfinite import Verdict
+
+BAD = {
+    "loss": lambda loss, method: loss * float("inf"),
+    # sqrt'(0) * 0: a finite loss whose gradient is none.
+    "gradient": lambda loss, method: loss + (method.encoder.norm.weight.sum() * 0).sqrt(),
+}
+
+
+def spoil(monkeypatch, index, what):
+    """Have the loss of step ``index`` pass through ``BAD[what]``."""
+    forward = Method.forward
+
+    def spoilt(self, views, step):
+        out = forward(self, views, step)
+        return out | {"loss": BAD[what](out["loss"], self)} if step.index == index else out
+
+    monkeypatch.setattr(Method, "forward", spoilt)
+
+
+def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, noting, monkeypatch):
+    """The loss is, so the run goes on; other readers of JSON have no word for nan."""
+    forward, (session, said) = Method.forward, noting
+    nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
+    monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | nan)
+    run = pretrain(session, resolved("mamp", batch_size=12))
+    assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra, rank_extra"]
+    assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
+
+
+def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, noting, monkeypatch, capsys):
+    (session, said), made = noting, resolved("mamp")
+    assert "unmoved" not in pretrain(session, made).info and not said
+
+    def forward(self, views, step):
+        return {"loss": next(weight for name, weight in self.named_parameters() if "encoder" not in name).sum()}
+
+    monkeypatch.setattr(Method, "forward", forward)
+    run = pretrain(session, resolved("mamp", **{"train.lr": 1e-4}))
+    assert run.info["unmoved"] and said == [UNMOVED]
+    print_summary([(run, {})], None, made, session.data_root)
+    assert f"unmoved: {UNMOVED}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("clip_grad", [None, 1.0])
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("index", [2, 5])
+def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
+    resolved, session, monkeypatch, index, what, clip_grad
+):
+    """Step 5 is the last one, after which the state is saved and the run would be done."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # save after every step
+    spoil(monkeypatch, index, what)
+    named = {"loss": "the loss became inf", "gradient": r"the gradient of \S+ became nan"}[what]
+    with pytest.raises(SkelbenchError, match=f"{named}.* at step {index} of 6.*train.lr.*run again"):
+        pretrain(session, resolved("mamp", **{"train.clip_grad": clip_grad}))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and run.info["step"] == index
+    with pytest.raises(SkelbenchError, match="is not done but diverged"):
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
+    state = torch.load(run.checkpoint, weights_only=True)
+    assert state["step"] == index
+    assert all(x.isfinite().all() for x in state["method"].values() if x.is_floating_point())
+    assert not run.encoder_path().exists()
+    assert all(np.isfinite(json.loads(line)["loss"]) for line in run.metrics.read_text().splitlines())
+    monkeypatch.undo()
+    assert pretrain(session, resolved("mamp", **{"train.clip_grad": clip_grad})).outcome == "done"
+
+
+def test_a_parameter_that_an_update_broke_is_not_saved(resolved, session, monkeypatch):
+    step = loop.Trainer.train_step
+
+    def broken(self, index, views):
+        out = step(self, index, views)
+        if index == 5:
+            self.method.encoder.norm.bias.data[0] = float("nan")
+        return out
+
+    monkeypatch.setattr(loop.Trainer, "train_step", broken)
+    with pytest.raises(SkelbenchError, match="encoder.norm.bias holds nan or inf after step 5 of 6.*train.lr"):
+        pretrain(session, resolved("mamp"))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and not run.checkpoint.exists() and not run.encoder_path().exists()
+
+
+def spoil_store(monkeypatch, path, clip):
+    """A NaN in one clip of a store, as one that was written so; one that was changed since is refused by checksums."""
+    store = ClipStore.open(path)
+    frames = np.lib.format.open_memmap(path / "frames.npy", mode="r+")
+    start = store.offsets[clip]
+    frames[start : start + 3 * store.lengths[clip] * store.bodies[clip]] = np.nan
+    frames.flush()
+    monkeypatch.setattr(ClipStore, "check", lambda self, ids: None)
+
+
+def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkeypatch):
+    clip = int(ClipStore.open(data_root / "small").split().train[3])
+    spoil_store(monkeypatch, data_root / "small", clip)
+    with pytest.raises(SkelbenchError, match=rf"clip {clip} of data set small.* not finite.*data verify small"):
+        pretrain(session, resolved("mamp", epochs=4))
+    (run,) = session.results.runs()
+    assert run.outcome == "diverged" and not run.encoder_path().exists()
+
+
+def test_a_test_clip_that_is_not_finite_is_named_and_no_record_written(resolved, session, data_root, monkeypatch):
+    run = pretrain(session, resolved("mamp", epochs=1))
+    clip = int(ClipStore.open(data_root / "small").split().test[0])
+    spoil_store(monkeypatch, data_root / "small", clip)
+    with pytest.raises(SkelbenchError, match=f"not finite, the first of clip {clip}"):
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
+    assert not list(run.path.glob("eval-*"))
+
+
+def test_a_saved_state_with_nan_is_refused(resolved, session, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    spoil(monkeypatch, 3, "loss")
+    with pytest.raises(SkelbenchError):
+        pretrain(session, resolved("mamp"))
+    monkeypatch.undo()
+    (run,) = session.results.runs()
+    good = torch.load(run.checkpoint, weights_only=True)
+    for part, spoilt in (("method", good["method"]["encoder.norm.bias"]), ("optimizer", _moment(good))):
+        kept = spoilt.clone()
+        spoilt[...] = float("nan")
+        torch.save(good, run.checkpoint)
+        spoilt.copy_(kept)
+        with pytest.raises(SkelbenchError, match=rf"last.pt holds .*not finite.*{part}.*--force"):
+            pretrain(session, resolved("mamp"))
+    assert pretrain(session, resolved("mamp"), force=True).outcome == "done"
+
+
+def _moment(state):
+    moments = state["optimizer"]["main"]["state"]
+    return next(value for each in moments.values() for key, value in each.items() if key == "exp_avg")
+
+
+def test_weights_with_nan_are_refused_wherever_they_are_read(resolved, session):
+    run = pretrain(session, resolved("mamp", epochs=1))
+    encoder = load_encoder(session, run, "last", resolved("mamp", epochs=1).store.topology)
+    encoder.norm.bias.data[0] = float("nan")
+    save_weights(run.encoder(), encoder, {"id": run.spec.id, "epoch": 1})
+    with pytest.raises(SkelbenchError, match=r"encoder.safetensors hold.* not finite.*norm.bias"):
+        evaluate(session, run, eval_spec(session.host, run, "knn"))
+    assert not list(run.path.glob("eval-*"))
+    made = resolved("slim", epochs=1)
+    method = build_method(made.spec, session.host, made.store.topology)
+    with pytest.raises(SkelbenchError, match="not finite"):
+        warm_start(session.results, method, "slim", run.spec.id)
+
+
+def test_a_method_with_infinite_buffers_trains(resolved, session, monkeypatch):
+    """Minus infinity in a mask is no fault."""
+    init = Method.__init__
+
+    def with_mask(self, config, context):
+        init(self, config, context)
+        self.register_buffer("mask", torch.full((2, 2), float("-inf")))
+
+    monkeypatch.setattr(Method, "__init__", with_mask)
+    assert pretrain(session, resolved("mamp", epochs=1)).outcome == "done"
+
+
+def test_a_probe_that_diverges_leaves_no_record(resolved, session):
+    run = pretrain(session, resolved("untrained"))
+    wild = {"lr": 1e38, "optimizer": "sgd", "min_steps": 20, "max_steps": 20, "tolerance": None}
+    with pytest.raises(SkelbenchError, match="not finite.*lr"):
+        evaluate(session, run, eval_spec(session.host, run, "linear", config=wild))
+    assert not list(run.path.glob("eval-*"))
+
+
+def test_a_verdict_is_of_the_first_step_that_was_not_finite():
+    """As on an accelerator, which is asked some steps later."""
+    verdict, one = Verdict(torch.device("cpu")), torch.ones(2)
+    verdict.see(0, one[0], [one])
+    assert verdict.read() is None
+    for step, loss, gradient in ((1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
+        verdict.see(step, torch.tensor(loss), [one, one * gradient])
+    assert verdict.read() == (1, "gradient", float("inf"))
+    verdict.see(4, one[0], [one[0]])
+
+
+def test_a_verdict_is_read_two_steps_late_at_most():
+    verdict, one = Verdict(torch.device("cpu")), torch.ones(())
+    seen = []
+    for step in range(6):
+        verdict.see(step, one / (step != 2), [one])
+        seen.append(verdict.late())
+    assert seen == [None] * 4 + [(2, "loss", float("inf"))] * 2
+
+
+@pytest.mark.parametrize("what,index,noticed", [("loss", 1, 3), ("gradient", 2, 4), ("loss", 4, 5), ("gradient", 5, 5)])
+def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it(
+    resolved, session, monkeypatch, what, index, noticed
+):
+    """As on an accelerator: by a reading two steps late, or before the state is saved at the end."""
+    init, step, made = loop.Trainer.__init__, loop.Trainer.train_step, []
+
+    def late(self, *args):
+        init(self, *args)
+        self.late, self.every = True, 1000
+
+    def counted(self, step_index, views):
+        made.append(step_index)
+        return step(self, step_index, views)
+
+    monkeypatch.setattr(loop.Trainer, "__init__", late)
+    monkeypatch.setattr(loop.Trainer, "train_step", counted)
+    monkeypatch.setattr(loop, "SNAPSHOTS", 6)  # after every step
+    spoil(monkeypatch, index, what)
+    with pytest.raises(SkelbenchError, match=f"the {what} became (inf|nan) at step {index} of 6"):
+        pretrain(session, resolved("mamp"))
+    (run,) = session.results.runs()
+    assert made[-1] <= noticed and run.outcome == "diverged" and not run.checkpoint.exists()
+    assert len(list(run.path.glob("encoder@*"))) == index, sorted(run.path.iterdir())
+
+
+def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):
+    made = resolved("mamp")
+    mine = tmp_path / "mine"
+    mine.write_text("my own")
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    run.metrics.symlink_to(mine)
+    with pytest.raises(SkelbenchError, match="metrics.jsonl is a link"):
+        pretrain(session, made)
+    assert mine.read_text() == "my own"
+
+
+def test_a_state_of_another_run_does_not_continue_this_one(resolved, session):
+    other = pretrain(session, resolved("mamp", epochs=1))
+    made = resolved("mamp", seed=3)
+    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
+    for change in ({}, {"id": made.spec.id, "metrics_bytes": "x"}, {"id": made.spec.id, "method": {}}):
+        torch.save(torch.load(other.checkpoint, weights_only=True) | change, run.checkpoint)
+        with pytest.raises(SkelbenchError, match="last.pt (is damaged|does not fit this run); .*--force"):
+            pretrain(session, made)

@@ -1,0 +1,309 @@
+"""A run that was stopped and continued is the run that was never stopped, bit for bit."""
+
+import json
+import os
+import shutil
+import signal
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small import KINDS, forked, silent_session, tiny_run
+
+from skelbench.core.errors import Interrupted, Left, PeerLost, SkelbenchError
+from skelbench.pipeline import pretrain as pretrain_module
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.plugin.host import get_host
+from skelbench.records.store import ResultStore
+from skelbench.training import loop
+from skelbench.training.build import build_encoder
+from skelbench.training.checkpoint import load_weights, save_weights
+
+
+def drive(root, results, kill_at):
+    """Train with a checkpoint after every third step, and die before step ``kill_at``."""
+    save, step = loop.Trainer.save, loop.Trainer.train_step
+
+    def save_every_third(self, done, seconds):
+        if done % 3 == 0 or done == self.total:
+            save(self, done, seconds)
+
+    def step_or_die(self, index, views):
+        if index == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(self, index, views)
+
+    loop.CHECKPOINT_SECONDS, loop.Trainer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
+    pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
+
+
+def metrics(run):
+    """Logged lines without what depends on the clock."""
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("clips_per_s", "seconds")} for line in lines]
+
+
+def same(run, other):
+    first, second = load_file(run.encoder()), load_file(other.encoder())
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    state, twin = (torch.load(r.checkpoint, weights_only=True) for r in (run, other))
+    assert all(torch.equal(state["method"][name], twin["method"][name]) for name in state["method"])
+    assert "optimizer" not in state  # it has ended: half of the file
+    assert metrics(run) == metrics(other)
+
+
+def test_killed_in_mid_epoch_and_issued_again(data_root, tmp_path):
+    """SIGKILL between two checkpoints: the steps after the last one are done again, to the same bits."""
+
+    def driven(results, kill_at=-1):
+        ((code, said),) = forked(lambda: drive(data_root, tmp_path / results, kill_at))
+        return code, said
+
+    assert driven("killed", 5)[0] == -signal.SIGKILL
+    (run,) = ResultStore(tmp_path / "killed").runs()
+    assert run.outcome == "running"
+    assert torch.load(run.checkpoint, weights_only=True)["step"] == 3
+    assert len(metrics(run)) == 5
+    for results in ("killed", "whole"):
+        assert driven(results) == (0, "")
+    (other,) = ResultStore(tmp_path / "whole").runs()
+    assert run.outcome == other.outcome == "done"
+    same(run, other)
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, monkeypatch):
+    made, said = resolved(method, epochs=2), []
+    step = loop.Trainer.train_step
+
+    def stop_at_two(self, index, views):
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    @contextmanager
+    def progress(total, **_):
+        yield lambda advance=1, note="", **__: said.append((advance, note))
+        assert sum(advance for advance, _ in said) == total
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
+    with pytest.raises(Interrupted, match="after step 3 of 6.*same command again"):
+        pretrain(session, made)
+    (run,) = session.results.runs()
+    assert run.outcome == "interrupted" and run.info["step"] == 3
+    monkeypatch.undo()
+    pretrain(replace(session, progress=progress), made)
+    assert run.outcome == "done" and "step" not in run.info
+    assert (12, "continuing at step 3 of 6") in said
+
+    same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
+
+
+def test_a_signal_in_the_last_step_ends_the_command_and_the_run_is_done(resolved, session, monkeypatch):
+    made, step = resolved("gfp", epochs=1), loop.Trainer.train_step
+
+    def stop_at_last(self, index, views):
+        if index == self.total - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_last)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(session, made)
+    (run,) = session.results.runs()
+    assert run.outcome == "done" and run.encoder().exists() and pretrain(session, made).path == run.path
+
+
+def test_a_run_that_goes_on_on_other_hardware_says_both(resolved, session, monkeypatch):
+    """Its rows stand in no block of either."""
+    made, step, said = resolved("gfp", epochs=2), loop.Trainer.train_step, []
+
+    def stop_first(self, index, views):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    @contextmanager
+    def progress(**_):
+        yield lambda *_, note="", **__: said.append(note)
+
+    here = pretrain_module.environment
+    for name in ("one", "other", "other"):
+        monkeypatch.setattr(pretrain_module, "environment", lambda device: here(device) | {"hardware": name})  # noqa: B023
+        monkeypatch.setattr(loop.Trainer, "train_step", stop_first)
+        with pytest.raises(Interrupted):
+            pretrain(replace(session, progress=progress), made)
+    (run,) = session.results.runs()
+    assert run.hardware == "one, then other"
+    assert sum(note.startswith("was trained so far on one: its rows will say one, then other") for note in said) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_no_half_made_step_is_saved_where_another_process_is_lost(when, trainer, monkeypatch):
+    """After the optimiser's step, which as a fused one leaves the versions of tensors as they are, it is half made."""
+    one = trainer("mamp", batch_size=4, epochs=2)
+    name = {"before": "norms", "after": "step"}[when]
+    work, calls = getattr(one.optim, name), []
+
+    def lost(*args):
+        calls.append(work(*args))
+        if len(calls) == 2:
+            raise PeerLost("another process has ended")
+        return calls[-1]
+
+    monkeypatch.setattr(one.optim, name, lost)
+    monkeypatch.setattr(one.run, "_read_info", lambda: {"spec": {}})
+    with pytest.raises(Left, match="after step 1 of .*" + ("state saved in" if when == "before" else "what was last")):
+        one.fit()
+    assert one.run.checkpoint.exists() == (when == "before")
+
+
+def test_a_state_that_is_missing_is_said(resolved, session, monkeypatch):
+    made, said = resolved("gfp", epochs=2), []
+    step = loop.Trainer.train_step
+
+    def stop_at_two(self, index, views):
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    @contextmanager
+    def progress(**_):
+        yield lambda *_, note="", **__: said.append(note)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_two)
+    with pytest.raises(Interrupted):
+        pretrain(session, made)
+    monkeypatch.undo()
+    (run,) = session.results.runs()
+    run.checkpoint.unlink()
+    pretrain(replace(session, progress=progress), made)
+    assert run.outcome == "done" and f"{run.checkpoint} is missing" in "".join(said)
+
+
+def test_a_run_whose_directory_is_removed_leaves_no_state_behind(resolved, session, monkeypatch):
+    made = resolved("gfp", epochs=2)
+    step = loop.Trainer.train_step
+
+    def remove_at_two(self, index, views):
+        if index == 2:
+            shutil.rmtree(self.run.path)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", remove_at_two)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(SkelbenchError):
+        pretrain(session, made)
+    assert not list(session.results.root.glob("*/last.pt"))
+    monkeypatch.undo()
+    run = pretrain(session, made)
+    assert [json.loads(line)["step"] for line in run.metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
+    run = pretrain(session, resolved("slim", epochs=1))
+    monkeypatch.setattr(loop.Trainer, "fit", lambda *_: pytest.fail("trained again"))
+    assert pretrain(session, resolved("slim", epochs=1)).path == run.path
+
+
+def test_force_trains_again_to_the_same_weights(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=1))
+    before = load_file(run.encoder())
+    pretrain(session, resolved("slim", epochs=1), force=True)
+    after = load_file(run.encoder())
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def flip(path, at):
+    """The file with one bit of the byte ``at`` another."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+CHECKPOINT = {
+    "half": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "a bit of a weight": lambda path: flip(path, path.stat().st_size // 2),
+    "a pipe": as_pipe,
+    "another run's": lambda path: torch.save(torch.load(path) | {"id": "0" * 12}, path),
+}
+
+
+OTHER_PARTS = {
+    f"{part} of another": lambda path, part=part: torch.save({**torch.load(path), part: {}}, path)
+    for part in ("method", "optimizer", "step")
+}
+
+
+@pytest.mark.parametrize(
+    "damage,said",
+    [
+        *((damage, "damaged; remove it, or use --force, to start") for damage in CHECKPOINT.values()),
+        *((damage, "does not fit this run; remove it, or use --force, to start") for damage in OTHER_PARTS.values()),
+    ],
+    ids=[*CHECKPOINT, *OTHER_PARTS],
+)
+def test_a_damaged_checkpoint_is_one_sentence(resolved, session, damage, said, monkeypatch):
+    """Whose advice can be followed where there is no --force, in a study."""
+    made, save = resolved("slim", epochs=0.5), loop.Trainer.save
+    with monkeypatch.context() as patch:  # what is kept is from before the last step
+        patch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+        patch.setattr(loop.Trainer, "save", lambda self, done, s: done < self.total and save(self, done, s))
+        run = pretrain(session, made)
+    before = load_file(run.encoder())
+    damage(run.checkpoint)
+    run.update(outcome="running")
+    with pytest.raises(SkelbenchError, match=said):
+        pretrain(session, made)
+    run.checkpoint.unlink()
+    after = load_file(pretrain(session, made).encoder())
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_damaged_log_is_not_gone_on_with(resolved, session):
+    """Until it is removed: then the run is continued without what was logged."""
+    made = resolved("slim", epochs=1)
+    run = pretrain(session, made)
+    log, size = run.metrics.read_text(), run.metrics.stat().st_size
+    for text in (log[:100], log.replace('"loss": ', '"loss": "'), "", "[]\n" * size):
+        run.metrics.write_text(text)
+        run.update(outcome="running")
+        with pytest.raises(SkelbenchError, match="metrics.jsonl is damaged.*remove it to continue the run without"):
+            pretrain(session, made)
+        assert len(run.metrics.read_text()) <= size  # and not longer than it was
+    run.metrics.unlink()
+    assert pretrain(session, made).outcome == "done"
+
+
+@pytest.mark.parametrize("damage", [*CHECKPOINT])
+def test_damaged_weights_are_one_sentence(resolved, session, damage):
+    run = pretrain(session, resolved("untrained"))
+    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
+    load_weights(run.encoder(), module, run.spec.id)
+    if damage == "another run's":
+        save_weights(run.encoder(), module, {"id": "0" * 12, "epoch": 0})
+    else:
+        CHECKPOINT[damage](run.encoder())
+    with pytest.raises(SkelbenchError, match="missing or damaged; run the training again with --force"):
+        load_weights(run.encoder(), module, run.spec.id)
+
+
+def test_weights_of_before_there_were_checksums_are_read(resolved, session):
+    run = pretrain(session, resolved("untrained"))
+    facts = json.dumps({"id": run.spec.id, "epoch": 0})
+    save_file(load_file(run.encoder()), run.encoder(), metadata={"skelbench": facts})
+    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
+    load_weights(run.encoder(), module, run.spec.id)
+
+
+def test_snapshots_of_the_quarters_are_kept(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=4))
+    assert run.snapshots() == ["1", "2", "3"]
+    assert run.encoder("2").exists()
