@@ -184,14 +184,6 @@ def test_every_method_has_equal_trials_and_failures_count(here):
     assert more.next(here)[:6] == tunings[0].drawn
 
 
-def test_tpe_makes_as_many_trials_of_each_and_the_same_ones_again(here):
-    pytest.importorskip("optuna")
-    tunings, made = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
-    assert [len(tuning.drawn) for tuning in tunings] == [3, 3] and len(made) == 6
-    again, _ = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
-    assert [tuning.drawn for tuning in again] == [tuning.drawn for tuning in tunings]
-
-
 def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):
     tunings, made = tune(here, trials=4)
     record = tunings[0].record(here, "skelbench tune keen")

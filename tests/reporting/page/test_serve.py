@@ -9,7 +9,7 @@ import pytest
 from fabricated import Fabricated
 from hostile import edit
 
-from skelbench.pipeline.studies.runner import Runner, say_queue
+from skelbench.pipeline.studies.runner import Runner, write_queue
 from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
@@ -133,7 +133,7 @@ def test_the_queue_of_a_study_is_told_with_the_state_of_its_trials(watched):
     runner = Runner(SimpleNamespace(results=made.store), [], folder, 1, None)
     runner.run([], None)
     assert [*Watcher(made.store).state()["studies"]][0]["trials"] == []
-    say_queue(folder, [SimpleNamespace(**trial) for trial in trials])
+    write_queue(folder, [SimpleNamespace(**trial) for trial in trials])
     (made.root / "studies" / "broken").mkdir()
     (made.root / "studies" / "broken" / "queue.json").write_text('{"trials": 3}')
     (study,) = Watcher(made.store).state()["studies"]
