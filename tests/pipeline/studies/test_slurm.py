@@ -21,7 +21,6 @@ from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.pipeline.studies.engine import ResourceRequest
 from skelbench.pipeline.studies.slurm import commands, requeue, script
-from skelbench.pipeline.studies.slurm import engine as slurm_engine
 from skelbench.pipeline.studies.slurm.engine import Slurm
 from skelbench.plugin.host import request_more
 from skelbench.records.store import ResultStore
@@ -109,7 +108,7 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allo
         "--partition=low" in text
         and "--open-mode=append" in text
         and "--signal=B:USR2@120" in text
-        and "gres" not in text
+        and "--gres" not in text
     )
 
     assert "nothing to submit, 6 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
@@ -218,14 +217,6 @@ def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     assert code == 0 and "#SBATCH --array=1-6" in out
     code, _, err = issue("--status")
     assert code == 2 and "--on slurm needs no-such-sbatch" in err
-
-
-def test_a_folder_of_one_machine_is_refused(slurm, issue, tmp_path, monkeypatch):
-    (slurm / "settings.json").write_text(json.dumps({"hosts": ["n1", "n2"]}))
-    monkeypatch.setattr(slurm_engine, "_TEMPORARY", (str(tmp_path),))
-    code, _, err = issue(*ASKED)
-    assert code == 2 and f"is below {tmp_path}, which the nodes" in err
-    assert not (tmp_path / "results").exists()
 
 
 def test_of_several_arrays_all_are_submitted_or_none(slurm, issue, tmp_path):
@@ -418,12 +409,7 @@ def test_the_end_of_a_sitting_does_not_wait_for_torch():
 
 def test_devices_are_those_of_the_nodes(monkeypatch):
     monkeypatch.delenv("SKELBENCH_DEVICE", raising=False)
-    assert [
-        Slurm.device(ResourceRequest(gpus=gpus), device) for gpus, device in ((None, None), (1, None), (None, "cuda"))
-    ] == [
-        "cpu",
-        "cuda",
-        "cuda",
-    ]
+    for gpus, device, expected in ((None, None, "cpu"), (1, None, "cuda"), (None, "cuda", "cuda")):
+        assert Slurm.device(ResourceRequest(gpus=gpus), device) == expected
     with pytest.raises(SkelbenchError, match="only cpu and cuda"):
         Slurm.device(ResourceRequest(), "tpu")

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from skelbench.core.errors import SkelbenchError
@@ -19,7 +19,7 @@ PAUSE_SECONDS = 3.0
 DEFAULT_ARRAY = 1001
 """SLURM's default of MaxArraySize."""
 MOST = 1000
-"""Trials of one script, and job names of one squeue, whose command line is limited."""
+"""Most trials of one script."""
 _NO_ANSWER = (
     "unable to contact slurm controller",
     "socket timed out",
@@ -101,13 +101,11 @@ def _run(words: Sequence[str]) -> str:
     raise (NoAnswer if no_answer else CommandFailed)(f"{words[0]} failed: {message}")
 
 
-def tasks(names: Sequence[str]) -> list[QueuedTask]:
-    """Queued and running tasks of the jobs with these names."""
-    lines: list[str] = []
-    for start in range(0, len(names), MOST):
-        wanted = ",".join(names[start : start + MOST])
-        lines += ask("squeue", "-h", "-r", f"--name={wanted}", "-o", "%F|%K|%T|%r|%N|%j").splitlines()
-    return [QueuedTask(*line.split("|", 5)) for line in lines if line.count("|") >= 5]
+def tasks(names: Collection[str]) -> list[QueuedTask]:
+    """Queued and running tasks of the user's jobs with these names."""
+    lines = ask("squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%F|%K|%T|%r|%N|%j").splitlines() if names else []
+    queue = [QueuedTask(*line.split("|", 5)) for line in lines if line.count("|") >= 5]
+    return [task for task in queue if task.name in names]
 
 
 def array_size() -> int:
@@ -127,9 +125,3 @@ def partition_limit(partition: str | None) -> int | None:
             with_hours = limit if limit.count(":") == 2 else f"0:{limit}"
             return seconds_of(with_hours) if re.fullmatch(r"[\d:-]+", limit) else None
     return None
-
-
-def only_this_machine() -> bool:
-    """Whether this machine is the only node."""
-    names = set(ask("sinfo", "-h", "-N", "-o", "%n").split())
-    return names <= {os.uname().nodename.partition(".")[0], os.uname().nodename}

@@ -37,7 +37,6 @@ DEFAULT_SECONDS, DEFAULT_MEMORY = 4 * 3600, "16G"
 _ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ (.*?) \*\*\*|error: (.*oom.*)")
 """SLURM's message in the log of a job that it ended."""
 _END = "END_OF_SKELBENCH_SCRIPT"
-_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 class Array(NamedTuple):
@@ -100,7 +99,6 @@ class Slurm(Queue):
         from skelbench.pipeline.studies.runner import write_queue
 
         commands.check_available()
-        self.check_shared()
         self.context.session.results.prepare()
         self.folder.mkdir(parents=True, exist_ok=True)
         with Lease(self.context.logs / ".submit.lock", timeout=60.0):
@@ -132,7 +130,7 @@ class Slurm(Queue):
             job = commands.ask("sbatch", "--parsable", str(files[0]), tries=1).strip().partition(";")[0]
         except commands.NoAnswer as error:
             raise commands.CommandFailed(
-                f"{error}; the job may be in the queue nevertheless. Run the same command again: it submits no trial twice"
+                f"{error}; the job may be in the queue nevertheless: the same command submits no trial twice"
             ) from error
         except SkelbenchError:
             for file in files:
@@ -174,16 +172,6 @@ class Slurm(Queue):
         cpus = request.cpus or (4 if gpus else 1)
         return Resources(seconds, self.memory, cpus, gpus, partition, request.max_parallel, request.setup or ())
 
-    def check_shared(self) -> None:
-        """Reject a results folder on a disk of this machine, unless it is the whole cluster."""
-        root = self.context.session.results.root.absolute()
-        folder = next((folder for folder in _TEMPORARY if root.is_relative_to(folder)), "")
-        if folder and not commands.only_this_machine():
-            raise SkelbenchError(
-                f"results directory {root} is below {folder}, which the nodes of the cluster do not share; choose a "
-                "shared one with --results"
-            )
-
     # ------------------------------------------------------------------------------------------ state
     def queued(self) -> Mapping[str, str]:
         """Trials in the queue, of every study of these results: a trial may belong to several."""
@@ -191,8 +179,8 @@ class Slurm(Queue):
         arrays = {array.name: array for array in self._all_submitted()}
         return {
             arrays[task.name].trials[int(task.number) - 1]: task.description
-            for task in commands.tasks(list(arrays))
-            if task.name in arrays and task.number.isdigit() and int(task.number) <= len(arrays[task.name].trials)
+            for task in commands.tasks(arrays)
+            if task.number.isdigit() and int(task.number) <= len(arrays[task.name].trials)
         }
 
     def failure(self, trial: Trial, state: Status) -> tuple[str, Path] | None:
@@ -221,7 +209,7 @@ class Slurm(Queue):
     def cancel(self) -> int:
         """Cancel all jobs of the study; return their number."""
         commands.check_available()
-        jobs = {task.job for task in commands.tasks([array.name for array in self._submitted(self.folder)])}
+        jobs = {task.job for task in commands.tasks({array.name for array in self._submitted(self.folder)})}
         if jobs:
             commands.ask("scancel", *sorted(jobs))
         return len(jobs)
