@@ -12,7 +12,7 @@ method lies beside the JSON (chrome://tracing, ui.perfetto.dev).
 Of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
 either; ``clips_per_s`` of steps as in training (auto), views built ahead; ``of_peak``, the FLOPs of its matrix products
 a second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
-that PyTorch allocated and reserved, how often it had to give back blocks to find room, and how memory was saved;
+that PyTorch allocated and reserved, how often it had to give back blocks to find room;
 ``kernels`` of a step, how often and how long; ``shares`` of a step whose parts wait for the device, one
 after another: views, heads (forward and backward), optimiser with the teacher's moving average; ``flops_by_role``;
 ``host_syncs``, how often a step waited for the device, and where. ``--device cpu --size quick`` runs all of it in
@@ -48,9 +48,9 @@ from skelbench.data.store.roots import data_root
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.latency import wait_for
 from skelbench.evaluation.cost.report import step_cost
+from skelbench.models.compile import compile_parts
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.memory import settle_memory
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, open_dataset, resolve
@@ -60,7 +60,6 @@ from skelbench.records.environment import environment
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
-from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
@@ -144,7 +143,7 @@ def step(place: Place, save: Save, method: str) -> None:
     resolved = place.resolved(method)
     spec, store, host = resolved.spec, resolved.store, get_host()
     counted = step_cost(spec, host, store.topology)
-    trainer, chosen = _trainer(place, resolved, counted["flops_per_clip"])
+    trainer = _trainer(place, resolved)
     flops = counted["flops_per_clip"] * BODIES * trainer.bodies_per_clip / counted["bodies_per_clip"]
     batch = spec.train.batch_size
     save(
@@ -154,8 +153,6 @@ def step(place: Place, save: Save, method: str) -> None:
         flops_per_clip=flops,
         bodies_per_clip=trainer.bodies_per_clip,
         flops_by_role={role: sum(macs.values()) / counted["total"] for role, macs in _roles(counted).items()},
-        memory_saved={"recompute": chosen.recompute, "accumulate": chosen.accumulate},
-        memory_estimated=chosen.step_bytes,
     )
     cuda = trainer.device.type == "cuda"
     if cuda:
@@ -197,12 +194,10 @@ def run(place: Place, save: Save, method: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------ what is measured
-def _trainer(place: Place, resolved: Resolved, flops_per_clip: float) -> tuple[Trainer, Any]:
+def _trainer(place: Place, resolved: Resolved) -> Trainer:
     method = build_method(resolved.spec, get_host(), resolved.store.topology, place.device).train()
     unused = RunDir(place.folder / "unused")
-    trainer = Trainer(resolved.spec, method, resolved.store, unused, place.device)
-    chosen, _ = settle_memory(trainer, unused, lambda: flops_per_clip)
-    return trainer, chosen
+    return Trainer(resolved.spec, method, resolved.store, unused, place.device)
 
 
 def _roles(counted: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -215,7 +210,7 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
     the first ones, which compile."""
     began = started = time.perf_counter()
     done = 0
-    for index, views in trainer.prefetched(0):
+    for index, views in trainer.batches(0):
         if index == WARM_STEPS:
             wait_for(trainer.device)
             started = time.perf_counter()
@@ -242,7 +237,7 @@ def _shares(trainer: Trainer) -> dict[str, float]:
         wait_for(trainer.device)
         spent[part] += time.perf_counter() - began
 
-    method, optim = trainer.method, trainer.optim
+    method, optim = trainer.method, trainer.optimization
     began: dict[Any, float] = {}
 
     def enter(module: Any, *_: Any) -> None:
@@ -269,7 +264,7 @@ def _shares(trainer: Trainer) -> dict[str, float]:
                     views = trainer.batch(index)
                 with timed("step"):
                     for turn in method.turns:
-                        info = trainer.step_info(index, turn, trainer.pieces)
+                        info = trainer.step_info(index, turn, trainer.micro_batches)
                         trainer.gradients(views, info)
                         with timed("optimiser"):
                             optim.step(index, optim.norms(turn), turn)

@@ -635,11 +635,12 @@ def spoil_metrics(rng: random.Random) -> bytes:
 
 
 def read_metrics(data: bytes) -> bool:
+    from skelbench.training.collapse import Collapse
+    from skelbench.training.shortcut import Shortcut
+
     from skelbench.pipeline.studies.run_status import last_metrics, trained
     from skelbench.records.metrics import read_metrics
     from skelbench.records.run_dir import RunDir
-    from skelbench.training.collapse import Collapse
-    from skelbench.training.shortcut import Shortcut
 
     run = RunDir(PLACE.write("logged/metrics.jsonl", data).parent)
     assert isinstance(last_metrics(run), dict) and trained(run, 100) <= 1
