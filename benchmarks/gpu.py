@@ -67,7 +67,7 @@ RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
 SHARES = {"data": 0.05, "tests": 0.3, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
 """Most of the whole time that a section may take; the runs share the rest."""
-WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
+WARM_STEPS, SYNC_STEPS, TIMED_SECONDS, PEAK_SECONDS = 3, 2, 10.0, 3.0
 KERNELS = 20
 TRAINED = 0.45
 """Share of a run's time that training takes; the rest is for reading in, features and probes."""
@@ -133,7 +133,9 @@ def peak(place: Place, save: Save) -> None:
         rates = {}
         for n in sizes if name == "bf16" or device.type == "cpu" else sizes[:2]:
             a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-            rates[n] = 2 * n**3 / _least_seconds(partial(torch.matmul, a, b), device, most=min(3.0, place.left / 8))
+            rates[n] = (
+                2 * n**3 / _least_seconds(partial(torch.matmul, a, b), device, most=min(PEAK_SECONDS, place.left / 8))
+            )
         best = max(rates, key=lambda n: rates[n])
         save(**{name: {"flops_per_s": rates[best], "size": best, "by_size": rates}})
 
@@ -144,14 +146,15 @@ def step(place: Place, save: Save, method: str) -> None:
     spec, store, host = resolved.spec, resolved.store, get_host()
     counted = step_cost(spec, host, store.topology)
     trainer = _trainer(place, resolved)
-    flops = counted["flops_per_clip"] * BODIES * trainer.bodies_per_clip / counted["bodies_per_clip"]
+    bodies = _bodies_per_clip(trainer)
+    flops = counted["flops_per_clip"] * BODIES * bodies / counted["bodies_per_clip"]
     batch = spec.train.batch_size
     save(
         id=spec.id,
         batch_size=batch,
         precision=spec.train.precision,
         flops_per_clip=flops,
-        bodies_per_clip=trainer.bodies_per_clip,
+        bodies_per_clip=bodies,
         flops_by_role={role: sum(macs.values()) / counted["total"] for role, macs in _roles(counted).items()},
     )
     cuda = trainer.device.type == "cuda"
@@ -198,6 +201,14 @@ def _trainer(place: Place, resolved: Resolved) -> Trainer:
     method = build_method(resolved.spec, get_host(), resolved.store.topology, place.device).train()
     unused = RunDir(place.folder / "unused")
     return Trainer(resolved.spec, method, resolved.store, unused, place.device)
+
+
+def _bodies_per_clip(trainer: Trainer) -> float:
+    """Mean number of bodies that a view has over the training clips."""
+    store, spec = trainer.source.store, trainer.spec
+    if spec.train.bodies == "valid":
+        return float(store.bodies[trainer.ids].mean())
+    return float(store.max_bodies) if spec.train.bodies == "all-slots" else 1.0
 
 
 def _roles(counted: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -45,16 +45,17 @@ class MetricsLog:
         return step == 1 or step % self.every == 0 or step == self.total
 
     def replay(self) -> None:
-        """Show the detectors the lines of an earlier attempt, and correct what run.json says of it."""
+        """Show the detectors the lines of an earlier attempt."""
         for line in logged_lines(self.run, WITHOUT_LOG):
             for detector in self.detectors.values():
                 detector.check(line)
 
     def correct_record(self) -> None:
         """Report the anomalies if run.json has others, found in steps that are not part of this training."""
-        recorded = {name: value for name, value in self.run.info.items() if name in self.detectors}
-        if recorded != self._found():
-            self._report()
+        if self.on_anomaly:
+            recorded = {name: value for name, value in self.run.info.items() if name in self.detectors}
+            if recorded != self._found():
+                self._report()
 
     def write(self, line: dict[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
         """Write ``line``, in which ``reported`` names the figures of the method; return fields for a progress bar."""
