@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 from made.files import zipped
-from made.fuzz_text import literal_frames
+from made.literal_ntu import literal_frames
 from made.pku import split_file, video, write_labels, write_video
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.prepare import Cut, prepare_pku
-from skelbench.data.raw.pku.text import parse_frames, parse_labels
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import NameRule
 
@@ -57,47 +56,6 @@ def padded(store, i):
 
 
 # ------------------------------------------------------------------------------------------------ texts
-@pytest.mark.parametrize("change", [
-    lambda data: data, lambda data: data.replace(b"\n", b"\r\n"), lambda data: data.replace(b" ", b"  "),
-    lambda data: b"\n\n" + data.rstrip() + b" \t", lambda data: data.replace(b"\n", b"\n\n"),
-])  # fmt: skip
-@pytest.mark.parametrize("piece", [1 << 20, 3000, 100])
-def test_frames_are_read_in_pieces_of_any_size(change, piece):
-    data = change(write_video(video(np.random.default_rng(0), 30)))
-    x = parse_frames(data, piece)
-    assert x.shape == (30, 150) and x.tobytes() == literal_frames(data)
-
-
-@pytest.mark.parametrize(("change", "reason"), [
-    (lambda rows: rows[:9] + [rows[9][:-9]] + rows[10:], "row 10 has 149 numbers, not 150"),
-    (lambda rows: rows[:9] + [rows[9] + " 1"], "row 10 has 151 numbers"),
-    (lambda rows: [*rows[:9], rows[9].replace(rows[9].split()[4], "x1")], "row 10: 'x1' is not a number"),
-    (lambda rows: [*rows[:9], rows[9] + "\0"], "line 10 holds NUL bytes"),
-    (lambda rows: [*rows[:9], "\xe9" + rows[9]], "line 10 holds the byte 0xe9"),
-    (lambda rows: [], "it has no rows"),
-    (lambda rows: ["1" * 3_000_000], "a line too long"),
-])  # fmt: skip
-@pytest.mark.parametrize("piece", [1 << 20, 3000])
-def test_damaged_frames(change, reason, piece):
-    rows = write_video(video(np.random.default_rng(0), 12)).decode().splitlines()
-    with pytest.raises(BadFile, match=reason):
-        parse_frames("\n".join(change(rows)).encode("latin-1"), piece)
-
-
-def test_labels():
-    assert parse_labels(b"3,5,20,2\r\n 7 , 20 , 40\n\n1,0,9,1,\n") == [(3, 5, 20), (7, 20, 40), (1, 0, 9)]
-    assert parse_labels(b"3.0,5,20.000,2") == [(3, 5, 20)] and parse_labels(b"") == []
-    for line in (b"3,5", b"3 5 20 2", b"3,5,x", b"3,5,20.5", b"3,5,1e2", b"a\0,1,2", b"3,,5"):
-        with pytest.raises(BadFile, match="^line 2"):
-            parse_labels(b"1,2,3,1\n" + line)
-
-
-def test_labels_that_ask_for_too_much(raw, tmp_path):
-    with pytest.raises(BadFile, match="larger than 64 KB"):
-        parse_labels(b"1,0,9,2\n" * 9000)
-    folder = raw(rows=[(1, 0, 40, 1)] * 9, splits=(VIDEOS[1:2], [VIDEOS[0], VIDEOS[2]]))
-    report = prepare_pku("pku2", [folder], "made", tmp_path / "root")
-    assert report.unexpected == [("A01N01-L.txt", "its actions cover the video more than 8 times")]
 
 
 def test_names():
@@ -268,14 +226,6 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
     assert [(s.name, s.expected) for s in store.meta.skipped if s.expected] == [("A06N06-M_0", True)]
     assert "actions without a body in any of their frames, left out: 1" in reports[0].notes
     assert "other files ignored: 1 (readme.txt)" in reports[0].notes
-
-
-def test_a_zip_will_do(raw, tmp_path):
-    folder = raw()
-    zipped(tmp_path / "all.zip", {str(file.relative_to(tmp_path)): file for file in folder.rglob("*.txt")})
-    first, second = (prepare_pku("pku2", [place], f"made{i}", tmp_path / "root").path
-                     for i, place in enumerate((folder, tmp_path / "all.zip")))  # fmt: skip
-    assert ClipStore.open(first).fingerprint == ClipStore.open(second).fingerprint
 
 
 def test_phase_one(tmp_path):

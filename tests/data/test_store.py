@@ -1,38 +1,18 @@
-import errno
 import json
 import re
-import tempfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from made.clips import CLASSES, open_writer, random_clips, write_store
+from made.clips import CLASSES, open_writer, write_store
 from small import write_small_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store import clip_store as module
 from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
 from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 from skelbench.views.skeleton.topology import NTU25
-
-
-@settings(max_examples=25, deadline=None)
-@given(count=st.integers(4, 12), seed=st.integers(0, 2**32 - 1))
-def test_what_is_written_comes_back_bit_for_bit(count, seed):
-    clips = random_clips(count, seed)
-    with tempfile.TemporaryDirectory() as folder:
-        store = ClipStore.open(write_store(Path(folder) / "made", clips))
-        assert len(store) == count
-        for i, x in enumerate(clips):
-            np.testing.assert_array_equal(store.clip(i), x)
-        assert store.lengths.tolist() == [x.shape[1] for x in clips]
-        assert store.max_bodies == max(len(x) for x in clips)
-        store.verify()
 
 
 def test_rows_lie_where_the_format_says(store, clips):
@@ -181,25 +161,6 @@ def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
     assert len({first, *others}) == 4
 
 
-def test_a_store_that_is_replaced_while_it_is_opened_is_opened_again(tmp_path, clips, monkeypatch):
-    write_store(tmp_path / "s", clips)
-    read, replaced = module._read_meta, []
-
-    def replace_first(path):
-        meta = read(path)
-        if not replaced:
-            replaced.append(write_store(tmp_path / "s", random_clips(20), overwrite=True))
-        return meta
-
-    monkeypatch.setattr(module, "_read_meta", replace_first)
-    assert len(ClipStore.open(tmp_path / "s")) == 20
-
-
-def test_no_such_clip(store):
-    with pytest.raises(SkelbenchError, match="clips 0 to 6, there is no clip 7"):
-        store.clip(7)
-
-
 def _edit_meta(path, **changes):
     file = path / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
@@ -263,15 +224,6 @@ DAMAGE = {
 }
 
 
-def test_a_machine_at_its_limits_is_no_damage(store, monkeypatch):
-    def refused(*_, **__):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr("numpy.load", refused)
-    with pytest.raises(SkelbenchError, match=r"index.npz cannot be read now \(Too many open files\); .* may be whole"):
-        ClipStore.open(store.path)
-
-
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_store_is_refused_in_one_sentence(store, kind):
     damage, message = DAMAGE[kind]
@@ -287,10 +239,3 @@ def test_the_plugin_of_a_skeleton_must_be_given(tmp_path, monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH")
     with pytest.raises(SkelbenchError, match="data set seven: unknown topology 'stick7'.*; .* with --plugin FILE"):
         ClipStore.open(path)
-
-
-def test_a_missing_store_and_a_file_in_its_place(tmp_path):
-    (tmp_path / "file").write_text("x")
-    for name in ("nothing", "file"):
-        with pytest.raises(SkelbenchError, match="there is no clip store at .*import or prepare"):
-            ClipStore.open(tmp_path / name)

@@ -51,17 +51,17 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
     rows = [row for row, entry in enumerate(entries) if isinstance(entry, dict)]
     good = [entries[row] for row in rows]
-    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
-    other = next((entry["keypoint"] for entry in good if entry.get("keypoint") is not None), None)
-    if not arrays and other is not None:
-        raise SkelbenchError(
-            f"{path}: its key points are kept as {type(other).__name__}, not as numpy arrays; save them as arrays "
-            f"[bodies, frames, joints, 2 or 3]"
-        )
-    if not arrays:
+    points = [entry["keypoint"] for entry in good if entry.get("keypoint") is not None]
+    arrays = [array for array in points if isinstance(array, np.ndarray)]
+    if not points:
         raise SkelbenchError(
             f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
             f"points lie in other files: expand them into one file with pyskl's DecompressPose first"
+        )
+    if not arrays:
+        raise SkelbenchError(
+            f"{path}: its key points are kept as {type(points[0]).__name__}, not as numpy arrays; save them as arrays "
+            f"[bodies, frames, joints, 2 or 3]"
         )
     if any("frame_inds" in entry for entry in good[:100]):
         raise SkelbenchError(
@@ -107,86 +107,63 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
 def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
     values = []
     for row, value in given:
-        value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-        if value is None:
-            raise SkelbenchError(f"{path}: annotation {row} has no label; add the labels")
-        if type(value) not in (int, bool, float) or (type(value) is float and not value.is_integer()):
-            raise SkelbenchError(
-                f"{path}: annotation {row} has label {_shown(value)}, which is not one whole number; correct it"
-            )
+        value = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
+        if value is None or type(value) not in (int, bool, float):
+            what = "no label" if value is None else f"label {value!r:.40}, which is not one whole number"
+            raise SkelbenchError(f"{path}: annotation {row} has {what}; correct it")
         values.append(value)
     return whole(values, str(path))[0]
 
 
 def _name(row: int, name: Any, path: Path) -> str:
-    if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
-        what = "no frame_dir" if name is None else f"frame_dir {_shown(name)}, which is not printable text"
+    if not isinstance(name, str) or not name or not name.isprintable():
+        what = "no frame_dir" if name is None else f"frame_dir {name!r:.40}, which is not printable text"
         raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
     return name
-
-
-def _shown(value: Any) -> str:
-    """A wrong value in a few words, by its type if it holds others: numpy may print an array for minutes."""
-    several = isinstance(value, list | tuple)
-    few = value[:9] if several else value
-    if all(isinstance(part, str | int | float) for part in (few if several else [few])):
-        return ascii(few)[:40]
-    return f"of type {type(value).__name__}"
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) and value.size <= 8 else value
 
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
-    """Rules, the lists they come from, and how many listed names are no clip's.
+    """Return rules, the lists they come from, and the number of listed names that no clip has.
 
     Lists that follow from sample names become rules over fields.
     """
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
-        seen.add(name)
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
     if not isinstance(split, dict) or not all(
         isinstance(key, str)
-        and key.isprintable()
-        and isinstance(value, list | tuple)
+        and isinstance(value, list | tuple | np.ndarray)
         and all(isinstance(name, str) for name in value)
         for key, value in split.items()
     ):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    unknown, empty = 0, []
+    known, unknown, empty = set(names), 0, ""
     for key, test_key, name in _pairs(split):
-        train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
+        train, test = (tuple(one for one in split[part] if one in known) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
-            empty += [one for one, found in ((key, train), (test_key, test)) if not found]
+            empty = empty or (test_key if train else key)
             continue
-        name = f"{name}-{test_key}" if name in rules else name
         if set(train) & set(test):
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
-        rules[name], sources[name] = NameRule(field="name", train=train, test=test), (f"list {key}", f"list {test_key}")
-        if index is not None:
-            for full, rule in ntu.splits_of(index).items():
-                if ALIASES.get(name, name) == full and _same(rule, index, names, train, test):
-                    rules[full], sources[full] = rule, sources[name]
-                    if full != name:
-                        del rules[name]
+        name = f"{name}-{test_key}" if name in rules else name
+        rule: Rule = NameRule(field="name", train=train, test=test)
+        for full, usual in (ntu.splits_of(index) if index is not None else {}).items():
+            if ALIASES.get(name, name) == full and _same(usual, index, names, train, test):
+                name, rule = full, usual
+        rules[name], sources[name] = rule, (f"list {key}", f"list {test_key}")
     if not rules and index is not None:
-        rules = ntu.splits_of(index)
+        rules = {**ntu.splits_of(index)}
     if not rules and empty:
-        names_of = split[empty[0]]
-        example = f" (the first: {names_of[0]!r:.60})" if names_of else ""
         raise SkelbenchError(
-            f"{path}: of the {len(names_of)} names in its list {empty[0]!r} none is the frame_dir of an "
-            f"annotation{example}; correct the list, or add its annotations"
+            f"{path}: of the {len(split[empty])} names in its list {empty!r} none is the frame_dir of an annotation; "
+            "correct the list, or add its annotations"
         )
-    lists = [key for key, value in split.items() if not seen.isdisjoint(value)]
+    lists = [key for key, value in split.items() if not known.isdisjoint(value)]
     if not rules and lists:
         raise SkelbenchError(
             f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
@@ -210,9 +187,7 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 
-def _same(rule: Rule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
-    if not isinstance(rule, FieldRule):
-        return False
+def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
     sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(rule, index)]
     return sides == [set(train), set(test)]
 
@@ -255,7 +230,7 @@ class _Reader:
             score = entry.get("keypoint_score")
             if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
                 return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, _plain(entry.get("img_shape")))
+            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, entry.get("img_shape"))
         else:
             assert self.pose is not None  # set before anything is read
             clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)

@@ -5,7 +5,7 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,12 +104,6 @@ def find_pose(
                 f"with --up"
             )
         return Pose(usual if up == "auto" else up, METRES[units])
-    sample = list(sample)
-    if _holds_scores(sample):
-        raise SkelbenchError(
-            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
-            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
-        )
     tall, damaged = [], False
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -145,17 +139,6 @@ def find_pose(
             f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
         )
     return Pose(shown, METRES[units])
-
-
-def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
-    """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
-    low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
-    for x_MTJC in sample:  # clip by clip, as they may be views of a file
-        seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
-        if len(seen_nC):
-            low_C, high_C = np.minimum(low_C, seen_nC.min(0)), np.maximum(high_C, seen_nC.max(0))
-    share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
-    return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
 
 
 def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import parsed
 from skelbench.data.importers.bodies import ALL_ZERO, Pose, fault, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
@@ -35,8 +34,6 @@ ACTIONS = {
 """By their numbers in file names; labels are their places in this list."""
 LISTED = {"train": 1020, "test": 464}
 """Clips in the lists that CTR-GCN's code holds."""
-MAX_BYTES = 4 << 20
-"""Of a file. The longest clip of the data set, 201 frames, has 0.13 MB."""
 
 _NAME = re.compile(r"(a([0-9]{2})_s([0-9]{2})_e([0-9]{2})_v0([123]))\.json")
 
@@ -101,27 +98,19 @@ def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Rec
 
 
 def _sort(files: Sequence[RawFile]) -> tuple[list[_Entry], list[Skipped], int]:
-    """Clips, what should be one and cannot be, and how many files are none of the data set's."""
+    """Return the clips, the skipped ones, and the number of files that are none of the dataset's."""
     entries: dict[str, _Entry] = {}
-    left_out: list[Skipped] = []
-    others = 0
+    skipped: list[Skipped] = []
     for file in files:
-        match = _NAME.fullmatch(file.name)
-        if match is None and not file.folder:
-            others += 1
-            continue
-        name, action, *numbers = match.groups() if match else (file.name, "0")
-        if reason := file.problem or _unknown(int(action), name in entries):
-            left_out.append(Skipped(name=name, reason=reason))
-        else:
-            entries[name] = _Entry(file, name, list(ACTIONS).index(int(action)), *map(int, numbers))
-    return list(entries.values()), left_out, others
-
-
-def _unknown(action: int, again: bool) -> str:
-    if action not in ACTIONS:
-        return "NW-UCLA has no action of that number"
-    return "another file of that name comes before it" if again else ""
+        if match := _NAME.fullmatch(file.name):
+            name, action, *numbers = match.groups()
+            if int(action) not in ACTIONS:
+                skipped.append(Skipped(name=name, reason="NW-UCLA has no action of that number"))
+            elif name in entries:
+                skipped.append(Skipped(name=name, reason="another file of that name comes before it"))
+            else:
+                entries[name] = _Entry(file, name, list(ACTIONS).index(int(action)), *map(int, numbers))
+    return list(entries.values()), skipped, sum(not is_clip(file.name) for file in files)
 
 
 def _read(
@@ -148,23 +137,17 @@ def _read(
 
 
 def _skeletons(entry: _Entry) -> np.ndarray | str:
-    """Coordinates [T, 20, 3] as in the file, or why they cannot be used."""
+    """Return coordinates [T, 20, 3] as in the file, or the reason why they cannot be used."""
     try:
-        value = parsed(json.loads, entry.file.read(MAX_BYTES))
+        value = json.loads(entry.file.read())
+        x_TJC = np.array(value["skeletons"])
+        label, name = value.get("label", entry.label + 1), value.get("file_name", entry.name)
     except BadFile as error:
         return str(error)
-    except ValueError:
-        return "it is not readable as JSON; it may be cut short, download it again"
-    if not isinstance(value, dict) or not isinstance(value.get("skeletons"), list):
-        return "it has no list of skeletons"
-    if value.get("label", entry.label + 1) != entry.label + 1:
-        return f"its label is {ascii(value['label'])[:20]}, by its name it is {entry.label + 1}"
-    if value.get("file_name", entry.name) != entry.name:
-        return f"it says of itself that it is {ascii(value['file_name'])[:40]}"
-    try:
-        x_TJC = np.array(value["skeletons"])
-    except (ValueError, OverflowError):
-        return "its skeletons differ in their joints"
+    except (ValueError, TypeError, KeyError):
+        return "it is no JSON object with a list of skeletons; it may be cut short, download it again"
+    if (label, name) != (entry.label + 1, entry.name):
+        return f"it says that it is {name!r:.40} of label {label!r:.20}, by its name the label is {entry.label + 1}"
     if x_TJC.dtype.kind not in "iuf" or x_TJC.ndim != 3 or x_TJC.shape[1:] != (20, 3):
         return f"its skeletons are no numbers [frames, 20, 3] but {x_TJC.dtype} {list(x_TJC.shape)}"
     return x_TJC

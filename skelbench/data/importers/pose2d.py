@@ -38,9 +38,10 @@ class FlatPose:
     def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float | str:
         """Metres per unit of the file, or why there is no saying."""
         if not self.by_body:
-            if not isinstance(image, list | tuple) or len(image) not in (2, 3) or not _positive(image[0]):
+            height = image[0] if isinstance(image, list | tuple | np.ndarray) and len(image) in (2, 3) else None
+            if not isinstance(height, int | float | np.number) or not 0 < height < np.inf:
                 return "it has no img_shape (height, width), so its pixels have no size; import with --scale-2d body"
-            return self.metres / float(image[0])
+            return self.metres / float(height)
         bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
         seen_MT = sure_MTJ.sum(axis=2) >= 2
         if not seen_MT.any():
@@ -96,7 +97,3 @@ def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:
         return xy_MTJC[0, frames[0], joint]
     first = int(np.argmax(sure_MTJ[0].any(axis=1)))
     return xy_MTJC[0, first][sure_MTJ[0, first]].mean(axis=0)
-
-
-def _positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < float("inf")

@@ -22,13 +22,14 @@ from typing import Literal
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.tables import StreamTable, first_rows
+from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Flag, Skipped
@@ -59,7 +60,7 @@ SAME_POSE_M = 1e-5
 class Slots:
     """One array, its kind, and what lies beside it."""
 
-    x: StreamTable
+    x: Table
     kind: Kind
     topology: Topology
     pose: Pose | FlatPose
@@ -72,23 +73,15 @@ class Slots:
     files: list[Path] = field(default_factory=list)
     """Of the array, of its labels, and of lengths if there is one."""
 
-    @property
-    def signature(self) -> tuple:
-        """Equal for arrays that can be parts of one data set."""
-        return self.kind, self.x.shape[1:]
 
-
-def is_slots(table: StreamTable) -> bool:
-    """Whether an array has this layout."""
+def look(path: Path, options: ImportOptions) -> Slots:
+    """Return the array in an npy file with its kind; refuse one that holds no joint positions."""
+    table = table_of(open_npy(path), str(path))
     shape = table.shape
-    return table.dtype.kind == "f" and len(shape) == 5 and shape[1] == 3 and 1 <= shape[4] <= 4 and 0 not in shape
-
-
-def look(table: StreamTable, options: ImportOptions) -> Slots:
-    """Tell which kind of array it is; refuses what holds no joint positions."""
-    frames, joints = table.shape[2:4]
-    topology = choose_topology(joints, options.topology, table.where)
-    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, first_rows(table, 64))]
+    if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
+        raise SkelbenchError(f"{path} holds {table.dtype} {list(shape)}, not clips [N, 3, frames, joints, bodies]")
+    topology = choose_topology(shape[3], options.topology, table.where)
+    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, table.first(64))]
     kind: Kind = "raw"
     if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
         return Slots(table, "scores", topology, FlatPose(options, down=False))
@@ -123,7 +116,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         lineage = _LINEAGE[first.kind] + first.pose.lineage
     named = all(part.names for part in parts)
     index = ntu.index_of([name for part in parts for name in part.names]) if named else None
-    splits: dict[str, Rule] = ntu.splits_of(index) if index is not None else {}
+    splits: dict[str, Rule] = {**ntu.splits_of(index)} if index is not None else {}
     if not named:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
@@ -170,7 +163,7 @@ def _clip(row: np.ndarray) -> np.ndarray:
 
 def _read(parts: list[Slots], options: ImportOptions, details: dict) -> Iterator[Clip | Skipped]:
     for part in parts:
-        for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
+        for row, values in enumerate(part.x.rows()):
             yield _made(part, row, _clip(values), options.max_bodies, details)
 
 

@@ -16,10 +16,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -59,8 +57,6 @@ NOTES = ("source_frames", "flags")
 """... and those that only tell where a clip comes from."""
 LATER = ("crc32", "fps")
 """Arrays that not every store has."""
-OPENINGS = 3
-"""How often a store that is replaced while it is opened is opened again."""
 
 
 class Flag(IntFlag):
@@ -163,23 +159,11 @@ class ClipStore:
 
     @classmethod
     def open(cls, path: Path | str, name: str | None = None) -> ClipStore:
-        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`. ``name``: what
-        it is called now, where its folder may have been renamed. One that is replaced meanwhile is opened again."""
-        path = Path(path)
-        for _ in range(OPENINGS):
-            before = _written(path)
-            try:
-                store = cls._open(path, name)
-            except SkelbenchError:
-                if _written(path) == before:
-                    raise
-            else:
-                if _written(path) == before:
-                    return store
-        return cls._open(path, name)
+        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`.
 
-    @classmethod
-    def _open(cls, path: Path, name: str | None) -> ClipStore:
+        ``name``: its present name, which differs from the stored one if the folder was renamed.
+        """
+        path = Path(path)
         if not path.is_dir():
             raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
         meta = _read_meta(path)
@@ -403,21 +387,14 @@ def stored_format(path: Path) -> int | None:
 
 
 def _unreadable(path: Path, name: str, error: Exception) -> SkelbenchError:
-    """What to do about a file of the store; to delete it only where the file is at fault, not the machine."""
-    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        return SkelbenchError(
-            f"{path / name} cannot be read now ({error.strerror}); the clip store may be whole: look at its rights, at "
-            f"the memory and at how many files are open, then try again"
-        )
+    """Return the error for a file of the store; only damaged content makes it advise to delete the store."""
+    if isinstance(error, OSError) and error.strerror:
+        return SkelbenchError(f"{path / name} cannot be read ({error.strerror}); check its access rights and the disk")
     return _damaged(path, f"{name} cannot be read ({first_line(error)})")
 
 
 def _damaged(path: Path, reason: str) -> SkelbenchError:
     return SkelbenchError(f"the clip store at {path} is damaged: {reason}; delete the folder and make it again")
-
-
-_OF_THE_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE}
-"""Errors of a file that say nothing about what it holds."""
 
 
 def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
@@ -444,15 +421,6 @@ def _sha256(rows: np.ndarray) -> str:
 def first_line(error: Exception) -> str:
     """What went wrong, short enough to stand within a sentence."""
     return (str(error) or type(error).__name__).splitlines()[0]
-
-
-def _written(path: Path) -> tuple[int, ...] | None:
-    """Tells the store that is at ``path`` now from another that takes its place; None where there is none."""
-    try:
-        found = os.stat(path / "meta.json")
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _read_meta(path: Path) -> Meta:

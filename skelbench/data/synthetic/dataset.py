@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.locks import FileLock
 from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
@@ -187,8 +188,9 @@ def generate(
     repetitions: int = REPETITIONS,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    lock: FileLock | None = None,
 ) -> Path:
-    """Make the data set (or a part of it) at ``path``; ``progress(done, total)`` is called as clips are written.
+    """Make the dataset (or a part of it) at ``path``; ``progress(done, total)`` is called as clips are written.
 
     A clip does not depend on which others are made. Splits as in NTU: odd subjects train, cameras 2 and 3 train (the
     default), even setups train.
@@ -204,6 +206,7 @@ def generate(
         licence="Apache-2.0",
         fps=FPS,
         overwrite=overwrite,
+        lock=lock,
     ) as writer:
         for subject in subjects:
             for repetition in range(1, repetitions + 1):
@@ -225,9 +228,9 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
     """The full data set, made (in seconds) on first use at ``root``/synthetic-v1, and anew where its format is old."""
     path = Path(root) / NAME
     if _must_be_made(path):
-        with store_lock(path):
+        with store_lock(path) as lock:
             if _must_be_made(path):  # another process may have made it while this one waited
-                generate(path, overwrite=True, progress=progress)
+                generate(path, overwrite=True, progress=progress, lock=lock)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
         raise SkelbenchError(
