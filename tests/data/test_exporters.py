@@ -51,19 +51,6 @@ def test_rows_follow_the_field_of_the_split_and_then_the_names(named, tmp_path):
     )
 
 
-def test_single_bodies_are_repeated_on_request(store, tmp_path):
-    export_mamp_npz(store, tmp_path / "zero.npz")
-    export_mamp_npz(store, tmp_path / "repeat.npz", second_body="repeat")
-    with np.load(tmp_path / "zero.npz") as zero, np.load(tmp_path / "repeat.npz") as repeat:
-        for part in ("train", "test"):
-            bodies = zero[f"bodies_{part}"]
-            one, two = (file[f"x_{part}"].reshape(len(bodies), -1, 2, 75) for file in (zero, repeat))
-            np.testing.assert_array_equal(two[:, :, 0], one[:, :, 0])
-            np.testing.assert_array_equal(two[bodies == 1][:, :, 1], one[bodies == 1][:, :, 0])
-            np.testing.assert_array_equal(two[bodies == 2], one[bodies == 2])
-            assert not one[bodies == 1][:, :, 1].any()
-
-
 def equal(back, store, ids):
     """Store ``back`` holds the clips ``ids`` of ``store``, in that order, with all that is known of them."""
     assert len(back) == len(ids)
@@ -86,28 +73,19 @@ def refused_again(store, tmp_path, said, *lost, **changes):
     for key, change in changes.items():
         arrays[key] = change(arrays[key])
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(SkelbenchError, match=f"x.npz.* {said}") as caught:
+    with pytest.raises(SkelbenchError, match=said) as caught:
         import_files([tmp_path / "x.npz"], "back", tmp_path / "root")
     assert "\n" not in str(caught.value) and not (tmp_path / "root" / "back").exists()
 
 
-@pytest.mark.parametrize("side", ["train", "test"])
-def test_a_file_without_one_of_its_parts_is_refused(named, tmp_path, side):
-    for lost in ((f"x_{side}", f"y_{side}"), (f"y_{side}",)):
-        refused_again(named, tmp_path, f"has no {', '.join(lost)}; export the data set again, with both parts", *lost)
-
-
 @pytest.mark.parametrize(("change", "said"), [
-    ({"flags_train": lambda flags: flags - 1}, "its array of flags says what no clip"),
-    ({"flags_test": lambda flags: flags | 1 << 20}, "its array of flags says what no clip"),
-    ({"flags_train": lambda flags: flags | Flag.EMPTY_BODY}, "or no clip of one body, can have"),
-    ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "labels go up to 8, but 3 classes are named; export"),
-    ({"skelbench": lambda a: np.array("{}")}, "array 'skelbench' is not skelbench's own"),
-    ({"skelbench": lambda a: np.array(3)}, "is not skelbench's own"),
-    ({"length_train": lambda a: a * 100}, "is to have .* frames"),
-    ({"bodies_train": lambda a: a * 0}, "is to have .* bodies"),
-    ({"origin_test": lambda a: a[:, :2]}, "its array of origin does not fit"),
-    ({"y_train": lambda a: a[:, :2]}, "(not one-hot|outside)"),
+    ({"skelbench": lambda a: np.array("{}")}, "is incomplete"),
+    ({"flags_train": lambda flags: flags | Flag.EMPTY_BODY}, "its second body is empty, which it is not"),
+    ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "label 8 is outside"),
+    ({"length_train": lambda a: a * 100}, "its arrays do not fit together"),
+    ({"bodies_train": lambda a: a * 0}, "its arrays do not fit together"),
+    ({"subject_train": lambda a: a + 2**40}, "does not fit 32 bits"),
+    ({"origin_test": lambda a: a[:-1]}, "its arrays do not fit together"),
 ])  # fmt: skip
 def test_arrays_that_mean_nothing_are_refused(named, tmp_path, change, said):
     assert named.bodies[named.split().train].min() == 1

@@ -572,7 +572,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path, take):
     exported = export_mamp_npz(take(tmp_path / "x.npz"), tmp_path / "own.npz")
     flat = pyskl(tmp_path, [flat_annotation(i) for i in range(12)], {"a": []})
     for file, options, message in (
-        (exported, dict(units="mm"), "leave out --units"),
+        (exported, dict(units="mm"), "leave out all of them"),
         (tmp_path / "x.npz", dict(label_fields=("a", "b")), "--label-fields is for ragged npz"),
         (tmp_path / "x.npz", dict(scale_2d="body", body_m=2.0), "for 2-D poses, and these are 3-D"),
         (tmp_path / "x.npz", dict(train=tmp_path / "x.npz"), "leave out --train"),

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from made.files import zipped
 from made.literal_ntu import literal_frames
 from made.pku import split_file, video, write_labels, write_video
 
@@ -159,38 +158,6 @@ def test_centring_as_in_ntu(raw, tmp_path, first_body):
     assert origin.any()
     np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - origin, 0)[0 if first_body else 1 :])
     np.testing.assert_array_equal(store.index["origin"][0], origin)
-
-
-@pytest.mark.parametrize(("base", "end", "flags"), [
-    (0, 40, 0), (0, 41, Flag.UNFINISHED), (1, 40, 0), (1, 41, Flag.UNFINISHED),
-])  # fmt: skip
-def test_actions_that_end_with_their_video_or_after_it(raw, tmp_path, base, end, flags):
-    folder = raw(rows=[(3, 30, end, 2)])
-    for name in VIDEOS[1:]:
-        put(folder, name, labels=b"1,1,9,2\n")
-    cuts = [Cut(frame_base=base), Cut(frame_base=base, max_frames=5)]
-    reports = [prepare_pku("pku2", [folder], f"made{i}", tmp_path / "root", cut=cut) for i, cut in enumerate(cuts)]
-    found = [int(ClipStore.open(report.path).index["flags"][0]) for report in reports]
-    assert found == [flags, flags | Flag.TRUNCATED]
-    assert all(any("end after their video" in note for note in report.notes) == bool(flags) for report in reports)
-
-
-def test_what_has_a_problem_takes_nobodys_place(raw, tmp_path):
-    folder = raw(splits=(VIDEOS[:2], VIDEOS[2:]))
-    zipped(tmp_path / "more.zip", {"../A01N01-L.txt": b"1,2,3,1\n", "../cross_view.txt": b"", "../readme.txt": b""})
-    problem = "its name leads out of the zip file"
-    for i, places in enumerate(([folder, tmp_path / "more.zip"], [tmp_path / "more.zip", folder])):
-        report = prepare_pku("pku2", places, f"made{i}", tmp_path / "root")
-        assert report.unexpected == [("A01N01-L.txt", problem), ("cross_view.txt", problem)] and report.clips == 4
-    (folder / "skeleton" / "A01N01-L.txt").unlink()
-    report = prepare_pku("pku2", [folder, tmp_path / "more.zip"], "other", tmp_path / "root")
-    assert ("A01N01-L.txt", problem) in report.unexpected and report.clips == 2
-
-
-def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
-    locked(raw() / "secret")
-    report = prepare_pku("pku2", [raw()], "made", tmp_path / "root")
-    assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 4
 
 
 def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):

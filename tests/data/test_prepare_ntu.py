@@ -169,7 +169,7 @@ def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
         report = prepare_ntu("ntu120", [raw, folder], f"made{workers}", tmp_path / "root", workers=workers)
         reasons = dict(report.unexpected)
         assert set(reasons) == {*BAD, again.name} and report.clips == 60
-        assert reasons[again.name] == "there is another file of that name, which is used instead"
+        assert reasons[again.name] == "another file of that name is used"
         assert all(text in reasons[name] for name, (_, text) in BAD.items())
         store = ClipStore.open(report.path)
         assert {(s.name, s.reason) for s in store.meta.skipped} == set(report.unexpected)

@@ -1,6 +1,5 @@
 import json
 import re
-import zipfile
 
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ from made.clips import CLASSES, open_writer, write_store
 from small import write_small_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
+from skelbench.data.store.clip_store import ClipStore, Flag, Skipped
 from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
@@ -70,7 +69,7 @@ def test_a_store_without_names_and_confidence(store, clips):
     assert store.names is None and store.confidence_FJ is None
     assert (store.confidence(2) == 1).all() and store.confidence(2).shape == clips[2].shape[:3]
     np.testing.assert_array_equal(store.index["source_frames"], store.lengths)
-    assert not store.index["flags"].any() and stored_format(store.path) == 2
+    assert not store.index["flags"].any()
 
 
 @pytest.mark.parametrize("name", ["frames.npy", "confidence.npy"])
@@ -123,9 +122,6 @@ def test_frame_rates_are_kept_where_clips_differ(tmp_path, clips):
             writer.add(clips[3], 0, fps=np.inf, name="walk")
     store = ClipStore.open(tmp_path / "made")
     assert store.fps.tolist() == [20, 30.3, 32.05] and store.meta.fps == 30.3
-    _edit_index(store.path, lambda arrays: arrays["fps"].fill(0))
-    with pytest.raises(SkelbenchError, match="a frame rate in index.npz is not a positive number"):
-        ClipStore.open(store.path)
 
 
 def test_names_and_confidence_are_part_of_the_fingerprint(tmp_path, clips):
@@ -173,16 +169,6 @@ def _edit_index(path, change):
     np.savez(path / "index.npz", **arrays)
 
 
-def _spoil_member(path, name):
-    """Something else than an array in the archive, with a right checksum."""
-    with np.load(path / "index.npz") as file:
-        arrays = dict(file)
-    arrays.pop(name)
-    np.savez(path / "index.npz", **arrays)
-    with zipfile.ZipFile(path / "index.npz", "a") as file:
-        file.writestr(f"{name}.npy", b"404: not found")
-
-
 def _cut(name, keep):
     return lambda path: (path / name).write_bytes((path / name).read_bytes()[:keep])
 
@@ -198,28 +184,20 @@ DAMAGE = {
     "meta not an object": (lambda path: (path / "meta.json").write_text("[]"), "meta.json, top level"),
     "meta binary": (lambda path: (path / "meta.json").write_bytes(b"\xff\x00"), "meta.json cannot be read"),
     "meta field of the wrong type": (lambda path: _edit_meta(path, clips="many"), "meta.json, clips"),
-    "older version": (lambda path: _edit_meta(path, format=1), "format 1.*prepare or import the data set again"),
+    "older version": (lambda path: _edit_meta(path, format=1), "format 1.*make the dataset again"),
     "newer version": (lambda path: _edit_meta(path, format=99, novelty=1), "format 99.*update skelbench"),
     "unknown topology": (lambda path: _edit_meta(path, topology="ntu52"), "damaged|did you mean 'ntu25'"),
     "classes changed": (lambda path: _edit_meta(path, classes=["a"]), "do not belong together"),
-    "counts changed": (lambda path: _edit_meta(path, clips=3), "does not hold the 3 clips"),
+    "counts changed": (lambda path: _edit_meta(path, clips=3), "do not belong together"),
     "rows changed": (lambda path: _edit_meta(path, rows=3), r"not float32 \[3, 25\]"),
     "index missing": (lambda path: (path / "index.npz").unlink(), "index.npz cannot be read"),
     "index empty": (_cut("index.npz", 0), "index.npz cannot be read"),
     "index cut short": (_cut("index.npz", 700), "index.npz cannot be read"),
-    "index without camera": (
-        lambda path: _edit_index(path, lambda a: a.pop("camera")),
-        "index.npz has no array 'camera'",
-    ),
-    "index with something else": (lambda path: _spoil_member(path, "camera"), "index.npz, camera is no array"),
+    "index without camera": (lambda path: _edit_index(path, lambda a: a.pop("camera")), "camera"),
     "index of another store": (lambda path: _edit_index(path, lambda a: a["label"].sort()), "do not belong together"),
     "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be read"),
     "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be read"),
     "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be read"),
-    "frames twice": (
-        lambda path: (path / "frames.npy").write_bytes(2 * (path / "frames.npy").read_bytes()),
-        r"frames.npy goes on after its \d+ rows",
-    ),
     "frames of another type": (lambda path: np.save(path / "frames.npy", np.zeros((9, 25))), "not float32"),
 }
 

@@ -2,8 +2,8 @@
 
 ``x_*`` float [N, T, M * J * 3], frame -> body -> joint -> xyz, zeros behind the last frame; ``y_*`` one-hot [N, K] or
 whole numbers [N]. A clip ends with its last frame that is not zero. In files that repeat single bodies (NTU RGB+D 120)
-an equal second body is dropped, and a second body of zeros is an empty one that the pipeline kept. In other files a body
-that is zero throughout is none.
+an equal second body is dropped, and a second body of zeros is an empty one that the pipeline kept. In other files a
+body that is zero throughout is none.
 """
 
 from __future__ import annotations

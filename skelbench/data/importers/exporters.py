@@ -163,9 +163,7 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
         tables = [npz.table(f"x_{part}") for part in PARTS]
         labels = [read_labels(npz[f"y_{part}"], npz.where(f"y_{part}"))[0] for part in PARTS]
     except (ValidationError, KeyError) as error:
-        raise SkelbenchError(
-            f"{path} is an incomplete export ({first_line(error)}); export the dataset again"
-        ) from None
+        raise SkelbenchError(f"{path} is incomplete ({first_line(error)}); export the dataset again") from None
     index["label"], counts = np.concatenate(labels), [len(part) for part in labels]
     frames = min(table.shape[1] for table in tables)
     if (
@@ -175,13 +173,11 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
         or not 1 <= index["bodies"].min() <= index["bodies"].max() <= 2
     ):
         raise SkelbenchError(f"{path}: its arrays do not fit together; export the dataset again")
-    if options != ImportOptions(
-        train=options.train, units=options.units and "m", topology=options.topology and meta.topology
-    ):
+    if options != ImportOptions():
         raise SkelbenchError(
-            f"{path}: skelbench wrote this file, in meters with Y up and skeleton {meta.topology}; leave out all options"
+            f"{path}: skelbench wrote this file, so options say nothing about it; leave out all of them"
         )
-    names = [f"{part}_{row:06}" for part, count in zip(PARTS, counts) for row in range(count)]
+    names = [f"{part}_{row:06}" for part, size in zip(PARTS, counts) for row in range(size)]
     if kept := f"name_{PARTS[0]}" in npz:
         names = np.concatenate([npz[f"name_{part}"] for part in PARTS]).tolist()
     splits: dict[str, Rule] = {}

@@ -20,7 +20,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.locks import FileLock
-from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import Clip, StoreWriter, store_lock
@@ -225,22 +225,18 @@ def generate(
 
 
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
-    """The full data set, made (in seconds) on first use at ``root``/synthetic-v1, and anew where its format is old."""
+    """Open the full dataset, generated (in seconds) on first use at ``root``/synthetic-v1."""
     path = Path(root) / NAME
-    if _must_be_made(path):
+    if not path.exists():
         with store_lock(path) as lock:
-            if _must_be_made(path):  # another process may have made it while this one waited
-                generate(path, overwrite=True, progress=progress, lock=lock)
+            if not path.exists():  # another process may have made it while this one waited
+                generate(path, progress=progress, lock=lock)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
         raise SkelbenchError(
-            f"{path} is not the data set that is made there, but {store.meta.lineage or 'another'}; rename that folder"
+            f"{path} is not the dataset that is made there, but {store.meta.lineage or 'another'}; rename that folder"
         )
     return store
-
-
-def _must_be_made(path: Path) -> bool:
-    return not path.exists() or (stored_format(path) or FORMAT) < FORMAT
 
 
 @hookimpl
