@@ -19,7 +19,6 @@ def store(tmp_path, clips):
     return ClipStore.open(write_store(tmp_path / "made", clips))
 
 
-@pytest.fixture
 @pytest.fixture(scope="session")
 def recordings():
     """The small file of real recordings."""

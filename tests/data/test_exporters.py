@@ -84,7 +84,7 @@ def refused_again(store, tmp_path, said, *lost, **changes):
     ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "label 8 is outside"),
     ({"length_train": lambda a: a * 100}, "its arrays do not fit together"),
     ({"bodies_train": lambda a: a * 0}, "its arrays do not fit together"),
-    ({"subject_train": lambda a: a + 2**40}, "does not fit 32 bits"),
+    ({"subject_train": lambda a: a.astype(np.int64) + 2**40}, "does not fit 32 bits"),
     ({"origin_test": lambda a: a[:-1]}, "its arrays do not fit together"),
 ])  # fmt: skip
 def test_arrays_that_mean_nothing_are_refused(named, tmp_path, change, said):
@@ -95,7 +95,7 @@ def test_arrays_that_mean_nothing_are_refused(named, tmp_path, change, said):
 clip_shapes = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), min_size=4, max_size=7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(shapes=clip_shapes, seed=st.integers(0, 2**32), repeat=st.booleans(), named=st.booleans(), zeros=st.booleans(),
        confident=st.booleans())  # fmt: skip
 def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, named, zeros, confident):
@@ -155,17 +155,3 @@ def test_what_cannot_be_exported(store, tmp_path):
             export_mamp_npz(source, tmp_path / file, split=split)
     assert (tmp_path / "there.npz").read_bytes() == b"mine"
     assert not (tmp_path / "x.npz").exists()
-
-
-def test_an_interrupted_export_leaves_what_was_there(store, tmp_path):
-    path = export_mamp_npz(store, tmp_path / "x.npz")
-    before = path.read_bytes()
-
-    def stop(done, total):
-        assert total == len(store)
-        if done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        export_mamp_npz(store, path, second_body="repeat", overwrite=True, progress=stop)
-    assert path.read_bytes() == before and [one.name for one in tmp_path.glob("*x.npz*")] == ["x.npz"]

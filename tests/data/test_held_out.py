@@ -92,20 +92,6 @@ def test_who_is_held_out_hangs_on_data_set_split_and_subjects():
     assert chosen.subjects == hold_out(split, "set", index).subjects and len(chosen.subjects) == 4
 
 
-def test_one_subject_gives_clips_of_every_class_and_says_so():
-    index = index_of([0] * 60)
-    split = make_split("random", RandomRule(test=0.5), index, "here")
-    held = hold_out(split, "set", index)
-    labels = index["label"]
-    for label in range(3):
-        members = (labels[split.train] == label).sum()
-        assert (labels[held.split.test] == label).sum() == round(0.2 * members)
-    assert held.subjects == () and "stratified by class because it has no two subjects" in held.sentence
-    few = make_split("random", RandomRule(test=0.5), index_of([0] * 4), "here")
-    with pytest.raises(SkelbenchError, match="import the data set with its subjects"):
-        hold_out(few, "set", index_of([0] * 4))
-
-
 def test_a_store_knows_the_tuning_split_of_each_of_its_splits(tmp_path):
     store = ClipStore.open(write_small_store(tmp_path))
     split = store.split("half~tune")

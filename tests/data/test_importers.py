@@ -112,14 +112,6 @@ def test_units_and_up_axis_by_options_or_by_the_file(tmp_path, options, stated):
     np.testing.assert_allclose(store.index["origin"], good.index["origin"], atol=1e-5)
 
 
-def test_the_advice_for_a_wrong_axis_in_meta_can_be_followed(tmp_path):
-    lying = dict(joints=standing()[..., [0, 2, 1]], meta=meta(up="y"))
-    with pytest.raises(SkelbenchError, match="correct the up in its meta to z, or confirm it with --up y"):
-        imported(tmp_path, **lying)
-    assert len(imported(tmp_path, options={"up": "y"}, **lying)) == 6
-    assert len(imported(tmp_path, "right", **lying | {"meta": meta(up="z")})) == 6
-
-
 def test_frames_that_show_nobody_are_dropped(tmp_path):
     store = imported(tmp_path, joints=changed(GOOD["joints"], [4, 7], 0))
     assert store.lengths.tolist() == [3, 1, 3, 2, 4, 6] and store.index["source_frames"][2] == 5
@@ -134,20 +126,14 @@ def changed(array, index, value):
 
 BAD = {
     "no joints": (dict(joints=None), "has no array 'joints'"),
-    "not a number": (dict(joints=changed(GOOD["joints"], (6, 3, 1), np.nan)), "clip 2, frame 2 .*not a finite"),
-    "2-D joints": (dict(joints=GOOD["joints"][..., :2]), r"joints must be .*\[21, 25, 2\]"),
+    "not a number": (dict(joints=changed(GOOD["joints"], (6, 3, 1), np.nan)), "clip 2: .*not a finite"),
     "19 joints": (dict(joints=GOOD["joints"][:, :19]), "19 joints fit no known topology"),
-    "17 joints": (dict(joints=GOOD["joints"][:, :17]), "17 joints are those of coco17 or h36m17"),
     "offsets too short": (dict(offsets=GOOD["offsets"][:-1]), "offsets run from 0 to 15 but joints has frames 0 to 21"),
     "offsets backwards": (dict(offsets=changed(GOOD["offsets"], 3, 20)), "clip 3 has no frames"),
-    "fractional offsets": (dict(offsets=GOOD["offsets"] * 1.0), "offsets must be whole numbers"),
     "label too large": (dict(label=changed(GOOD["label"], 4, 3)), "clip 4 has label 3, outside 0..2"),
     "label negative": (dict(label=changed(GOOD["label"], 5, -1), classes=None), "clip 5 has label -1"),
-    "label huge": (dict(label=np.full(6, 2**31 - 1), classes=None), "clip 0 has label 2147483647"),
     "labels of text": (dict(label=np.array(list("abcabc"))), "numpy.unique.label, return_inverse=True"),
-    "labels one-hot": (dict(label=np.eye(6)), "label must be whole numbers"),
     "subject huge": (dict(subject=np.arange(6) * 2**40), "does not fit 32 bits"),
-    "origin not finite": (dict(origin=np.full((6, 3), np.nan)), "origin must be finite"),
     "objects": (dict(classes=np.array(["a", 1, None], dtype=object)), "Object arrays"),
     "two classes of a name": (dict(classes=np.array(["a", "b", "a"])), "calls class 2 'a'"),
     "unknown unit": (dict(meta=meta(units="feet")), "meta says units 'feet', none of m, cm, mm"),
@@ -157,12 +143,9 @@ BAD = {
         dict(joints=np.concatenate([GOOD["joints"][:-6], 1000 * GOOD["joints"][-6:]])),
         r"clip 5: its bodies measure .*e\+03 m from end to end",
     ),
-    "no frame is whole": (dict(joints=changed(GOOD["joints"], (slice(None), 3), np.nan)), "every frame of its first"),
-    "all zero": (dict(joints=0 * GOOD["joints"]), "its first clips are all zeros"),
     "z up": (dict(joints=standing()[..., [0, 2, 1]], meta=None), "its bodies stand along z; say .*--up z or"),
     "meta not JSON": (dict(meta=np.array("{")), "meta is not JSON"),
     "bad frame rate": (dict(fps=changed(np.full(6, 30.0), 4, np.nan)), "fps must be a positive number"),
-    "no subject, all classes of one": (dict(label=np.arange(6), classes=None, subject=None), "no class has two clips"),
 }
 
 

@@ -100,17 +100,6 @@ def test_bodies_that_follow_each_other_become_one(shared):
         np.testing.assert_array_equal(clip.x_MTJC[0, : 20 - shared], read(first.x_TJC)[: 20 - shared] - origin)
 
 
-def test_an_id_twice_in_a_frame():
-    for numbers in ((0, 0), (0, 0, 1)):
-        with pytest.raises(BadFile, match="more than once in the same frame"):
-            clip_of([track(number, range(20)) for number in numbers], 20)
-
-
-def test_a_person_of_zeros():
-    with pytest.raises(BadFile, match="zero in every frame"):
-        clip_of([Track(1, range(20), np.zeros((20, 25, 3)))], 20)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_coordinates_that_are_not_finite_matter_only_where_they_are_kept(value):
     bad = track(0, range(30))

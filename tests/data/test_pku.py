@@ -94,11 +94,6 @@ def test_split_files_that_contradict_themselves_are_refused(data, reason):
         parse_split("pku2", data)
 
 
-def test_a_split_file_of_the_other_phase_is_none_of_ours():
-    data = b"train\nA01N01-L\ntest\nA02N01-M\n"
-    assert parse_split("pku1", data) is None and parse_split("pku2", data).test == ("A02N01-M",)
-
-
 # ------------------------------------------------------------------------------------------------ the store
 def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
     folder = raw(rows=[(3, 5, 20, 2), (7, 20, 99, 1)])
@@ -193,17 +188,6 @@ def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_pa
     assert [(s.name, s.expected) for s in store.meta.skipped if s.expected] == [("A06N06-M_0", True)]
     assert "actions without a body in any of their frames, left out: 1" in reports[0].notes
     assert "other files ignored: 1 (readme.txt)" in reports[0].notes
-
-
-def test_phase_one(tmp_path):
-    folder = tmp_path / "raw"
-    for i, name in enumerate(("0002-L", "0003-M")):
-        put(folder, name, video(np.random.default_rng(i), 30), b"1,2,20,1\n")
-    (folder / "cross-view.txt").write_bytes(split_file(["0002-L"], ["0003-M"]))
-    (folder / "cross_view_v2.txt").write_bytes(split_file(["A01N01-L"], ["A01N01-M"]))
-    store = ClipStore.open(prepare_pku("pku1", [folder], "made", tmp_path / "root").path)
-    assert store.names.tolist() == ["0002-L_0", "0003-M_0"] and list(store.meta.splits) == ["cross-view"]
-    assert store.index["setup"].tolist() == [2, 3] and store.index["camera"].tolist() == [1, 2]
 
 
 def test_missing_or_contradictory_splits_are_one_sentence_and_no_store(raw, tmp_path):

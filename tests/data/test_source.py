@@ -39,21 +39,6 @@ def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch)
     assert len(streamed.gather(ids).frames_FJ) == sum(3 * shared.lengths[i] * shared.bodies[i] for i in ids)
 
 
-def test_on_the_cpu_the_memory_map_is_the_tensor(shared):
-    batch = ClipSource(shared).gather(np.array([3]))
-    assert batch.frames_FJ.data_ptr() == shared.frames_FJ.ctypes.data
-
-
-def test_a_prefetched_batch_is_used_once_and_only_for_its_ids(store):
-    source, ids = ClipSource(store, resident=False), np.array([1, 2])
-    source.prefetch(ids)
-    np.testing.assert_array_equal(rows_of(source.gather(np.array([4])), 0), store.clip(4))
-    source.prefetch(ids)
-    before = rows_of(source.gather(ids), 0).copy()
-    store.frames_FJ[:] += 1  # the map in memory, not the file
-    np.testing.assert_array_equal(rows_of(source.gather(ids), 0), before + 1)
-
-
 @pytest.mark.parametrize("resident", [True, False])
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_a_changed_bit_stops_the_batch_that_it_is_in(store, resident, prefetch):

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import Pose, Unusable, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
@@ -31,7 +32,6 @@ from skelbench.data.importers.recording import Recording
 from skelbench.data.importers.split_names import side_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
@@ -80,17 +80,25 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
-    reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3])
+    pose: Pose | FlatPose
     if shape[3] == 2:
-        reader.pose = FlatPose(options)
-        lineage = "pyskl 2-D, " + reader.pose.lineage
+        pose = FlatPose(options)
+        lineage = "pyskl 2-D, " + pose.lineage
     else:
-        reader.pose = find_pose(reader.sample(), topology, options.up, options.units, str(path))
-        details["up_axis_of_file"] = reader.pose.up
+        sample = islice(_sample(entries, topology), 64)
+        pose = find_pose(sample, topology, options.up, options.units, str(path))
+        details["up_axis_of_file"] = pose.up
         lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    label_of = dict(zip(names, labels.tolist()))
+
+    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+        for row, entry in enumerate(entries):
+            name = entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}"
+            yield name, partial(_clip, entry, label_of.get(name, 0), topology, pose, options.max_bodies)
+
     return Recording(
         kind=f"pyskl pickle, {shape[3]}-D",
-        clips=reader.read,
+        clips=clips,
         total=len(entries),
         topology=topology,
         classes=ntu.class_names(labels, index),
@@ -152,9 +160,9 @@ def _splits(
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
         name = f"{name}-{test_key}" if name in rules else name
         rule: Rule = NameRule(field="name", train=train, test=test)
-        for full, usual in (ntu.splits_of(index) if index is not None else {}).items():
-            if ALIASES.get(name, name) == full and _same(usual, index, names, train, test):
-                name, rule = full, usual
+        full = ALIASES.get(name, name)
+        if index is not None and (usual := ntu.splits_of(index).get(full)) and _same(usual, index, names, train, test):
+            name, rule = full, usual
         rules[name], sources[name] = rule, (f"list {key}", f"list {test_key}")
     if not rules and index is not None:
         rules = {**ntu.splits_of(index)}
@@ -192,49 +200,35 @@ def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], tr
     return sides == [set(train), set(test)]
 
 
-@dataclass
-class _Reader:
-    entries: Sequence[Any]
-    labels: Mapping[str, int]
-    topology: Topology
-    options: ImportOptions
-    axes: int
-    pose: Pose | FlatPose | None = None
+def _points(entry: Any, topology: Topology, axes: int) -> np.ndarray:
+    """Return key points [M, T, J, 2 or 3] as stored."""
+    if not isinstance(entry, dict):
+        raise Unusable(f"the file has {entry!r:.40} for it", expected=entry is None)
+    array = entry.get("keypoint")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise Unusable("it has no array of key points")
+    if len(array.shape) != 4 or array.shape[2:] != (topology.num_joints, axes) or 0 in array.shape:
+        raise Unusable(f"its key points have shape {list(array.shape)}")
+    return array
 
-    def sample(self) -> Iterator[np.ndarray]:
-        """Key points of the first clips that have any."""
-        every = (self._points(row, entry) for row, entry in enumerate(self.entries))
-        return islice((x_MTJC for x_MTJC in every if isinstance(x_MTJC, np.ndarray) and x_MTJC.any()), 64)
 
-    def read(self) -> Iterator[Clip | Skipped]:
-        for row, entry in enumerate(self.entries):
-            x_MTJC = self._points(row, entry)
-            yield x_MTJC if isinstance(x_MTJC, Skipped) else self._clip(row, entry, x_MTJC)
+def _sample(entries: Sequence[Any], topology: Topology) -> Iterator[np.ndarray]:
+    """Iterate over the key points of entries that have any."""
+    for entry in entries:
+        with suppress(Unusable):
+            if (x_MTJC := _points(entry, topology, 3)).any():
+                yield x_MTJC
 
-    def _points(self, row: int, entry: Any) -> np.ndarray | Skipped:
-        """Key points [M, T, J, 2 or 3] as stored, or why there are none."""
-        if entry is None:
-            return Skipped(name=f"annotation {row}", reason="the file has None for it: nobody was seen", expected=True)
-        if not isinstance(entry, dict):
-            return Skipped(name=f"annotation {row}", reason="it is not a dictionary")
-        name, array = entry["frame_dir"], entry.get("keypoint")
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            return Skipped(name=name, reason="it has no array of key points")
-        if len(array.shape) != 4 or array.shape[2:] != (self.topology.num_joints, self.axes) or 0 in array.shape:
-            return Skipped(name=name, reason=f"its key points have shape {list(array.shape)}")
-        return array
 
-    def _clip(self, row: int, entry: dict, x_MTJC: np.ndarray) -> Clip | Skipped:
-        name, frames = entry["frame_dir"], x_MTJC.shape[1]
-        if isinstance(self.pose, FlatPose):
-            score = entry.get("keypoint_score")
-            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
-                return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, entry.get("img_shape"))
-        else:
-            assert self.pose is not None  # set before anything is read
-            clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)
-        if isinstance(clip, str):
-            return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO)
-        x_MTJC, origin, flags, confidence_MTJ = clip
-        return Clip(x_MTJC, self.labels[name], origin, name, who(name), flags, frames, confidence_MTJ)
+def _clip(entry: Any, label: int, topology: Topology, pose: Pose | FlatPose, most: int) -> Clip:
+    x_MTJC = _points(entry, topology, 2 if isinstance(pose, FlatPose) else 3)
+    if isinstance(pose, FlatPose):
+        score = entry.get("keypoint_score")
+        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
+            raise Unusable("it has no keypoint_score for each of its key points")
+        clip = flat_clip(x_MTJC, score, topology.center, pose, entry.get("img_shape"))
+    else:
+        clip = solid_clip(pose.apply(x_MTJC), most, topology.center)
+    posed, origin, flags, confidence_MTJ = clip
+    name = entry["frame_dir"]
+    return Clip(posed, label, origin, name, who(name), flags, x_MTJC.shape[1], confidence_MTJ)

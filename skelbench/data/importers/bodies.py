@@ -5,7 +5,7 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,6 @@ Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Units = Literal["m", "cm", "mm"]
 
 ALL_ZERO = "all its coordinates are zero"
-NOT_FINITE = "a coordinate is not a finite number"
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
@@ -104,6 +103,12 @@ def find_pose(
                 f"with --up"
             )
         return Pose(usual if up == "auto" else up, METRES[units])
+    sample = list(sample)
+    if _holds_scores(sample):
+        raise SkelbenchError(
+            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
+            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
+        )
     tall, damaged = [], False
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -141,36 +146,56 @@ def find_pose(
     return Pose(shown, METRES[units])
 
 
-def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:
-    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong.
+def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
+    """Whether one axis of clips [M, T, J, 3] holds scores from 0 to 1 while the others are pixels."""
+    low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
+    for x_MTJC in sample:  # clip by clip, as they may be views of a file
+        seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
+        if len(seen_nC):
+            low_C, high_C = np.minimum(low_C, seen_nC.min(0)), np.maximum(high_C, seen_nC.max(0))
+    share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
+    return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
 
-    Joints of confidence 0, which lie at the origin, have no part in how large bodies are.
+
+class Unusable(Exception):
+    """Reason why a clip is skipped; ``expected``: the format foresees it, as a clip that shows nobody."""
+
+    def __init__(self, reason: str, expected: bool = False) -> None:
+        super().__init__(reason)
+        self.expected = expected
+
+
+def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> None:
+    """Raise :class:`Unusable` for a clip that no run could use: meters with Y up, whatever file it is from.
+
+    Joints of confidence 0, which are at the origin, do not count for the size of bodies.
     """
     if not np.isfinite(x_MTJC).all():
-        return NOT_FINITE
+        raise Unusable("a coordinate is not a finite number")
     seen_MT = x_MTJC.any(axis=(2, 3))
     seen_FJC = x_MTJC[seen_MT]
     if not len(seen_FJC):
-        return ALL_ZERO
+        raise Unusable(ALL_ZERO)
     sure_FJ1 = True if confidence_MTJ is None else (confidence_MTJ[seen_MT] > 0)[..., None]
     high_FC, low_FC = (sign * np.where(sure_FJ1, sign * seen_FJC, -np.inf).max(axis=1) for sign in (1, -1))
     size = float(np.median((high_FC - low_FC).max(axis=1)))
-    # Of a flat body a single joint may be seen, which has no size.
+    # A flat body may show a single joint, which has no size.
     if size > LARGEST_M or (size < SMALLEST_M and seen_FJC[..., 2].any()):
-        return f"its bodies measure {size:.3g} m from end to end, which no joint positions in metres do"
-    return ""
+        raise Unusable(f"its bodies measure {size:.3g} m from end to end, which no joint positions in meters do")
 
 
-def solid_clip(
-    x_MTJC: np.ndarray, most: int, center: int | None
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
-    """Clip, origin, flags and no confidence from metres with Y up, at most ``most`` bodies; or why there is none.
+Posed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
+"""Coordinates [M, T, J, 3], origin, flags, and confidence [M, T, J] or None."""
 
-    Centred at joint ``center`` of the first frame; None = as it is.
+
+def solid_clip(x_MTJC: np.ndarray, most: int, center: int | None) -> Posed:
+    """Return a clip in meters with Y up, of at most ``most`` bodies, without frames that show nobody.
+
+    ``center``: joint that is moved to the origin in the first frame; None = coordinates stay.
     """
     x_MTJC, flags = drop_absent(x_MTJC, most)
     if 0 in x_MTJC.shape:
-        return ALL_ZERO
+        raise Unusable(ALL_ZERO, expected=True)
     x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
     return x_MTJC, origin, flags, None
 

@@ -8,8 +8,9 @@ body that is zero throughout is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, seen_longest
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, seen_longest
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
@@ -26,7 +27,7 @@ from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
 from skelbench.data.raw.origin import centre
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.splits import NameRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology, topologies
@@ -73,11 +74,12 @@ def padded(parts: list[Part], kind: str, options: ImportOptions) -> Recording:
     about = _describe(parts, details)
     details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
 
-    def read() -> Iterator[Clip | Skipped]:
+    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
         for part in parts:
             for row, values in enumerate(part.x.rows()):
                 x_MTJC = _clip(values, bodies).astype(np.float32)
-                yield _made(part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
+                make = partial(_made, part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
+                yield part.names[row], make
 
     return Recording(
         kind=kind,
@@ -151,12 +153,12 @@ def _sources(parts: list[Part], training: int) -> tuple[str, str]:
 
 def _made(
     part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
-) -> Clip | Skipped:
+) -> Clip:
     name = part.names[row]
     seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
     frames = np.flatnonzero(seen_MT.any(axis=0))
     if not len(frames):
-        return Skipped(name=name, reason=ALL_ZERO, expected=True)
+        raise Unusable(ALL_ZERO, expected=True)
     length = int(frames[-1]) + 1
     if repeated and most > 1 and not seen_MT[1].any():
         flags = int(Flag.EMPTY_BODY)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count, repeat
 from pathlib import Path
 from typing import IO, Literal
@@ -190,25 +191,27 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
         kept, train = True, counts[0]
         splits[meta.split] = NameRule(field="name", train=tuple(names[:train]), test=tuple(names[train:]))
 
-    def read() -> Iterator[Clip]:
+    def make(i: int, values: np.ndarray, sure_TMJ: np.ndarray | None) -> Clip:
+        bodies, length = int(index["bodies"][i]), int(index["length"][i])
+        return Clip(
+            values.reshape(len(values), 2, 25, 3).transpose(1, 0, 2, 3)[:bodies, :length],
+            int(index["label"][i]),
+            origin=index["origin"][i],
+            name=names[i] if kept else "",
+            who={key: int(index[key][i]) for key in ("subject", "camera", "setup", "trial")},
+            flags=int(index["flags"][i]),
+            source_frames=int(index["source_frames"][i]),
+            confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
+            fps=float(index["fps"][i]) if "fps" in index else None,
+        )
+
+    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
         row = count()
         for part, table in zip(PARTS, tables):
             key = f"confidence_{part}"
             sure = npz.table(key).rows() if key in npz else repeat(None)
-            for i, values, sure_TMJ in zip(row, table.rows(), sure):
-                x_MTJC = values.reshape(len(values), 2, 25, 3).transpose(1, 0, 2, 3)
-                bodies, length = int(index["bodies"][i]), int(index["length"][i])
-                yield Clip(
-                    x_MTJC[:bodies, :length],
-                    int(index["label"][i]),
-                    origin=index["origin"][i],
-                    name=names[i] if kept else "",
-                    who={key: int(index[key][i]) for key in ("subject", "camera", "setup", "trial")},
-                    flags=int(index["flags"][i]),
-                    source_frames=int(index["source_frames"][i]),
-                    confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
-                    fps=float(index["fps"][i]) if "fps" in index else None,
-                )
+            for values, sure_TMJ, i in zip(table.rows(), sure, row):
+                yield names[i], partial(make, i, values, sure_TMJ)
 
     return Recording(
         kind="skelbench's own mamp-npz",

@@ -9,14 +9,14 @@ coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``class
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology, fault, find_pose, solid_clip
+from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
@@ -82,25 +82,16 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     pose = find_pose(sample, topology, options.up, units, str(path), usual=usual, **cures)
     origins = pose.apply(origins)
 
-    def read() -> Iterator[Clip]:
-        for i, block in enumerate(blocks):
-            x_TJC = pose.apply(block)
-            finite_T = np.isfinite(x_TJC).all(axis=(1, 2))
-            if not finite_T.all():
-                raise SkelbenchError(
-                    f"{path}: clip {i}, frame {int(np.argmin(finite_T))} has a coordinate that is not a finite number; "
-                    f"repair or remove this clip"
-                )
-            clip = solid_clip(x_TJC[None], 1, topology.center)
-            if reason := clip if isinstance(clip, str) else fault(clip[0]):
-                raise SkelbenchError(f"{path}: clip {i}: {reason}; repair or remove this clip")
-            x_MTJC, center, flags, _ = clip
-            about = {field: int(values[i]) for field, values in who.items()}
-            yield Clip(x_MTJC, int(labels[i]), origins[i] + center, "", about, flags, len(block), fps=float(fps[i]))
+    def make(i: int) -> Clip:
+        x_MTJC, center, flags, _ = solid_clip(pose.apply(blocks[i])[None], 1, topology.center)
+        about = {field: int(values[i]) for field, values in who.items()}
+        origin, size = origins[i] + center, len(blocks[i])
+        return Clip(x_MTJC, int(labels[i]), origin, "", about, flags, size, fps=float(fps[i]))
 
     return Recording(
         kind=RAGGED,
-        clips=read,
+        clips=lambda: ((f"{path}: clip {i}", partial(make, i)) for i in range(clips)),
+        strict=True,
         total=clips,
         topology=topology,
         classes=classes,

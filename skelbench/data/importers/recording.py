@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import NOT_FINITE, fault
+from skelbench.data.importers.bodies import Unusable, check_usable
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import Rule
 from skelbench.data.store.writer import Clip, StoreWriter
@@ -23,8 +21,8 @@ class Recording:
 
     kind: str
     """Format, in words."""
-    clips: Callable[[], Iterator[Clip | Skipped]]
-    """Reads on; may add to ``details`` while it does."""
+    clips: Callable[[], Iterator[tuple[str, Callable[[], Clip]]]]
+    """Names of the entries, each with the function that makes its clip or raises :class:`Unusable`."""
     total: int
     """Entries that ``clips`` yields."""
     topology: Topology
@@ -35,6 +33,8 @@ class Recording:
     default_split: str = ""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Place of the training and the test clips of a split in the files, in words."""
+    strict: bool = False
+    """Whether an unusable clip refuses the file instead of being skipped."""
     flat: bool = False
     """Whether poses are of the image plane."""
     licence: str = ""
@@ -49,15 +49,16 @@ def write(
     settings = {name: getattr(recording, name) for name in ("topology", "classes", "lineage", "licence", "fps")}
     default = recording.default_split or next(iter(recording.splits))
     with StoreWriter(path, splits=recording.splits, default_split=default, **settings, overwrite=overwrite) as writer:
-        for done, entry in enumerate(recording.clips(), 1):
-            if isinstance(entry, Skipped):
-                writer.skipped.append(entry)
-            elif reason := fault(entry.x_MTJC, entry.confidence_MTJ) or (
-                "" if np.isfinite(entry.origin).all() else NOT_FINITE
-            ):
-                writer.skip(entry.name or f"clip {done - 1}", reason)
+        for done, (name, make) in enumerate(recording.clips(), 1):
+            try:
+                clip = make()
+                check_usable(clip.x_MTJC, clip.confidence_MTJ)
+            except Unusable as error:
+                if recording.strict:
+                    raise SkelbenchError(f"{name}: {error}; repair or remove this clip") from None
+                writer.skip(name, str(error), error.expected)
             else:
-                writer.add_clip(entry)
+                writer.add_clip(clip)
             if progress is not None:
                 progress(done, recording.total)
         lowest = min(writer.index["label"], default=0)

@@ -15,8 +15,9 @@ scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
@@ -32,7 +33,7 @@ from skelbench.data.importers.recording import Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
@@ -102,10 +103,8 @@ def _scored(x_MTJC: np.ndarray) -> bool:
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """The recording in one or two arrays, of which the first one trains."""
     first = parts[0]
-    arrays = [Path(part.x.where).name for part in parts]
-    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.files[1].name for part in parts)}
-    if any(part.num_frame is not None for part in parts):
-        details["lengths_from"] = ", ".join(part.files[2].name if part.files[2:] else "none" for part in parts)
+    arrays = [part.files[0].name for part in parts]
+    details: dict = {"files": ", ".join(file.name for part in parts for file in part.files)}
     details["frames_stored"] = first.x.shape[2]
     if len(parts) == 1 and first.side:
         details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
@@ -120,25 +119,25 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     if not named:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
-    default, origin = "", [f"drawn from {arrays[0]}"]
+    default, sources = "", {"random": (f"drawn from {arrays[0]}",) * 2}
     if len(parts) == 2:
-        origin = arrays
         default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
         if default == "given":
             field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
             splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test)), **splits}
+        sources = {default: (arrays[0], arrays[1])}
     labels = np.concatenate([part.labels for part in parts])
     if not splits:
         splits = random_split(labels, first.x.where, "name the files of the test part too")
     return Recording(
         kind=TITLES[first.kind],
-        clips=lambda: _read(parts, options, details),
+        clips=lambda: _read(parts, options.max_bodies),
         total=len(labels),
         topology=first.topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
         default_split=default,
-        sources={default or "random": (origin[0], origin[-1])},
+        sources=sources,
         lineage=lineage,
         flat=isinstance(first.pose, FlatPose),
         licence=NTU_LICENCE if index is not None else "",
@@ -161,38 +160,32 @@ def _clip(row: np.ndarray) -> np.ndarray:
     return row.transpose(3, 1, 2, 0)
 
 
-def _read(parts: list[Slots], options: ImportOptions, details: dict) -> Iterator[Clip | Skipped]:
+def _read(parts: list[Slots], most: int) -> Iterator[tuple[str, Callable[[], Clip]]]:
     for part in parts:
         for row, values in enumerate(part.x.rows()):
-            yield _made(part, row, _clip(values), options.max_bodies, details)
+            yield part.names[row], partial(_made, part, row, _clip(values), most)
 
 
-def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int, details: dict) -> Clip | Skipped:
+def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int) -> Clip:
     name, center = part.names[row], part.topology.center
+    if not x_MTJC.any():
+        raise Unusable(ALL_ZERO, expected=True)
     if isinstance(part.pose, FlatPose):
         clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
     else:
         turned = part.pose.apply(x_MTJC)
-        length = _length(part, row, turned, details) if part.kind == "per frame" else _end(turned)
+        if part.kind != "per frame":
+            length = _end(turned)
+        elif part.num_frame is not None:
+            length = int(part.num_frame[row])
+        else:
+            length = _period(turned)
         clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
-    if isinstance(clip, str):
-        return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO or not x_MTJC.any())
     x_MTJC, origin, flags, confidence_MTJ = clip
     source = None if part.num_frame is None else int(part.num_frame[row])
     if source is not None and source > part.x.shape[2]:
         flags |= int(Flag.TRUNCATED)
     return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
-
-
-def _length(part: Slots, row: int, x_MTJC: np.ndarray, details: dict) -> int:
-    """Frames before the clip repeats itself."""
-    stored = x_MTJC.shape[1]
-    if part.num_frame is not None:
-        return max(1, min(int(part.num_frame[row]), stored))
-    period = _period(x_MTJC)
-    key = "lengths_from_repetition" if period < stored else "clips_that_fill_the_array"
-    details[key] = details.get(key, 0) + 1
-    return period
 
 
 def _end(x_MTJC: np.ndarray) -> int:

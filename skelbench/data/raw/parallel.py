@@ -41,9 +41,9 @@ def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunksize
 
 
 def _start_worker() -> None:
-    """Leave Ctrl-C to the parent process, and end together with it, even if it is killed."""
+    """Leave Ctrl-C and SIGTERM to the parent process, and end together with it, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
