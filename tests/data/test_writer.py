@@ -1,9 +1,11 @@
 """Writing clip stores: whole or not at all, by one writer at a time, and only clips that a run can use."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.roots import list_stores, open_dataset
 from skelbench.data.store.splits import FieldRule
+from skelbench.data.store.writer import store_lock
 
 GOOD = np.zeros((1, 4, 25, 3))
 SURE = {"confidence_MTJ": GOOD[..., 0]}
@@ -97,12 +100,15 @@ def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
     assert (tmp_path / "thesis" / "chapter").read_text() == "x"
 
 
-def test_two_writers_at_once(tmp_path):
+def test_two_writers_at_once_and_the_same_thread_again(tmp_path):
+    with store_lock(tmp_path / "made"):
+        write_store(tmp_path / "made", random_clips())
+    shutil.rmtree(tmp_path / "made")
     with open_writer(tmp_path / "made") as writer:
         for i in range(4):
             writer.add(GOOD, 0, subject=i, camera=i)
-        with pytest.raises(SkelbenchError, match="is being written by another process"):
-            write_store(tmp_path / "made", random_clips())
+        with ThreadPoolExecutor(1) as other, pytest.raises(SkelbenchError, match="is being written by another process"):
+            other.submit(write_store, tmp_path / "made", random_clips()).result()
     assert len(ClipStore.open(tmp_path / "made")) == 4
 
 

@@ -6,12 +6,14 @@ import hashlib
 import math
 import os
 import shutil
+import threading
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split
 from skelbench.views.skeleton.topology import Topology
 
 _INT32 = 1 << 31
+_of_this_thread = threading.local()
 
 
 class Clip(NamedTuple):
@@ -47,8 +50,7 @@ class StoreWriter:
     Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
     killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
     the new one is whole. Coordinates are meters with Y up; the settings are those of :class:`Meta`. ``skipped`` and
-    ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``. ``lock``: the
-    :func:`store_lock` that the caller holds already.
+    ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
 
     >>> from tempfile import TemporaryDirectory
     >>> from skelbench.data.store.clip_store import ClipStore
@@ -80,10 +82,8 @@ class StoreWriter:
         skipped: Sequence[Skipped] = (),
         details: Mapping[str, Any] | None = None,
         overwrite: bool = False,
-        lock: FileLock | None = None,
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
-        self.lock = lock or store_lock(self.path, timeout=0)
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
         self.described = {"lineage": lineage, "licence": licence, "units": "m", "up_axis": "y"}
         self.skipped, self.details = list(skipped), dict(details or {})
@@ -100,6 +100,7 @@ class StoreWriter:
     def __enter__(self) -> StoreWriter:
         for name in self.splits:
             check_name(name, self.path.name)
+        self.lock = store_lock(self.path, timeout=0)
         with _disk_errors(self.path):
             try:
                 self.lock.acquire()
@@ -369,10 +370,13 @@ def put_back_all(root: Path) -> None:
 
 
 def store_lock(path: Path, timeout: float = float("inf")) -> FileLock:
-    """Return the lock on the store at ``path``, which may be entered again; makes the parent folder."""
+    """Return the lock on the store at ``path``, which the thread that holds it may enter again."""
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.with_name(f".{path.name}.lock"), timeout)
+    locks = vars(_of_this_thread).setdefault("locks", WeakValueDictionary())
+    lock = locks.setdefault(os.path.abspath(path), FileLock(path.with_name(f".{path.name}.lock")))
+    lock.timeout = timeout
+    return lock
 
 
 @contextmanager

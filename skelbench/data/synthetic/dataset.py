@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.locks import FileLock
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
@@ -188,7 +187,6 @@ def generate(
     repetitions: int = REPETITIONS,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    lock: FileLock | None = None,
 ) -> Path:
     """Make the dataset (or a part of it) at ``path``; ``progress(done, total)`` is called as clips are written.
 
@@ -206,7 +204,6 @@ def generate(
         licence="Apache-2.0",
         fps=FPS,
         overwrite=overwrite,
-        lock=lock,
     ) as writer:
         for subject in subjects:
             for repetition in range(1, repetitions + 1):
@@ -228,9 +225,9 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
     """Open the full dataset, generated (in seconds) on first use at ``root``/synthetic-v1."""
     path = Path(root) / NAME
     if not path.exists():
-        with store_lock(path) as lock:
+        with store_lock(path):
             if not path.exists():  # another process may have made it while this one waited
-                generate(path, progress=progress, lock=lock)
+                generate(path, progress=progress)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
         raise SkelbenchError(
