@@ -47,7 +47,7 @@ def test_a_store_is_called_what_its_folder_is(tmp_path):
 
 def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
     write_small_store(tmp_path, "synthetic-v1")
-    with pytest.raises(SkelbenchError, match="synthetic-v1 is not the data set that is made there"):
+    with pytest.raises(SkelbenchError, match="synthetic-v1 is not the dataset that is made there"):
         open_synthetic(tmp_path)
     with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
         new_dataset_name("synthetic-v1")

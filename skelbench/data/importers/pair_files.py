@@ -21,7 +21,7 @@ from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.recording import Recording
 from skelbench.data.importers.split_names import side_of
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
-from skelbench.data.importers.tables import open_npy
+from skelbench.data.importers.tables import is_npy, open_npy
 
 _ARRAY = re.compile(r"(?P<prefix>.*?)_?(?:data|position)(?:_.*)?")
 
@@ -30,7 +30,7 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
     """Return the recording in one or two arrays of clips, each followed by its labels and, if given, its lengths."""
     groups: list[list[Path]] = []
     for path in files:
-        if path.suffix == ".npy" and open_npy(path).ndim == 5:
+        if is_npy(path) and open_npy(path).ndim == 5:
             groups.append([path])
         elif groups:
             groups[-1].append(path)
@@ -106,7 +106,7 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     match = _ARRAY.fullmatch(path.stem)
     stem = match["prefix"] if match else path.stem
     beside = [path.with_name(f"{stem}_{end}".lstrip("_")) for end in ("label.pkl", "label.npy", "num_frame.npy")]
-    lengths = [other for other in others if other.suffix == ".npy" and "frame" in other.stem]
+    lengths = [other for other in others if is_npy(other) and "frame" in other.stem]
     labels = [other for other in others if other not in lengths] or [one for one in beside[:2] if one.exists()][:1]
     lengths = lengths or [one for one in beside[2:] if one.exists()]
     if len(labels) != 1 or len(lengths) > 1:
@@ -126,7 +126,7 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
 
 def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
     """Return labels [N] and the clips' names ([] = none): a pickled pair (names, labels), or an array."""
-    if path.suffix == ".npy":
+    if is_npy(path):
         return whole(open_npy(path), str(path))[0], []
     value = load_pickle(path)
     if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):

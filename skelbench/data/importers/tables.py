@@ -33,6 +33,12 @@ def table_of(array: Any, where: str) -> Table:
     return Table(where, tuple(array.shape), array.dtype, lambda: iter(array))
 
 
+def is_npy(path: Path) -> bool:
+    """Whether a file begins as numpy's own format does, whatever its name."""
+    with open(path, "rb") as file:
+        return file.read(6) == b"\x93NUMPY"
+
+
 def open_npy(path: Path) -> np.ndarray:
     """Map an npy file into memory, read-only."""
     array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -342,14 +342,14 @@ class ClipStore:
         Found by their recorded checksums, then compared.
         """
         seen: dict[tuple[int, ...], list[int]] = {}
-        for i, key in zip(others.tolist(), other._keys(others)):
+        for i, key in zip(others.tolist(), other.keys(others)):
             seen.setdefault(key, []).append(i)
-        keyed = zip(ids.tolist(), self._keys(ids))
+        keyed = zip(ids.tolist(), self.keys(ids))
         alike = [i for i, key in keyed if any(np.array_equal(self.clip(i), other.clip(o)) for o in seen.get(key, ()))]
         return np.array(alike, dtype=np.int64)
 
-    def _keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
-        """The same for clips that are the same: bodies, frames, checksum."""
+    def keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
+        """Return bodies, frames and checksum of clips: equal if the clips are."""
         sums = self.index["crc32"][ids] if "crc32" in self.index else self.checksums(ids)
         return list(zip(self.bodies[ids].tolist(), self.lengths[ids].tolist(), sums.tolist()))
 
