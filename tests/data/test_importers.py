@@ -137,7 +137,7 @@ BAD = {
     "objects": (dict(classes=np.array(["a", 1, None], dtype=object)), "Object arrays"),
     "two classes of a name": (dict(classes=np.array(["a", "b", "a"])), "calls class 2 'a'"),
     "unknown unit": (dict(meta=meta(units="feet")), "meta says units 'feet', none of m, cm, mm"),
-    "meters called mm": (dict(meta=meta(units="mm")), "correct the units in its meta to m"),
+    "meters called mm": (dict(meta=meta(units="mm")), "say --units m"),
     "millimeters": (dict(joints=1000 * GOOD["joints"], meta=None), "say --units mm"),
     "one tall clip": (
         dict(joints=np.concatenate([GOOD["joints"][:-6], 1000 * GOOD["joints"][-6:]])),

@@ -37,7 +37,7 @@ class Imported:
     @property
     def unexpected(self) -> list[Skipped]:
         """Entries that were skipped although the format does not foresee it."""
-        return [one for one in self.skipped if not one.expected]
+        return [entry for entry in self.skipped if not entry.expected]
 
 
 def import_files(
@@ -69,5 +69,5 @@ def import_files(
 
 
 def name_for(file: Path) -> str:
-    """A data set's name made from a file's."""
+    """Return a dataset's name made from a file's."""
     return check_name(re.sub(r"[^a-z0-9_.-]+", "-", file.stem.lower()).strip("-.") or "imported")

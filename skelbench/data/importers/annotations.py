@@ -38,14 +38,14 @@ from skelbench.views.skeleton.topology import Topology
 
 
 def is_annotations(value: Any) -> bool:
-    """Whether an unpickled value looks like such a file, right or wrong in its details."""
+    """Whether an unpickled value has this layout, right or wrong in its details."""
     if isinstance(value, dict):
         return "annotations" in value
-    return isinstance(value, list) and any(isinstance(one, dict) and "frame_dir" in one for one in value[:100])
+    return isinstance(value, list) and any(isinstance(entry, dict) and "frame_dir" in entry for entry in value[:100])
 
 
 def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
-    """The recording in an unpickled file; refuses in one sentence what makes all of it unusable."""
+    """Return the recording in an unpickled file."""
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
@@ -68,7 +68,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
             f"{path}: its key points are packed by detection (frame_inds), not by body and frame; expand them with "
             f"pyskl's DecompressPose first"
         )
-    # The usual shape: a single annotation may be the damaged one, and is left out then.
+    # The most frequent shape: a single annotation that differs is skipped.
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
@@ -112,21 +112,21 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     )
 
 
-def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
+def _labels(labels: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
     values = []
-    for row, value in given:
+    for row, value in labels:
         value = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
         if value is None or type(value) not in (int, bool, float):
-            what = "no label" if value is None else f"label {value!r:.40}, which is not one whole number"
-            raise SkelbenchError(f"{path}: annotation {row} has {what}; correct it")
+            problem = "no label" if value is None else f"label {value!r:.40}, which is not one whole number"
+            raise SkelbenchError(f"{path}: annotation {row} has {problem}; correct it")
         values.append(value)
     return whole(values, str(path))[0]
 
 
 def _name(row: int, name: Any, path: Path) -> str:
     if not isinstance(name, str) or not name or not name.isprintable():
-        what = "no frame_dir" if name is None else f"frame_dir {name!r:.40}, which is not printable text"
-        raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
+        problem = "no frame_dir" if name is None else f"frame_dir {name!r:.40}, which is not printable text"
+        raise SkelbenchError(f"{path}: annotation {row} has {problem}; give every clip its name")
     return name
 
 
@@ -149,9 +149,9 @@ def _splits(
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    known, unknown, empty = set(names), 0, ""
+    annotated, unknown, empty = set(names), 0, ""
     for key, test_key, name in _pairs(split):
-        train, test = (tuple(one for one in split[part] if one in known) for part in (key, test_key))
+        train, test = (tuple(clip for clip in split[part] if clip in annotated) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
             empty = empty or (test_key if train else key)
@@ -171,7 +171,7 @@ def _splits(
             f"{path}: of the {len(split[empty])} names in its list {empty!r} none is the frame_dir of an annotation; "
             "correct the list, or add its annotations"
         )
-    lists = [key for key, value in split.items() if not known.isdisjoint(value)]
+    lists = [key for key, value in split.items() if not annotated.isdisjoint(value)]
     if not rules and lists:
         raise SkelbenchError(
             f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
@@ -181,13 +181,13 @@ def _splits(
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(training list, test list, name of the split) for every two lists that belong together by their names.
+    """Iterate over (training list, test list, name of the split) for lists that belong together by their names.
 
     A test list comes before a validation list: the first split is the default one.
     """
-    said = {key: side_of(key) for key in split}
-    for key, (side, rest) in said.items():
-        tests = {other: kind for other, (kind, also) in said.items() if also == rest and kind in ("valid", "test")}
+    sides = {key: side_of(key) for key in split}
+    for key, (side, rest) in sides.items():
+        tests = {other: kind for other, (kind, also) in sides.items() if also == rest and kind in ("valid", "test")}
         if side != "train" or not tests:
             continue
         name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"

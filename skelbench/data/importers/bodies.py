@@ -1,4 +1,4 @@
-"""Bodies in other people's files: which skeleton, which way is up, which unit, and where the origin goes.
+"""Bodies in imported files: skeleton, up-axis, unit and origin.
 
 M bodies, T frames, J joints, C = x, y, z.
 """
@@ -40,7 +40,7 @@ SMALLEST_M, LARGEST_M = 0.02, 10.0
 
 
 def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
-    """The skeleton with that many joints; with several, or none, the sentence says what to do."""
+    """Return the skeleton with that many joints; raise if there is none, or several and none is requested."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -62,7 +62,7 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
 
 @dataclass(frozen=True)
 class Pose:
-    """How a file's coordinates become metres with Y up."""
+    """Rotation and scale that turn a file's coordinates into meters with Y up."""
 
     up: str
     scale: float = 1.0
@@ -84,14 +84,11 @@ def find_pose(
     where: str,
     *,
     usual: Up = "auto",
-    cure: str = "say --units {}",
-    turn: str = "say which is right, --up {} or --up {}",
 ) -> Pose:
-    """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
+    """Find unit and up-axis of clips [M, T, J, 3] by their bodies; raise if they cannot be joint positions.
 
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
     that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
-    ``cure``: what to do about the wrong unit, ``turn``: about the wrong axis (as the bodies say, as the format says).
     """
     units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
@@ -129,7 +126,7 @@ def find_pose(
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
-        hint = cure.format(fits[0]) if fits else "give the file of joint positions in metres"
+        hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
         what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
     if up != "auto":
@@ -141,7 +138,8 @@ def find_pose(
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
         raise SkelbenchError(
-            f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
+            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
+            f"or --up {usual}"
         )
     return Pose(shown, METRES[units])
 
@@ -201,8 +199,7 @@ def solid_clip(x_MTJC: np.ndarray, most: int, center: int | None) -> Posed:
 
 
 def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Numbers of the bodies that are in some frame, of more than ``most`` those seen longest, and what was done as
-    flags."""
+    """Return the bodies that are in some frame, at most the ``most`` seen longest, and flags."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
     if len(bodies) <= most:
         return bodies, 0
@@ -211,7 +208,7 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
 
 
 def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """The clip without frames that show nobody and bodies that are in no frame, and what was done as flags.
+    """Return the clip without frames that show nobody and bodies that are in no frame, and flags.
 
     At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
     """

@@ -72,8 +72,8 @@ def other_part(path: Path) -> Path | None:
     others = [
         other
         for other in sorted(path.parent.iterdir())
-        for said, name in [side_of(other.name)]
-        if name == rest and side and said and (side == "train") != (said == "train")
+        for other_side, name in [side_of(other.name)]
+        if name == rest and side and other_side and (side == "train") != (other_side == "train")
     ]
     if len(others) > 1:
         names = ", ".join(other.name for other in others)
@@ -107,8 +107,8 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     stem = match["prefix"] if match else path.stem
     beside = [path.with_name(f"{stem}_{end}".lstrip("_")) for end in ("label.pkl", "label.npy", "num_frame.npy")]
     lengths = [other for other in others if is_npy(other) and "frame" in other.stem]
-    labels = [other for other in others if other not in lengths] or [one for one in beside[:2] if one.exists()][:1]
-    lengths = lengths or [one for one in beside[2:] if one.exists()]
+    labels = [other for other in others if other not in lengths] or [file for file in beside[:2] if file.exists()][:1]
+    lengths = lengths or [file for file in beside[2:] if file.exists()]
     if len(labels) != 1 or len(lengths) > 1:
         reason = "several label files are given" if labels else "there is no label file"
         raise SkelbenchError(

@@ -73,13 +73,8 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     meta = _meta(npz)
     usual, units = _stated(meta, options, path)
     blocks = [joints[start:end] for start, end in zip(offsets[:-1], offsets[1:])]
-    cures = {}  # an option that contradicts the file's own description would be refused
-    if "units" in meta:
-        cures["cure"] = "correct the units in its meta to {}"
-    if "up" in meta:
-        cures["turn"] = "correct the up in its meta to {}, or confirm it with --up {}"
     sample = (block[None] for block in blocks[:64])
-    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual, **cures)
+    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual)
     origins = pose.apply(origins)
 
     def make(i: int) -> Clip:

@@ -59,7 +59,7 @@ SAME_POSE_M = 1e-5
 
 @dataclass
 class Slots:
-    """One array, its kind, and what lies beside it."""
+    """One array of clips with its labels."""
 
     x: Table
     kind: Kind
@@ -70,9 +70,9 @@ class Slots:
     """Empty = the label file has none."""
     num_frame: np.ndarray | None = None
     side: str = ""
-    """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
+    """Part by the name of its file: "train", "valid", "test" or ""."""
     files: list[Path] = field(default_factory=list)
-    """Of the array, of its labels, and of lengths if there is one."""
+    """Files of the array, its labels, and its lengths if there are any."""
 
 
 def look(path: Path, options: ImportOptions) -> Slots:
@@ -94,14 +94,14 @@ def look(path: Path, options: ImportOptions) -> Slots:
 
 
 def _scored(x_MTJC: np.ndarray) -> bool:
-    """Third channel in [0, 1] and zero exactly where the joint is at 0: a score, not a depth."""
+    """Whether the third channel is in [0, 1] and zero where the joint is at 0: a score, not a depth."""
     score_MTJ = x_MTJC[..., 2]
     nowhere_MTJ = ~x_MTJC[..., :2].any(axis=-1)
     return bool(((score_MTJ >= 0) & (score_MTJ <= 1)).all() and not (score_MTJ[nowhere_MTJ] > 0).any())
 
 
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
-    """The recording in one or two arrays, of which the first one trains."""
+    """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
     arrays = [part.files[0].name for part in parts]
     details: dict = {"files": ", ".join(file.name for part in parts for file in part.files)}
@@ -147,7 +147,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
 
 
 def _as_given(splits: dict[str, Rule], index: Mapping[str, np.ndarray], training: int) -> str:
-    """The split by NTU's own rules that the files are made for, with their ``training`` first clips; else "given"."""
+    """Return the NTU split whose training part is the ``training`` first clips, else "given"."""
     wanted = np.arange(len(index["camera"])) < training
     for name, rule in splits.items():
         if isinstance(rule, FieldRule) and np.array_equal(by_field(rule, index), (wanted, ~wanted)):
@@ -189,13 +189,13 @@ def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int) -> Clip:
 
 
 def _end(x_MTJC: np.ndarray) -> int:
-    """Frames up to the last one that is not zero."""
+    """Return the number of frames up to the last one that is not zero."""
     frames = np.flatnonzero(x_MTJC.any(axis=(0, 2, 3)))
     return int(frames[-1]) + 1 if len(frames) else 0
 
 
 def _period(x_MTJC: np.ndarray) -> int:
-    """Frames before every body repeats itself to the end; all frames if one does not.
+    """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
     Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
     may repeat itself sooner. They are equal up to rounding, while two poses that a sensor saw never are.
