@@ -14,9 +14,10 @@ def first_copies(store: ClipStore) -> np.ndarray:
 
     Only clips with equal checksums are compared.
     """
-    first, seen = np.arange(len(store)), {}
+    first = np.arange(len(store))
+    seen: dict[tuple[int, ...], list[int]] = {}
     for i, key in enumerate(store.keys(first)):
-        others: list[int] = seen.setdefault(key, [])
+        others = seen.setdefault(key, [])
         first[i] = next((other for other in others if _equal(store, other, i)), i)
         if first[i] == i:
             others.append(i)

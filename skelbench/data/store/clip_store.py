@@ -163,7 +163,13 @@ class ClipStore:
 
         ``name``: its present name, which differs from the stored one if the folder was renamed.
         """
-        path = Path(path)
+        try:
+            return cls._open(Path(path), name)
+        except SkelbenchError:  # another process may be replacing it
+            return cls._open(Path(path), name)
+
+    @classmethod
+    def _open(cls, path: Path, name: str | None) -> ClipStore:
         if not path.is_dir():
             raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
         meta = _read_meta(path)
