@@ -427,13 +427,6 @@ def test_labels_and_lengths_that_do_not_fit(tmp_path):
     refused(tmp_path, "there is no label file; name it .*train_data.npy train_label.pkl", train)
 
 
-def test_bone_vectors_are_refused(tmp_path):
-    write_slots(tmp_path)
-    bones = np.einsum("jk,nctkm->nctjm", NTU25.differences, np.load(tmp_path / "train_data.npy")).astype("f4")
-    np.save(tmp_path / "bone.npy", bones)
-    refused(tmp_path, "bone vectors, motions", tmp_path / "bone.npy", tmp_path / "train_label.pkl")
-
-
 # ------------------------------------------------------------------------------------------------ all formats
 def damaged(change):
     def write(path):
