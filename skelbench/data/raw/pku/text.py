@@ -6,6 +6,7 @@ Labels: rows ``action,start,end,confidence`` with actions from 1.
 
 from __future__ import annotations
 
+import math
 from array import array
 from typing import NamedTuple
 
@@ -46,11 +47,14 @@ def parse_labels(data: bytes) -> list[Action]:
     check_text(data)
     actions = []
     for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            try:
-                action, start, end = map(float, line.split(b",")[:3])
-                actions.append(Action(*(int(value) for value in (action, start, end) if value.is_integer())))
-            except (ValueError, TypeError):
-                text = line.strip()[:40].decode()
-                raise BadFile(f"line {number}: {text!r} is not a label (action,start,end,confidence)") from None
+        if not line.strip():
+            continue
+        try:
+            action, start, end = map(float, line.split(b",")[:3])
+        except ValueError:  # not three, or not numbers
+            action = start = end = math.nan
+        if not (action.is_integer() and start.is_integer() and end.is_integer()):
+            text = line.strip()[:40].decode()
+            raise BadFile(f"line {number}: {text!r} is not a label (action,start,end,confidence)")
+        actions.append(Action(int(action), int(start), int(end)))
     return actions
