@@ -1,4 +1,6 @@
 import functools
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -156,3 +158,9 @@ def test_the_built_in_set_is_made_once_even_by_two_at_a_time(tmp_path, monkeypat
     assert calls == [tmp_path / "synthetic-v1"]
     assert seen == [(3, 12), (6, 12), (9, 12), (12, 12)]
     assert len(stores) == 3 and len({store.fingerprint for store in stores}) == 1
+
+
+def test_data_needs_no_torch():
+    names = ("store.writer", "store.roots", "importers", "synthetic.dataset", "raw.ntu.prepare", "raw.pku.prepare")
+    modules = ", ".join(f"skelbench.data.{name}" for name in names)
+    subprocess.run([sys.executable, "-c", f"import sys, {modules}\nassert 'torch' not in sys.modules"], check=True)
