@@ -180,7 +180,7 @@ def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
-    from skelbench.training.collapse import UNMOVED, sentence
+    from skelbench.training.anomalies import UNMOVED, describe
 
     info = run.info
     if info.get("steps"):
@@ -190,6 +190,6 @@ def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
         yield "time", f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
     for sign in ("collapse", "shortcut"):
         for found in info.get(sign) or ():
-            yield sign, sentence(found)
+            yield sign, describe(found)
     if info.get("unmoved"):
         yield "unmoved", UNMOVED

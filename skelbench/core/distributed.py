@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from skelbench.core.errors import Elsewhere, PeerLost, SkelbenchError
+from skelbench.core.errors import FailedOnRankZero, PeerLost, SkelbenchError
 from skelbench.core.signals import several
 from skelbench.core.user_config import said
 
@@ -139,7 +139,7 @@ def first(work: Callable[[], T]) -> T:
     """What ``work`` returns, called by the first process alone; the others wait for it, however long.
 
     Raises:
-        Elsewhere: on the others, what ``work`` raised on the first.
+        FailedOnRankZero: on the others, what ``work`` raised on the first.
     """
     if world() == 1:
         return work()
@@ -156,7 +156,7 @@ def first(work: Callable[[], T]) -> T:
         raise failure
     good, value = word[0]
     if not good:
-        raise Elsewhere(*value)
+        raise FailedOnRankZero(*value)
     return value
 
 

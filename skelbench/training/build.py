@@ -74,8 +74,8 @@ def training_clips(
     return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
 
 
-def turns_bodies(spec: RunSpec) -> bool:
-    """Whether bodies in views of a run may be turned about the vertical axis by any angle."""
+def rotates_bodies(spec: RunSpec) -> bool:
+    """Whether views of a run rotate bodies about the vertical axis by any angle."""
     steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
     return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 

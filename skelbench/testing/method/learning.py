@@ -176,7 +176,7 @@ LEARNED, LEARNED_OF_BEFORE = 0.1, 0.01
 
 def collapse(m: MethodSubject) -> None:
     training = m.trainer(epochs=1000, batch_size=8, wide=True, **LEARNING)
-    encoder, fixed = training.method.inference_encoder(), training.watch.fixed
+    encoder, fixed = training.method.inference_encoder(), training.diagnostics.fixed
     assert fixed is not None and fixed.turned is not None
 
     def looked_at() -> tuple[float, float]:

@@ -150,7 +150,7 @@ def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:
     batch, method, loss = training.batch(0), training.method, torch.zeros(())
     gradients: dict[str, Tensor] = {}
     for turn in method.turns:
-        info = training.step_info(1, turn, training.pieces)
+        info = training.step_info(1, turn, training.micro_batches)
         reported = training.gradients(batch, info)
         loss = loss + reported["loss"].detach()
         after = "" if turn == method.turns[0] else f" ({turn})"

@@ -89,7 +89,7 @@ def devices(m: MethodSubject) -> None:
         views = training.views(0)
         if strays := [name for name, view in views.items() if view.x_RTJC.device != DEVICE]:
             raise Failed("views on the device", f"{strays[0]} is not")
-        with training.watch.look(1):
+        with training.diagnostics.record_step(1):
             training.train_step(0, views)
 
 

@@ -10,10 +10,10 @@ from torch import nn
 from skelbench.core.spec import TrainSpec
 from skelbench.models import prototype_loss
 from skelbench.models.attention import Group, rope_table
+from skelbench.models.compile import compile_parts
 from skelbench.models.heads import PrototypeHead
 from skelbench.models.vit import Block, ViTConfig
-from skelbench.training.activation_checkpointing import recompute
-from skelbench.training.compiled import compile_parts
+from skelbench.training.activation_checkpointing import recompute_blocks
 
 CPU = torch.device("cpu")
 
@@ -40,10 +40,10 @@ def test_on_a_cpu_nothing_is_compiled_unasked(with_prototypes, how):
 
 def test_on_a_gpu_tiles_alone_are_unless_the_same_bits_are_wanted(with_prototypes, monkeypatch):
     asked = []
-    monkeypatch.setattr("skelbench.training.compiled.fuse", lambda device, on: asked.append(on))
+    monkeypatch.setattr("skelbench.models.compile.fuse", lambda device, on: asked.append(on))
     gpu = torch.device("cuda")
     assert compile_parts(with_prototypes, gpu, "auto") == (False, "") and asked == [False, False], "4 prototypes"
-    monkeypatch.setattr("skelbench.training.compiled.MANY", 4)
+    monkeypatch.setattr("skelbench.models.compile.MANY", 4)
     assert compile_parts(with_prototypes, gpu, "auto") == (True, "") and not compiled(with_prototypes)
     assert asked == [False, False, False, True]
     assert compile_parts(nn.ModuleDict({"encoder": with_prototypes["encoder"]}), gpu, "auto") == (False, "")
@@ -72,7 +72,7 @@ def test_compiled_blocks_that_are_computed_again_give_what_plain_ones_give(metho
         return [y_tD.detach(), *(p.grad for p in of.parameters())]
 
     both = copy.deepcopy(method)
-    recompute(both)
+    recompute_blocks(both)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     assert compile_parts(both, CPU, "on") == (True, "") and compiled(both) == list(both["encoder"])
     for mine, theirs in zip(outcome(both), outcome(method), strict=True):

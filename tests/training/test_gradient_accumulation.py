@@ -1,4 +1,4 @@
-"""A batch in pieces and blocks computed again: whole steps agree, what cannot be said so is refused."""
+"""Micro-batches and recomputed blocks give the step of the whole batch, or are rejected."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def trained(trainer, name, steps=3, **settings):
     training = trainer(name, batch_size=6, **settings)
     out = []
     for step in range(steps):
-        with training.watch.look(1) as seen:
+        with training.diagnostics.record_step(1) as seen:
             reported = training.train_step(step, training.batch(step))
         out.append({key: float(value) for key, value in reported.items()} | seen)
     return out, training.method.state_dict()

@@ -19,8 +19,9 @@ from skelbench.models.encoder import Encoded, Encoder
 from skelbench.models.prototype_objective import PrototypeObjective
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.training import diagnostics, loop
-from skelbench.training.collapse import LOOKS, Collapse, sentence
-from skelbench.training.diagnostics import Watch
+from skelbench.training.anomalies import PATIENCE, Collapse, describe
+from skelbench.training.diagnostics import Diagnostics
+from skelbench.training.metrics_log import LINES
 
 COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "schedule.warmup": 0.0}
 """Feature regression with nothing to hold it up, at a rate at which it collapses in a few steps."""
@@ -36,20 +37,20 @@ def lines_of(run):
 
 
 def fit(training):
-    training.fit()
+    training.train()
     return lines_of(training.run)
 
 
 # ---------------------------------------------------------------------------------------------- when
 @given(total=st.integers(1, 30_000))
 def test_looks_are_few_even_and_on_logged_steps(total):
-    every = max(1, total // loop.LINES)
-    looks = Watch(nn.Identity(), total, every)
-    due = [done for done in range(1, total + 1) if looks.due(done)]
-    assert due[0] == 1 and due[-1] == total and len(due) <= diagnostics.LOOKS + 2
+    every = max(1, total // LINES)
+    looks = Diagnostics(nn.Identity(), total, every)
+    due = [done for done in range(1, total + 1) if looks.is_due(done)]
+    assert due[0] == 1 and due[-1] == total and len(due) <= diagnostics.STEPS + 2
     assert all(done % every == 0 for done in due[1:-1])
     assert len(set(b - a for a, b in zip(due[1:-1], due[2:-1]))) <= 1
-    assert len(due) >= min(total, diagnostics.LOOKS / 2)
+    assert len(due) >= min(total, diagnostics.STEPS / 2)
 
 
 # ---------------------------------------------------------------------------------------------- what
@@ -66,7 +67,7 @@ def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch)
     for readout in ("cls", "pooled"):
         assert lines[-1][f"rotation_{readout}"] > 0 and 0 <= lines[-1][f"slot_share_{readout}"] <= 1
     seen.run.checkpoint.unlink()
-    monkeypatch.setattr(Watch, "due", lambda self, done: False)
+    monkeypatch.setattr(Diagnostics, "is_due", lambda self, step: False)
     unseen = trainer(name, epochs=1)
     plain = fit(unseen)
     assert not any(key.startswith("rank_") for line in plain for key in line)
@@ -89,7 +90,7 @@ def test_the_inference_encoders_first_output_is_watched(trainer):
     training = trainer("slim", epochs=1)
     encoder, outputs = training.method.inference_encoder(), []
     encoder.register_forward_hook(lambda module, given, out: outputs.append(out))
-    with training.watch.look(1) as figures:
+    with training.diagnostics.record_step(1) as figures:
         training.train_step(0, training.views(0))
     for name, x in (("cls", outputs[0].cls_RD), ("pooled", outputs[0].pooled_RD)):
         q = torch.linalg.svdvals(x.double())
@@ -119,7 +120,7 @@ class _Two(nn.Module):
 
 def test_another_encoder_stands_in_where_the_inference_encoder_does_not_run():
     method = _Two()
-    look = Watch(method, 10, 1).look
+    look = Diagnostics(method, 10, 1).record_step
     with look(1) as figures:
         method.other()
         method.inference()
@@ -136,7 +137,7 @@ def test_another_encoder_stands_in_where_the_inference_encoder_does_not_run():
 
 def test_nothing_happens_on_other_steps():
     method = _Two()
-    looks = Watch(method, 1000, 2)
+    looks = Diagnostics(method, 1000, 2)
 
     def fails(*_):
         raise AssertionError("computed without being due")
@@ -147,13 +148,13 @@ def test_nothing_happens_on_other_steps():
         looks("masked", fails)
         looks("mfp", PrototypeObjective(4, "none"))
 
-    with looks.look(2) as figures:  # a logged step, but no look
+    with looks.record_step(2) as figures:  # a logged step, but no look
         work()
     assert figures == {}
-    with looks.look(1):
+    with looks.record_step(1):
         assert all(encoder._forward_hooks for encoder in (method.other, method.inference))
     work()
-    with pytest.raises(ZeroDivisionError), looks.look(1):
+    with pytest.raises(ZeroDivisionError), looks.record_step(1):
         raise ZeroDivisionError
     work()
 
@@ -162,8 +163,8 @@ def test_many_rows_are_thinned_and_none_are_nothing(monkeypatch):
     sizes = []
     rank = diagnostics.effective_rank
     monkeypatch.setattr(diagnostics, "effective_rank", lambda x: sizes.append(tuple(x.shape)) or rank(x))
-    looks = Watch(_Two(), 10, 1)
-    with looks.look(1) as figures:
+    looks = Diagnostics(_Two(), 10, 1)
+    with looks.record_step(1) as figures:
         looks("masked", torch.randn(100, 50, 4))
         looks("few", lambda: torch.eye(6).requires_grad_())
         looks("none", torch.zeros(0, 4))
@@ -172,9 +173,12 @@ def test_many_rows_are_thinned_and_none_are_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(("what", "said"), [(3, "not int"), (torch.ones(3), r"shape \(3,\)"), (lambda: None, "None")])
-def test_what_cannot_be_watched_is_one_sentence(what, said):
-    looks = Watch(_Two(), 10, 1)
-    with pytest.raises(SkelbenchError, match=rf'watch\("odd", ...\) takes features \[n, D\].*{said}'), looks.look(1):
+def test_other_values_are_rejected_by_watch(what, said):
+    looks = Diagnostics(_Two(), 10, 1)
+    with (
+        pytest.raises(SkelbenchError, match=rf'watch\("odd", ...\) takes features \[n, D\].*{said}'),
+        looks.record_step(1),
+    ):
         looks("odd", what)
 
 
@@ -186,28 +190,28 @@ def line(step, **figures):
 def follow(values, clips=16, **others):
     """Changes at every line of a run whose ``rank_masked`` is ``values``."""
     collapse = Collapse(clips)
-    return collapse, [collapse.see(line(i, rank_masked=value, **others)) for i, value in enumerate(values, 1)]
+    return collapse, [collapse.check(line(i, rank_masked=value, **others)) for i, value in enumerate(values, 1)]
 
 
 def test_a_low_rank_on_three_looks_in_a_row_is_a_collapse():
     collapse, changes = follow([5, 1.1, 1.1, 3, 1.2, 1.15, 1.12, 1.05, 1.0])
-    assert [len(change) for change in changes] == [0] * 6 + [1, 0, 0] and LOOKS == 3
+    assert [len(change) for change in changes] == [0] * 6 + [1, 0, 0] and PATIENCE == 3
     expected = {"what": "masked", "measure": "effective rank", "value": 1.12, "step": 5, "epoch": 0.5}
     assert collapse.found == changes[6] == [expected]
-    assert sentence(expected) == "features at masked positions, effective rank 1.12 since step 5"
+    assert describe(expected) == "features at masked positions: effective rank 1.12 since step 5"
 
 
 def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
     collapse, changes = follow([1.0, 1.0, 1.0, 1.0, 4, 4, 1.0, 1.0, 1.0])
     assert [len(change) for change in changes] == [0, 0, 1, 0, 1, 0, 0, 0, 1]
     assert [(found["step"], found.get("until")) for found in collapse.found] == [(1, 5), (7, None)]
-    assert sentence(collapse.found[0]).endswith("since step 1 until step 5")
+    assert describe(collapse.found[0]).endswith("since step 1 until step 5")
 
 
 def test_lines_without_a_look_do_not_count():
     collapse = Collapse(16)
     for step in range(1, 20):
-        collapse.see(line(step, **({"rank_pooled": 1.1} if step % 5 == 0 else {})))
+        collapse.check(line(step, **({"rank_pooled": 1.1} if step % 5 == 0 else {})))
     assert [(found["what"], found["step"]) for found in collapse.found] == [("pooled", 5)]
 
 
@@ -230,14 +234,14 @@ def test_prototypes_have_collapsed_when_few_are_used_or_all_samples_get_the_same
 def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction():
     collapse = Collapse(16)
     for step in range(1, 5):
-        collapse.see(line(step, rank_masked=1.4, rank_cls=1.4, rank_pooled=1.2))
+        collapse.check(line(step, rank_masked=1.4, rank_cls=1.4, rank_pooled=1.2))
     assert [found["what"] for found in collapse.found] == ["masked", "pooled"]
 
 
 def test_figures_of_pieces_are_of_as_few_clips_as_those(trainer):
     one = trainer("mamp", batch_size=12)
     one.save_memory(False, 4)
-    assert one.signs["shortcut"].clips == 3 and one.signs["collapse"].clips == 12
+    assert one._detectors()["shortcut"].clips == 3 and one._detectors()["collapse"].clips == 12
 
 
 def test_a_few_clips_settle_nothing():
@@ -253,12 +257,12 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
     assert found["what"] == "masked" and found["value"] < 1.5 and 1 < found["step"] <= STEPS - 2
     ranks = {line["step"]: line["rank_masked"] for line in lines_of(run)}
     assert ranks[1] > 3 and all(rank < 1.5 for step, rank in ranks.items() if step >= found["step"])
-    assert said == ["collapse: " + sentence(found)]
+    assert said == ["warning: collapse: " + describe(found)]
 
     from skelbench.cli.summary import print_summary
 
     print_summary([(run, {})], None, made, session.data_root)
-    assert said[0] in capsys.readouterr().out
+    assert said[0].removeprefix("warning: ") in capsys.readouterr().out
 
 
 def test_a_healthy_run_records_none(resolved, session):
