@@ -37,9 +37,7 @@ def check(
 
     things = [thing for thing in find(what) if thing.checks]
     if not things:
-        raise SkelbenchError(
-            f"{what} announces nothing of a kind that has checks ({', '.join(KITS)})"
-        )
+        raise SkelbenchError(f"{what} announces nothing of a kind that has checks ({', '.join(KITS)})")
     if only:
         every = sorted({check.name for thing in things for check in thing.checks})
         for name in only:
