@@ -6,33 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from skelbench.plugin import deprecated
 from skelbench.plugin.space import Knob
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
 
 
-class _Renaming(type):
-    """Takes fields by the names they had before as well."""
-
-    def __call__(cls, **fields: Any) -> Any:
-        fields, renamed = deprecated.new_fields(cls, fields)
-        made = super().__call__(**fields)
-        if renamed:
-            object.__setattr__(made, "renamed", renamed)
-        return made
-
-
 @dataclass(frozen=True, kw_only=True)
-class Descriptor(metaclass=_Renaming):
+class Descriptor:
     """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
     of the file that announces it."""
 
     places: ClassVar[tuple[str, ...]] = ("target",)
     """Fields that name code as ``target`` does; all but ``target`` may be empty."""
-    renamed: ClassVar[tuple[deprecated.Renamed, ...]] = ()
-    """Fields that were given by old names."""
+    settings_from: ClassVar[str] = ""
+    """The field that names the class of the settings; "" = it has no settings."""
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
 
     name: str
     """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
@@ -54,6 +43,7 @@ class NativeProbe:
     {'lr': 0.01}
     """
 
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     protocol: str
     best_on_test: bool = False
     """Whether their code prints the best epoch on test; that of ours is then held against it."""
@@ -78,6 +68,7 @@ class Stage:
     ('aimclr',)
     """
 
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     after: tuple[str, ...]
     """Methods of which a finished run is its first stage; a run of any other is refused."""
     alone: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +93,7 @@ class MethodSpec(Descriptor):
     """
 
     places = ("target", "config", "imports")
+    settings_from = "config"
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     spelling: str = ""
@@ -151,6 +143,7 @@ class EncoderSpec(Descriptor):
     """
 
     places = ("target", "config")
+    settings_from = "config"
     config: str = ""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Its own sizes for presets of the harness: ``{"small": {"dim": 64}}``."""
@@ -177,6 +170,7 @@ class ProtocolSpec(Descriptor):
     {'readout': 'mean'}
     """
 
+    settings_from = "target"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""
@@ -221,6 +215,7 @@ class FigureSpec(Descriptor):
     """
 
     places = ("target", "config")
+    settings_from = "config"
     config: str = ""
     snapshots: bool = False
     """Whether it can be of snapshots (``--run RUN@50``); else they are refused."""
@@ -294,6 +289,8 @@ class ComponentSpec(Descriptor):
     >>> ComponentSpec(name="stretch", target="my_parts:Stretch").places
     ('target',)
     """
+
+    settings_from = "target"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from skelbench.core.component import Component
 from skelbench.core.spec import validated
+from skelbench.plugin.component import Component
 from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.announcement import announcement

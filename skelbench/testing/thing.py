@@ -54,8 +54,9 @@ class Thing:
         else:
             host = Host([*self.files, STICK7])
             # It may be announced as well, as in the tests of an installed package: what was given is what is checked.
-            host.entries[:] = [entry for entry in host.entries if (entry.kind, entry.name) != (self.kind, found.name)]
-            host.entries.append(Entry(self.kind, found.name, found, PluginStatus(found.name)))
+            for entry in [each for each in host.entries if (each.kind, each.name) == (self.kind, found.name)]:
+                host.remove(entry)
+            host.add(Entry(self.kind, found.name, found, PluginStatus(found.name)))
         return host, found, *(kit(self.kind, host, found) if self.kind in KITS else (None, ()))
 
     @property

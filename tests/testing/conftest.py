@@ -18,13 +18,14 @@ def checked(all_plugins):
     """``checked("encoders", descriptor, "shapes")``: how the check of that name went."""
 
     def checked(kind, descriptor, name, **fields):
-        all_plugins.entries.append(Entry(kind, descriptor.name, descriptor, PluginStatus("broken")))
+        entry = Entry(kind, descriptor.name, descriptor, PluginStatus("broken"))
+        all_plugins.add(entry)
         try:
             subject, checks = kit(kind, all_plugins, descriptor)
             vars(subject).update(fields)
             (result,) = run_checks(checks, subject, {}, only=[name])
         finally:
-            all_plugins.entries.pop()
+            all_plugins.remove(entry)
         return result
 
     return checked
