@@ -82,8 +82,8 @@ def info(
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
         known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
-        refused = next((refusal.sentence for refusal in host.refusals if name in refusal.names), "")
-        raise SkelbenchError(refused or did_you_mean(name, list(set(known)), "name"))
+        problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
+        raise SkelbenchError(problem or did_you_mean(name, list(set(known)), "name"))
     costly = [each.descriptor for each in entries if isinstance(each.descriptor, MethodSpec | EncoderSpec)]
     costly = [about for about in costly if getattr(about, "weights", True)]
     if cost and not costly:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
@@ -21,8 +22,8 @@ from skelbench.plugin.status import SINGULAR, State, one_line
 from skelbench.plugin.validate import descriptor_problem
 
 AnyDescriptor = TypeVar("AnyDescriptor", bound=Descriptor)
-Report = Callable[[State, str, BaseException | None, str, str], None]
-"""Called with state, sentence and exception of each problem, and kind and name of the descriptor ("" = none)."""
+Report = Callable[[State, str, BaseException | None], None]
+"""Called with state, sentence and exception of each problem."""
 
 
 def announced(plugin: object, file: PluginFile | None, report: Report) -> Announcement:
@@ -32,11 +33,11 @@ def announced(plugin: object, file: PluginFile | None, report: Report) -> Announ
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(SURFACE)
     for sentence in _misspelt(plugin, manager):
-        report("invalid", sentence, None, "", "")
+        report("invalid", sentence, None)
     try:
         manager.register(plugin)
     except (pluggy.PluginValidationError, ValueError) as error:
-        report("invalid", one_line(error), error, "", "")
+        report("invalid", one_line(error), error)
     for caller in manager.get_hookcallers(plugin) or []:
         if caller.name in OBSERVERS:
             found.observers.append(caller.name)
@@ -45,7 +46,7 @@ def announced(plugin: object, file: PluginFile | None, report: Report) -> Announ
             try:
                 values += [(kind, value) for value in _listed(caller.get_hookimpls()[0].function(), kind)]
             except (Exception, SystemExit) as error:
-                report("invalid", f"{caller.name}: {one_line(error)}", error, kind, "")
+                report("invalid", f"{caller.name}: {one_line(error)}", error)
     by_hook = {(kind, getattr(value, "name", None)) for kind, value in values}
     for kind, component in _components(plugin):
         if (kind, component.name) not in by_hook:  # a hook may have more to say of a class
@@ -60,14 +61,11 @@ def announced(plugin: object, file: PluginFile | None, report: Report) -> Announ
                 continue
             except SkelbenchError as error:
                 problem = "invalid", str(error)
-        report(*problem, None, kind, str(getattr(value, "name", "")))
-    for _, descriptor in found.descriptors:
-        target = getattr(descriptor, descriptor.settings_from, "")
+        report(*problem, None)
+    for target in [getattr(descriptor, descriptor.settings_from, "") for _, descriptor in found.descriptors]:
         module, _, name = target.partition(":")
-        try:
-            found.settings[target] = list(attrgetter(name)(import_module(module)).model_fields) if target else []
-        except (Exception, SystemExit):  # the target cannot be imported, which its first use reports
-            pass
+        with suppress(Exception, SystemExit):  # the first use reports a target that cannot be imported
+            found.settings[target] = list(attrgetter(name)(import_module(module)).model_fields)
     return found
 
 

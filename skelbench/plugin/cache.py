@@ -48,7 +48,8 @@ class DescriptorCache:
     def __init__(self, location: Path) -> None:
         name = hashlib.sha256(str(location.absolute()).encode()).hexdigest()[:16]
         self.path = cache_root() / "plugins" / f"{location.stem}-{name}.json"
-        self._format = f"{__version__} {API_VERSION} {source_hash(Path(__file__).parent)}"
+        self._own = source_hash(Path(__file__).parent)
+        self._format = f"{__version__} {API_VERSION} {self._own}"
         self._changed = False
         self._kept: dict[str, Any] = {}
         try:
@@ -75,7 +76,7 @@ class DescriptorCache:
             descriptors = [(kind, _encoded(descriptor)) for kind, descriptor in announcement.descriptors]
         except TypeError:
             return
-        if source:
+        if source and self._own:
             observers, settings = announcement.observers, announcement.settings
             kept = {"source": source, "descriptors": descriptors, "observers": observers, "settings": settings}
             self._kept[name], self._changed = kept, True

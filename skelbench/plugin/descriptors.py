@@ -136,11 +136,7 @@ class MethodSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSpec(Descriptor):
-    """An encoder family: ``target`` names a :class:`skelbench.models.encoder.Encoder`, ``config`` its settings.
-
-    >>> EncoderSpec(name="gru", target=":GRU", config=":GRUConfig", presets={"quick": {"hidden": 48}}).name
-    'gru'
-    """
+    """An encoder family: ``target`` names a :class:`skelbench.models.encoder.Encoder`, ``config`` its settings."""
 
     places = ("target", "config")
     settings_from = "config"
@@ -151,11 +147,7 @@ class EncoderSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec(Descriptor):
-    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``.
-
-    >>> DatasetSpec(name="waves", target=":open_waves", splits=("cross-subject",), default_split="cross-subject").target
-    ':open_waves'
-    """
+    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
 
     splits: tuple[str, ...] = ()
     default_split: str = ""
@@ -164,11 +156,7 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code.
-
-    >>> ProtocolSpec(name="nearest-mean", target=":NearestMean", defaults={"readout": "mean"}).defaults
-    {'readout': 'mean'}
-    """
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code."""
 
     settings_from = "target"
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -186,19 +174,12 @@ class TargetSpec(Descriptor):
     """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`.
 
     Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
-
-    >>> TargetSpec(name="smooth-features", target=":SmoothFeatures").name
-    'smooth-features'
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec(Descriptor):
-    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``.
-
-    >>> TableSpec(name="speed", target=":table", summary="clips per second of training").needs_runs
-    True
-    """
+    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``."""
 
     needs_runs: bool = True
     counts: bool = False
@@ -209,9 +190,6 @@ class TableSpec(Descriptor):
 class FigureSpec(Descriptor):
     """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``, ``config`` the pydantic
     model of its settings (``--set KEY=VALUE``), which it finds in ``inputs.settings``.
-
-    >>> FigureSpec(name="speed", target=":draw").target
-    ':draw'
     """
 
     places = ("target", "config")
@@ -225,20 +203,12 @@ class FigureSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
-    """A grid of runs: ``target`` names a :class:`skelbench.pipeline.studies.study.Study`.
-
-    >>> StudySpec(name="rates", target=":STUDY").name
-    'rates'
-    """
+    """A grid of runs: ``target`` names a :class:`skelbench.pipeline.studies.study.Study`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(Descriptor):
-    """A frozen suite: what every row of it is made with. There is nothing to import, and so no ``target``.
-
-    >>> SuiteSpec(name="mine-v1", file="mine-v1.json").target
-    ''
-    """
+    """A frozen suite: what every row of it is made with. There is nothing to import, and so no ``target``."""
 
     places = ()
     target: str = ""
@@ -252,9 +222,6 @@ class SuiteSpec(Descriptor):
 class RowsSpec(Descriptor):
     """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
     sequence of :class:`skelbench.reporting.study_rows.Row`, in the order in which they are shown.
-
-    >>> RowsSpec(name="mine-token-budget", table="token-budget", target=":ROWS").table
-    'token-budget'
     """
 
     table: str
@@ -264,9 +231,6 @@ class RowsSpec(Descriptor):
 class PublishedSpec(Descriptor):
     """Figures printed in a paper, shown beside ours wherever methods and token grids agree. There is nothing to import,
     and so no ``target``.
-
-    >>> PublishedSpec(name="mine", file="mine.csv", notes={"linear": "Paper: its Table 1."}).target
-    ''
     """
 
     places = ()
@@ -285,9 +249,6 @@ class ComponentSpec(Descriptor):
 
     A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
     by that alone.
-
-    >>> ComponentSpec(name="stretch", target="my_parts:Stretch").places
-    ('target',)
     """
 
     settings_from = "target"
@@ -295,11 +256,7 @@ class ComponentSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec(Descriptor):
-    """A skeleton: ``target`` names a :class:`skelbench.views.skeleton.topology.Topology` of the same name.
-
-    >>> TopologySpec(name="stick13", target=":STICK13", summary="thirteen joints").name
-    'stick13'
-    """
+    """A skeleton: ``target`` names a :class:`skelbench.views.skeleton.topology.Topology` of the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,9 +265,6 @@ class ObserverSpec(Descriptor):
     by ``--observe``.
 
     It changes no number and no identity.
-
-    >>> ObserverSpec(name="board", target=":Board", packages=("tensorboard",)).packages
-    ('tensorboard',)
     """
 
     packages: tuple[str, ...] = ()
@@ -325,9 +279,6 @@ class EngineSpec(Descriptor):
     by ``skelbench study NAME --on``.
 
     It changes no number and no identity.
-
-    >>> EngineSpec(name="pool", target=":Pool", summary="the machines of our pool").name
-    'pool'
     """
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from skelbench.core import user_config
@@ -22,7 +23,7 @@ from skelbench.plugin import builtins
 from skelbench.plugin.cache import Announcement, DescriptorCache, source_hash
 from skelbench.plugin.files import PluginFile, files_on_path, module_file
 from skelbench.plugin.plugin_errors import GROUP
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, State, names_of, one_line
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State, one_line
 
 Loadable = PluginFile | importlib.metadata.EntryPoint
 BUILTIN, OWN_DIST = "builtin", "skelbench"
@@ -38,7 +39,6 @@ class Discovery:
         self.strict = strict
         self.plugins: list[PluginStatus] = []
         self.entries: list[Entry] = []
-        self.refusals: list[Refusal] = []
         self.single: dict[str, PluginFile] = {}
         """Single files by the name of their module."""
         self.observers: list[tuple[PluginStatus, Loadable, list[str]]] = []
@@ -168,15 +168,8 @@ class Discovery:
         from skelbench.plugin.announcement import announced  # pydantic
 
         before = status.error
-
-        def report(state: State, sentence: str, error: BaseException | None, kind: str, name: str) -> None:
-            self._fail(status, state, sentence, error)
-            if name:
-                sentence = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {sentence}"
-                self.refusals.append(Refusal(kind, names_of(name, status), sentence, status))
-
         try:
-            announcement = announced(plugin.load(), file, report)
+            announcement = announced(plugin.load(), file, partial(self._fail, status))
         except (Exception, SystemExit) as error:
             self._fail(status, "import-error", one_line(error), error)
             return Announcement()

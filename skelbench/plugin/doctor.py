@@ -48,7 +48,8 @@ def find(host: Host, name: str, path: str = "") -> list[PluginStatus]:
         sha256 = PluginFile(Path(path)).sha256
         return [plugin for plugin in host.plugins if plugin.source_hash == sha256]
     found = [plugin for plugin in host.plugins if plugin.name == name]
-    found += [each.plugin for each in (*host.entries, *host.refusals) if name in each.names]
+    found += [entry.plugin for entry in host.entries if name in entry.names]
+    found += [plugin for plugin in host.plugins if plugin.might_have(name)]
     if not found:
         known = {plugin.name for plugin in host.plugins} | {entry.name for entry in host.entries}
         raise SkelbenchError(did_you_mean(name, known, "plugin", others="A file is named by its path: mine.py."))

@@ -25,7 +25,7 @@ from skelbench.plugin.descriptors import DatasetSpec, Descriptor, EncoderSpec, M
 from skelbench.plugin.discovery import Discovery
 from skelbench.plugin.hookspecs import OBSERVERS, PROJECT, SURFACE
 from skelbench.plugin.plugin_errors import Mistake, where
-from skelbench.plugin.status import SINGULAR, USABLE, Entry, PluginStatus, Refusal, one_line
+from skelbench.plugin.status import SINGULAR, USABLE, Entry, PluginStatus, one_line
 
 if TYPE_CHECKING:
     from skelbench.core.component import Spec
@@ -47,7 +47,6 @@ class Host:
         self._discovery = Discovery(self.strict)
         self.plugins: list[PluginStatus] = self._discovery.plugins
         self.entries: list[Entry] = self._discovery.entries
-        self.refusals: list[Refusal] = self._discovery.refusals
         self.add, self.remove = self._discovery.add, self._discovery.remove
         self.observer_failures: Counter[str] = Counter()
         self._noted = False
@@ -83,18 +82,14 @@ class Host:
         usable = [entry for entry in namesakes if not entry.clash or ":" in name]
         if len(usable) == 1:
             return usable[0].descriptor
-        reasons = [entry.clash for entry in namesakes] + [
-            refusal.sentence for refusal in self.refusals if refusal.kind == kind and name in refusal.names
-        ]
-        if reasons:
-            raise SkelbenchError(reasons[0])
-        failed = [plugin for plugin in self.plugins if plugin.state not in USABLE]
-        culprit = next((plugin for plugin in failed if plugin.name == name.partition(":")[0]), None)
-        if culprit is not None:
-            raise SkelbenchError(
-                f"{SINGULAR[kind]} {name!r} is not available: plugin {culprit.name!r} ({culprit.source}) "
-                f"failed ({culprit.state}): {culprit.error}"
-            )
+        if namesakes:
+            raise SkelbenchError(namesakes[0].clash)
+        for plugin in self.plugins:
+            if plugin.might_have(name):
+                raise SkelbenchError(
+                    f"{SINGULAR[kind]} {name!r} is not available: plugin {plugin.name!r} ({plugin.source}) "
+                    f"has a problem ({plugin.state}): {plugin.error}"
+                )
         raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind]))
 
     def method(self, name: str) -> tuple[MethodSpec, str]:
@@ -117,8 +112,7 @@ class Host:
         return method, variant
 
     def _known(self, kind: str, name: str) -> bool:
-        refused = any(refusal.kind == kind and name in refusal.names for refusal in self.refusals)
-        return refused or bool(self._discovery.by_name.get((kind, name)))
+        return bool(self._discovery.by_name.get((kind, name)))
 
     def _entry(self, descriptor: Descriptor) -> Entry:
         return next(entry for entry in self.entries if entry.descriptor is descriptor)

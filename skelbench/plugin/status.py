@@ -43,6 +43,11 @@ class PluginStatus:
         """Tracebacks of its errors; "" if nothing was raised."""
         return "".join("".join(traceback.format_exception(error)) for error in self.errors)
 
+    def might_have(self, name: str) -> bool:
+        """Whether it failed, and is called ``name`` or names it in its problem."""
+        plugin, _, last = name.rpartition(":")
+        return self.state not in USABLE and (self.name in (name, plugin) or repr(last) in self.error)
+
     def fail(self, state: State, sentence: str, error: BaseException | None = None) -> None:
         """Record a problem; the first one decides the state."""
         self.state = state if self.state == "ok" else self.state
@@ -65,28 +70,14 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name this answers to."""
-        return names_of(self.name, self.plugin)
+        """Every name this answers to: alone, with its plugin, and with its distribution."""
+        owners = self.plugin.name, self.plugin.dist or self.plugin.name
+        return self.name, *(f"{owner}:{self.name}" for owner in owners)
 
     @property
     def shown(self) -> str:
         """The name that is unambiguous: with its plugin where it clashes."""
         return self.names[1] if self.clash else self.name
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Something announced that cannot be used, by each of its ``names``, and why."""
-
-    kind: str
-    names: tuple[str, ...]
-    sentence: str
-    plugin: PluginStatus
-
-
-def names_of(name: str, plugin: PluginStatus) -> tuple[str, ...]:
-    """``name``, and ``name`` with its plugin or distribution."""
-    return name, f"{plugin.name}:{name}", f"{plugin.dist or plugin.name}:{name}"
 
 
 def one_line(error: BaseException) -> str:
