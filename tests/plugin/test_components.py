@@ -95,13 +95,6 @@ def test_find_gives_the_class_and_names_the_nearest(write):
         host.find("masks", "twits")
 
 
-def test_info_shows_the_settings_of_a_component(write, capsys):
-    path = write("b.py", BASE)
-    assert main(["plugins", "info", "twist", "--plugin", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert "mask twist" in text and "Twist the trunk" in text and "In degrees." in text
-
-
 def test_a_hook_announces_components_and_topologies_too(write):
     body = """
     from skelbench.plugin import ComponentSpec, TopologySpec
@@ -137,10 +130,3 @@ def test_one_kind_twice_is_a_clash(write, monkeypatch):
     twice = SHEAR + SHEAR.replace("class Shear", "class Other")
     host = Host([write("twice.py", twice, header=False)])
     assert "augmentation 'shear' is announced twice" in status(host).error
-
-
-def test_the_topologies_that_ship_are_found_by_their_names(monkeypatch):
-    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ("skelbench.views.skeleton.topology.known",))
-    host = Host()
-    assert len(host.names("topologies")) == 5
-    assert all(host.find("topologies", name).name == name for name in host.names("topologies"))

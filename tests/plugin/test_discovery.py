@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import sys
 
 import pytest
 
@@ -110,15 +109,6 @@ def test_the_environment_selects_entry_points(install, monkeypatch):
     assert host.get("methods", "hive:bee") is host.get("methods", "hive-ep:bee") is host.get("methods", "bee")
 
 
-def test_a_shipped_method_is_its_file(monkeypatch):
-    monkeypatch.delenv("SKELBENCH_PLUGINS")
-    host = Host()
-    slim = host.get("methods", "slim")
-    plugin = host.origin(slim)
-    assert (plugin.name, plugin.dist, plugin.source_hash) == ("slim", "skelbench", None)
-    assert plugin.source.startswith("skelbench_plugins/slim") and host.identity(slim) == "1"
-
-
 def test_the_hash_of_a_single_file_is_its_identity_wherever_it_is(good, tmp_path):
     path = good("a.py", "bee")
     moved = tmp_path / "elsewhere" / "a.py"
@@ -182,12 +172,6 @@ def test_a_file_named_twice_is_loaded_once_and_files_of_one_stem_stay_apart(good
     assert host.names("methods") == ["bee"] and len(host.plugins) == 2 and host.plugins[-1].requested
     two, three = good("y/a.py", "wasp"), good("z/a.py", "ant")
     assert [p.name for p in Host([path, two, three]).plugins[-3:]] == ["a", "a.py", str(three)]
-
-
-def test_an_import_that_fails_leaves_no_module_behind(write):
-    before = set(sys.modules)
-    Host([write("wasp.py", "x = 1\nraise ValueError")])
-    assert not {name for name in sys.modules if name.startswith("skelbench_file_")} - before
 
 
 def test_a_plugin_may_look_up_others_while_it_is_imported(write, monkeypatch):

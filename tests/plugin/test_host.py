@@ -48,12 +48,9 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, on_path
     ("descriptor", "state", "said"),
     [
         ("TableSpec(name='x', target='a:B')", "invalid", "MethodSpec is expected"),
-        ("'x'", "invalid", "MethodSpec is expected"),
         ("MethodSpec(name='Not A Slug', target='a:B')", "invalid", "lower case"),
         ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),
-        ("MethodSpec(name='x', target='a:B', config='nowhere')", "invalid", "config='nowhere'"),
         ("MethodSpec(name='x', target='a:B', native=3)", "invalid", "native=3"),
-        ("MethodSpec(name='x', target='a:B', presets={'small': 3})", "invalid", "presets.small=3"),
         ("MethodSpec(name='x', target='a:B', stage='aimclr')", "invalid", "stage='aimclr'"),
         ("MethodSpec(name='x', target='a:B', variants={'a:b': {}})", "invalid", "variant 'a:b' must be named by"),
         ("MethodSpec(name='x', target='a:B', recipe={1: 2})", "invalid", "recipe.1"),
@@ -87,7 +84,7 @@ def test_a_refused_descriptor_says_why_when_asked_for(write, on_path):
     def skelbench_methods():
         return [MethodSpec(name="later", target="a:B", api={API_VERSION + 1})]
     """
-    with pytest.raises(SkelbenchError, match="method 'later' of plugin 'new' is refused.*upgrade skelbench"):
+    with pytest.raises(SkelbenchError, match="method 'later' is not available: plugin 'new' .*upgrade skelbench"):
         on_path(write("new.py", body)).get("methods", "later")
 
 
@@ -139,34 +136,8 @@ def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, on_pat
         host.method("bee:cold")
     method, variant = host.method("two:bee:cold")
     assert (host.origin(method).name, host.name(method), variant) == ("two", "two:bee", "cold")
-    with pytest.raises(SkelbenchError, match="plugin 'broken' .* failed .*no sting"):
+    with pytest.raises(SkelbenchError, match="plugin 'broken' .*no sting"):
         host.method("broken:bee")
-
-
-def test_same_name_in_two_kinds_is_no_clash(write):
-    body = """
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="x", target="os:getcwd")]
-
-    @hookimpl
-    def skelbench_protocols():
-        return [ProtocolSpec(name="x", target="os:getpid")]
-    """
-    host = Host([write("both.py", body)])
-    assert host.get("methods", "x").target == "os:getcwd"
-    assert host.get("protocols", "x").target == "os:getpid"
-
-
-def test_unknown_name_names_the_nearest_of_its_kind(good):
-    with pytest.raises(SkelbenchError, match="unknown method 'honeybe'; did you mean 'honeybee'"):
-        Host([good("a.py", "honeybee")]).get("methods", "honeybe")
-
-
-def test_name_of_a_failed_plugin_says_so(write, on_path):
-    with pytest.raises(SkelbenchError) as caught:
-        on_path(write("wasp.py", STING)).get("methods", "wasp")
-    assert "plugin 'wasp'" in str(caught.value) and "ValueError: no sting" in str(caught.value)
 
 
 def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
@@ -175,13 +146,6 @@ def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
         SkelbenchError, match=r"wasp\.py cannot be used \(import-error\): wasp\.py:2: ValueError: no sting"
     ):
         host.get("methods", "bee")
-
-
-def test_missing_file_is_one_sentence(tmp_path):
-    host = Host([tmp_path / "nothing.py"])
-    assert status(host, "nothing").state == "import-error"
-    with pytest.raises(SkelbenchError, match="No such file"):
-        host.get("methods", "x")
 
 
 def test_failed_plugins_are_noted_once_on_first_use(write, good, on_path, caplog):
@@ -247,11 +211,6 @@ def test_an_observer_that_raises_is_logged_counted_and_alone(write, caplog):
         assert len([m for m in messages if "tracker is down" in m and "'bad'" in m]) == 1
         host.notify("skelbench_run_finished", run=run, outcome="done")
         assert host.observer_failures == {"bad": 2, "leaves": 2}
-
-
-def test_notify_refuses_a_hook_that_is_no_observer():
-    with pytest.raises(ValueError, match="skelbench_methods"):
-        Host().notify("skelbench_methods")
 
 
 def test_get_host_is_kept_and_follows_the_command_line(good):
