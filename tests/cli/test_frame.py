@@ -13,8 +13,8 @@ from skelbench import __version__
 from skelbench.cli import plugins as plugins_command
 from skelbench.cli.main import main, split_globals
 from skelbench.core.errors import Interrupted, SkelbenchError
-from skelbench.plugin.host import Host
 from skelbench.core.signals import stop_requested
+from skelbench.plugin.host import Host
 
 PLUGIN = '''
 from pydantic import Field
