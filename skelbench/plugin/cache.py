@@ -7,6 +7,7 @@ the hash is another, and the plugin is imported once more.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -47,7 +48,11 @@ class DescriptorCache:
 
     def __init__(self, location: Path) -> None:
         name = hashlib.sha256(str(location.absolute()).encode()).hexdigest()[:16]
-        self.path = cache_root() / "plugins" / f"{location.stem}-{name}.json"
+        try:
+            folder = cache_root() / "plugins"
+        except RuntimeError:  # no home folder: nothing can be kept
+            folder = Path(os.devnull)
+        self.path = folder / f"{location.stem}-{name}.json"
         self._own = source_hash(Path(__file__).parent)
         self._format = f"{__version__} {API_VERSION} {self._own}"
         self._changed = False

@@ -90,14 +90,14 @@ class Discovery:
         status = PluginStatus(entry_point.name, *dist, f"entry point {entry_point.value}")
         try:
             file = module_file(entry_point.module)
-        except (Exception, SystemExit) as error:
+            root = file.path
+            while (root.parent / "__init__.py").exists():
+                root = root.parent
+            cache, source = DescriptorCache(root), source_hash(root)
+        except (ImportError, OSError) as error:
             self.plugins.append(status)
             self._fail(status, "import-error", one_line(error), error)
             return
-        root = file.path
-        while (root.parent / "__init__.py").exists():
-            root = root.parent
-        cache, source = DescriptorCache(root), source_hash(root)
         if entry_point.attr:
             self.plugins.append(status)
             self._record(status, entry_point, self._announcement(status, entry_point, cache, source))
