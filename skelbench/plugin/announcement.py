@@ -55,13 +55,13 @@ def announced(plugin: object, file: PluginFile | None, report: Report) -> Announ
         problem = descriptor_problem(kind, value, own_file=file is not None)
         if problem is None and any((kind, value.name) == (other, each.name) for other, each in found.descriptors):
             problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
-        if problem is None:
-            try:
-                found.descriptors.append((kind, _with_modules(value, plugin, file) if file else value))
-                continue
-            except SkelbenchError as error:
-                problem = "invalid", str(error)
-        report(*problem, None)
+        if problem is not None:
+            report(*problem, None)
+            continue
+        try:
+            found.descriptors.append((kind, _with_modules(value, plugin, file) if file else value))
+        except SkelbenchError as error:
+            report("invalid", str(error), None)
     for target in [getattr(descriptor, descriptor.settings_from, "") for _, descriptor in found.descriptors]:
         module, _, name = target.partition(":")
         with suppress(Exception, SystemExit):  # the first use reports a target that cannot be imported
@@ -73,7 +73,7 @@ def _misspelt(plugin: object, manager: pluggy.PluginManager) -> Iterator[str]:
     """Hooks that pluggy accepts or ignores without a word: unknown names, and functions without the decorator."""
     for attribute in dir(plugin):
         options = manager.parse_hookimpl_opts(plugin, attribute)
-        name = (options or {}).get("specname") or attribute
+        name = (options and options["specname"]) or attribute
         undecorated = options is None and inspect.isfunction(inspect.getattr_static(plugin, attribute))
         if options is not None or (undecorated and attribute.startswith("skelbench_")):
             if name not in HOOKS:

@@ -25,7 +25,7 @@ from skelbench.plugin.space import Linear, Log
 KEPT = 128
 """Most files of the cache: the oldest ones are deleted."""
 STARTED = time.time()
-CLASSES = {cls.__name__: cls for cls in (*KINDS.values(), NativeProbe, Stage, Linear, Log)}
+CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*KINDS.values(), NativeProbe, Stage, Linear, Log)}
 
 
 @dataclass
@@ -118,8 +118,9 @@ def _encoded(value: Any) -> Any:
         return {"tuple": [_encoded(item) for item in value]}
     if isinstance(value, Mapping) and all(type(key) is str for key in value):
         return {"dict": {key: _encoded(item) for key, item in value.items()}}
-    if CLASSES.get(type(value).__name__) is type(value):
-        return {type(value).__name__: {each.name: _encoded(getattr(value, each.name)) for each in fields(value)}}
+    cls = CLASSES.get(type(value).__name__)
+    if cls is type(value):
+        return {cls.__name__: {each.name: _encoded(getattr(value, each.name)) for each in fields(cls)}}
     raise TypeError(f"{value!r} is not plain data")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from skelbench.core.version import __version__
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor
+from skelbench.plugin.descriptors import API_VERSION, KINDS
 from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import State
 
+ADAPTERS = {kind: TypeAdapter(descriptor) for kind, descriptor in KINDS.items()}
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
 VARIANT = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Follows a colon on the command line and is part of a directory name, where ``@`` stands before an epoch."""
@@ -37,7 +37,7 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
     if problem := space_problem(getattr(value, "space", {})):
         return "invalid", f"{what}: its space {problem}"
     try:
-        _adapter(expected).validate_python(value, strict=True)
+        ADAPTERS[kind].validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         return "invalid", f"{what}: {'.'.join(map(str, first['loc']))}={first['input']!r:.60}: {first['msg']}"
@@ -51,8 +51,3 @@ def descriptor_problem(kind: str, value: Any, *, own_file: bool = False) -> tupl
         if not VARIANT.fullmatch(name):
             return "invalid", f"{what}: variant {name!r} must be named by lower case letters, digits, '-', '_' and '.'"
     return None
-
-
-@lru_cache
-def _adapter(descriptor: type[Descriptor]) -> TypeAdapter[Descriptor]:
-    return TypeAdapter(descriptor)
