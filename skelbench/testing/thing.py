@@ -47,11 +47,11 @@ class Thing:
             host, descriptor = get_host(), self.spec
             if descriptor is None:
                 descriptor = host.get(self.kind, self.name)
-            else:
-                host = Host([STICK7])
-                known = (self.kind, descriptor.name)  # it may be announced too: the given descriptor is checked
-                host.entries[:] = [entry for entry in host.entries if (entry.kind, entry.name) != known]
-                host.entries.append(Entry(self.kind, descriptor.name, descriptor, PluginStatus(descriptor.name)))
+            else:  # it may be announced too: the given descriptor is checked
+                host = Host([*self.files, STICK7])
+                for entry in [e for e in host.entries if (e.kind, e.name) == (self.kind, descriptor.name)]:
+                    host.remove(entry)
+                host.add(Entry(self.kind, descriptor.name, descriptor, PluginStatus(descriptor.name)))
             return host, descriptor, *(kit(self.kind, host, descriptor) if self.kind in KITS else (None, ()))
 
     @property

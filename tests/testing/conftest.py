@@ -18,13 +18,14 @@ def checked(all_plugins):
     """``checked("encoders", descriptor, "shapes")``: result of this check; without a name, the results of all."""
 
     def checked(kind, descriptor, name="", **fields):
-        all_plugins.entries.append(Entry(kind, descriptor.name, descriptor, PluginStatus("broken")))
+        entry = Entry(kind, descriptor.name, descriptor, PluginStatus("broken"))
+        all_plugins.add(entry)
         try:
             subject, checks = kit(kind, all_plugins, descriptor)
             vars(subject).update(fields)
             results = list(run_checks(checks, subject, only=[name] if name else []))
         finally:
-            all_plugins.entries.pop()
+            all_plugins.remove(entry)
         return results[0] if name else results
 
     return checked
