@@ -7,7 +7,6 @@ import textwrap
 import time
 
 import pytest
-from campaign.workers import campaign
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.parallel import AHEAD, in_order
@@ -90,12 +89,6 @@ def die_once(item):
 def test_what_a_killed_process_worked_on_is_done_again(tmp_path):
     items = [(i, tmp_path / "died") for i in range(200)]
     assert list(in_order(die_once, items, 2)) == list(range(200)) and (tmp_path / "died").exists()
-
-
-def test_kills_at_random_moments_never_hang():
-    """Short for ``python -m tests.campaign.workers``."""
-    ended, killed = campaign(10, seed=1)
-    assert killed >= 10 and set(ended) <= {"whole", "one sentence"}
 
 
 class Unpicklable(Exception):
