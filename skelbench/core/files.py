@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +18,8 @@ from skelbench.core.errors import SkelbenchError
 Text = TypeVar("Text", str, bytes)
 NESTED = 100
 """Deeper than any table of settings."""
+ABANDONED_SECONDS = 3600.0
+"""Age of a temporary file that no process writes any more."""
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    handle, temporary = _temporary(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with naming(path), os.fdopen(handle, "wb") as file:
             write(file)
@@ -53,30 +55,12 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         raise
 
 
-def _temporary(path: Path) -> tuple[int, str]:
-    """An open neighbour of ``path``, locked while it is open: so others see that somebody is writing it."""
-    while True:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        if not _locked(handle, wait=True) or os.fstat(handle).st_nlink:
-            return handle, temporary
-        os.close(handle)  # another process swept it before it was locked
-
-
 def _sweep(path: Path) -> None:
-    """Remove the neighbours that processes left which were killed while they wrote ``path``."""
+    """Remove temporary files of processes that were killed while they wrote ``path``."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
-        with suppress(OSError), open(left, "r+b") as file:  # it may be gone meanwhile, or another user's
-            if _locked(file.fileno(), wait=False):
+        with suppress(OSError):  # removed meanwhile, or of another user
+            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
                 left.unlink()
-
-
-def _locked(descriptor: int, wait: bool) -> bool:
-    """Lock an open file; False if another process has, or if there are no locks on this file system."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
