@@ -57,8 +57,8 @@ def export(
 def verify(files: Files) -> None:
     """Check that ids follow from the specs, and accuracies from the predictions, of all runs in files.
 
-    Exit code 1: a check fails; 2: a file cannot be read. Only training again shows that predictions are those of the
-    weights.
+    Exit code 1: a check fails; 2: a file cannot be read. Only training again shows that the weights give
+    these predictions.
     """
     from skelbench.core.console import out
     from skelbench.evaluation.recomputed import problems

@@ -48,7 +48,7 @@ def list_runs(
     results: ReadResults = None,
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
-    Accuracies are those of the final weights."""
+    Accuracies belong to the final weights."""
     from skelbench.core.threads import uncollected
 
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)

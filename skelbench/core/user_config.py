@@ -25,9 +25,9 @@ WRITTEN: dict[Kind, str] = {
     "text": '"NAME"',
     "number": "a whole number from 1 on",
 }
-"""How a value of each kind is written in the file."""
+"""Example of a value of each kind in the file."""
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-"""How a flag is written in a variable."""
+"""Values of a flag in a variable."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _of_variable(setting: Setting, text: str) -> Any:
 def _expanded(text: str) -> Path:
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # there is no such user, so that it is a name like any other
+    except RuntimeError:  # no such user: a name like any other
         return Path(text)
 
 
