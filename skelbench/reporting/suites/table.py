@@ -115,7 +115,7 @@ def _mean(evaluations: DataFrame, protocol: str, wanted: int) -> Cell:
     return cell if evaluations["seed"].nunique() >= wanted else replace(cell, footnotes=("seeds",))
 
 
-def _order(suite: Suite, row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _order(suite: Suite, row: dict[str, Any]) -> tuple[Any, ...]:
     """Sort key: data set, split and preset as the suite lists them, controls last, then by accuracy."""
     block = [*suite.datasets].index(row["dataset"]), row["split"], [*suite.presets].index(row["preset"])
     return (*block, row.pop("control"), row["tokens"], -(row[suite.protocols[0]].value or 0.0))
