@@ -48,29 +48,13 @@ def test_more_space_is_advised_where_space_is_what_lacks(tmp_path, monkeypatch, 
         write_whole(tmp_path / "a.json", lambda file: file.write(b"x"))
 
 
-def test_what_a_killed_writer_left_goes_and_a_living_one_s_stays(tmp_path):
-    path = tmp_path / "a[1].json"
-
-    def write_meanwhile(file):
-        file.write(b"{}")
-        write_json(path, {"a": 1})  # another writer of the same file, while this one is at work
-
-    (tmp_path / ".a[1].json.abcd1234.tmp").write_bytes(b"half")
-    (tmp_path / ".b.json.abcd1234.tmp").write_bytes(b"of another file")
-    write_atomic(path, write_meanwhile)
-    assert read_json(path) == {}
-    assert sorted(os.listdir(tmp_path)) == [".b.json.abcd1234.tmp", "a[1].json"]
-
-
-def test_without_locks_files_are_written_and_nothing_is_swept(tmp_path, monkeypatch):
-    def unsupported(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", unsupported)
-    left = tmp_path / ".a.json.abcd1234.tmp"
-    left.write_bytes(b"perhaps somebody writes this")
-    write_json(tmp_path / "a.json", {"a": 1})
-    assert read_json(tmp_path / "a.json") == {"a": 1} and left.exists()
+def test_old_temporary_files_of_killed_writers_are_removed(tmp_path):
+    names = (".a[1].json.abcd1234.tmp", ".a[1].json.new_one1.tmp", ".b.json.abcd1234.tmp")
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    os.utime(tmp_path / names[0], (1, 1))
+    write_json(tmp_path / "a[1].json", {})
+    assert sorted(os.listdir(tmp_path)) == sorted(["a[1].json", *names[1:]])
 
 
 def test_what_is_no_file_of_json_is_an_error_at_once(tmp_path):
