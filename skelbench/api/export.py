@@ -41,6 +41,7 @@ from skelbench.evaluation.downstream import EncoderProtocol
 from skelbench.evaluation.linear import Linear
 from skelbench.pipeline.encoders import named_encoder
 from skelbench.pipeline.evaluate import protocol_class
+from skelbench.pipeline.request import Work
 from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec
@@ -91,7 +92,7 @@ def export(
     _check_target(target, force)
     if isinstance(run, RunOnDisk):
         results, data, checkpoint = run.at(results, data, checkpoint)
-    session = open_place(results, data, "cpu", plugins, (), progress=False)
+    session = open_place(Work(results=results, data=data, device="cpu", plugins=plugins, progress=False))
     loaded = load_from_run(session, run, checkpoint, stream, with_data=True)
     with _in_place_of(target) as partial:
         written = _write(session, loaded, partial, format == "onnx")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
 from skelbench.core.console import out, print_facts, styled
 from skelbench.pipeline.session import open_session
 
@@ -51,7 +51,10 @@ def import_checkpoint(
 
     host = get_host()
     host.method(method)  # a misspelt one fails before torch is imported
-    protocols, sets = known_protocols(host, probe), parse_sets(set_ or [])
+    protocols, sets = (
+        known_protocols(host, [name for name in names_of(probe) if name != "none"]),
+        parse_sets(set_ or []),
+    )
     from skelbench.api.checkpoints import import_file
 
     session = open_session(results, data_root, device)

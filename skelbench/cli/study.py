@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, check_said_once, numbers_of
+from skelbench.cli.options import (
+    Budget,
+    DataRoot,
+    Device,
+    Jobs,
+    Observe,
+    Results,
+    check_said_once,
+    names_of,
+    numbers_of,
+)
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.session import Session, open_session
@@ -72,7 +82,7 @@ def study(
         str | None,
         typer.Option(
             help="Protocols, comma separated; none = train only.",
-            autocompletion=complete.listed(complete.names("protocols")),
+            autocompletion=complete.names("protocols"),
             show_default="the study's; the built-in ones: linear,knn",
         ),
     ] = None,
@@ -154,7 +164,7 @@ def study(
         return
     observers = named_observers(host, observe)
     with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
-        protocols = known_protocols(host, ",".join(chosen.probe) or "none")
+        protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
                 host.get(kind, shown_by)
@@ -255,7 +265,6 @@ def _with_options(
     study: Study, keys: dict[str, str | None], tokens: str | None, seeds: str | None, probe: str | None, sets: list[str]
 ) -> Study:
     """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
-    from skelbench.cli.run import protocols_of
     from skelbench.core.spec import validated
     from skelbench.pipeline.request import parse_sets
     from skelbench.pipeline.studies.study import Study
@@ -265,7 +274,7 @@ def _with_options(
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {
         "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": None if probe is None else protocols_of(probe),
+        "probe": None if probe is None else [*names_of(probe)],
     }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:

@@ -26,7 +26,7 @@ def tune(
         typer.Argument(
             metavar="METHOD[,METHOD]",
             help="Each may be METHOD:VARIANT.",
-            autocompletion=complete.listed(complete.methods),
+            autocompletion=complete.methods,
         ),
     ],
     trials: Annotated[
@@ -101,7 +101,7 @@ def tune(
         raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
     for name in names:
         host.method(name)  # misspelt names fail before torch is imported
-    protocols = known_protocols(host, probe)
+    protocols = known_protocols(host, names_of(probe))
     observers = named_observers(host, observe)
     if len(protocols) != 1:
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")

@@ -330,7 +330,7 @@ def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str
     apart = (*CHOICES, "seed")
     sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in apart}
     _check_said_once(sets, request)
-    options = {key: value for key, value in request.options.items() if key not in CHOICES}
+    options = {key: value for key, value in request.direct.items() if key not in CHOICES}
     return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
 
@@ -469,7 +469,7 @@ def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[No
 
 def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
     """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
-    options = request.options | {"seed": request.seed}
+    options = request.direct | {"seed": request.seed}
     for key, value in {**sets, "seed": request.sets.get("seed")}.items():
         other = options.get(key)
         if None not in (value, other) and value != other:

@@ -283,7 +283,7 @@ def _exact(name: str, info: Mapping[str, Any], spec: RunSpec, place: Place) -> F
     if spec.method == "untrained" and native:  # its encoder is of the run whose twin it is
         for name in place.host.names("methods"):
             with suppress(SkelbenchError):  # not everyone can be made of this grid
-                run = resolve(replace(request, method=name), place.host, place.data_root, "cpu")
+                run = resolve(request.model_copy(update={"method": name}), place.host, place.data_root, "cpu")
                 if run.method.trains and control(run, place.host).spec.id == spec.id:
                     return finding(True, f"it is the untrained twin of {name} with preset {info['preset']}, natively")
         return finding(None, f"no method here has this untrained twin with preset {info['preset']}, natively")
