@@ -440,8 +440,30 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
     return data.model_copy(update={"split": split, **facts})
 
 
+MOST_OPEN = 8
+"""Data sets that stay open for later use."""
+_opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
+"""Data sets that this process opened, with the state of their files then."""
+
+
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-    """A data set announced by a plugin (made on first use) or an imported one."""
+    """A data set announced by a plugin (made on first use) or an imported one; opened again only if a file changed."""
+    store, files = _opened.get((host, name, data_root), (None, None))
+    if store is None or _files(store.path) != files:
+        store = _open_dataset(name, host, data_root)
+        if len(_opened) >= MOST_OPEN:
+            _opened.pop(next(iter(_opened)))
+        _opened[host, name, data_root] = store, _files(store.path)
+    return store
+
+
+def _files(folder: Path) -> list[tuple[str, int, int, int]]:
+    """Name, inode, size and time of each file of a data set; none if the folder is gone."""
+    stats = [(path.name, path.stat()) for path in sorted(folder.glob("*"))]
+    return [(name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+
+
+def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
     def opener(known: str, root: Path) -> ClipStore:
         descriptor = host.get("datasets", known)
