@@ -122,17 +122,6 @@ def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, t
         assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
 
 
-def test_a_probe_without_the_figure_that_is_compared_is_one_sentence(made, capsys):
-    folder = made(50.0)
-    (folder / "made.py").write_text(
-        (folder / "made.py").read_text().replace("linear@mamp", "knn").replace("settings=SETTINGS", "settings={}")
-    )
-    request_files([])
-    assert from_file(folder) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "protocol knn measured no accuracy_best_on_test" in said and "NativeProbe" in said
-
-
 def test_every_imported_run_is_held_against_its_figure(made, capsys):
     folder = made(50.0)
     for method in ("made", "unknown"):
@@ -160,16 +149,6 @@ def test_clips_that_authors_see_otherwise_are_seen_so_or_not_compared(made, fail
     fails(words, "its clips are not seen as its authors' are; import the file again with --set data.second_body=repeat")
     code, one = read(folder, capsys)
     assert code in (0, 1) and one["changed"] == ""  # as the authors have it is no change
-
-
-def test_what_the_file_does_not_say_is_assumed_and_said_or_given(made, capsys, fails):
-    folder = made(50.0)
-    file = torch.load(folder / "file.pth", weights_only=False)
-    torch.save({"model": file["model"], "epoch": 399}, folder / "file.pth")
-    assert from_file(folder, "--set", "encoder.heads=2", "--set", "method.decoder_heads=2") in (0, 1)
-    assert "assumed" not in capsys.readouterr().err
-    assert from_file(folder) in (0, 1) and "assumed encoder.heads=" in capsys.readouterr().err
-    fails(["calibrate", "small", "--set", "encoder.heads=2"], "--set says what a file does not; give the file as well")
 
 
 def test_figures_are_named_by_what_an_import_is_evaluated_on(data_root, session, monkeypatch):
@@ -203,15 +182,6 @@ def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_pat
     fails([*words, "--method", "slim", *plugin], "reads no public checkpoints")
     fails(["calibrate", "other", "--checkpoint", "made", *plugin], "it was imported for small / half")
     fails(["calibrate", "small", "--checkpoint", "nothing", *plugin], "nothing")
-
-
-def test_a_run_that_was_trained_here_is_no_calibration(made, fails, session, resolved):
-    from skelbench.pipeline.pretrain import pretrain
-
-    folder = made(50.0)
-    pretrain(session, resolved("mamp", epochs=1))
-    words = ["calibrate", "small", "--checkpoint", "mamp", "--plugin", str(folder / "made.py")]
-    fails(words, "it was trained here")
 
 
 def test_every_method_whose_checkpoints_are_read_says_how_it_was_measured():
