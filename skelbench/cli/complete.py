@@ -48,12 +48,16 @@ def one_of(*choices: str) -> Completer:
 
 
 @_completer
-def methods(ctx: typer.Context) -> Names:
-    """METHOD and METHOD:VARIANT."""
+def _methods(ctx: typer.Context) -> Names:
     for name, about in _announced("methods"):
         yield name, about
         for variant in get_host().method(name)[0].variants:
             yield f"{name}:{variant}", f"variant of {name}"
+
+
+def methods(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """METHOD, and METHOD:VARIANT once the colon is typed."""
+    return [(name, about) for name, about in _methods(ctx, incomplete) if ":" in incomplete or ":" not in name]
 
 
 @_completer

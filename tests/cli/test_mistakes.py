@@ -168,7 +168,13 @@ def data_root(tmp_path_factory):
 @pytest.fixture
 def trained(data_root, tmp_path, monkeypatch):
     """``trained(file)``: the method of a file after a step, by the library with the parts that it needs."""
-    parts = "optim.optimizers", "optim.schedules", "skeleton.topology.known", "views.augmentations", "views.crops"
+    parts = (
+        "models.optim.optimizers",
+        "models.optim.schedules",
+        "views.skeleton.topology.known",
+        "views.augmentations",
+        "views.crops",
+    )
     monkeypatch.setattr(builtins, "PLACES", tuple(f"skelbench.{part}" for part in parts))
 
     def train(file):
