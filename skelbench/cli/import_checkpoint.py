@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of, option
 from skelbench.core.console import out, print_facts, styled
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.pipeline.resolve import Resolved
+
+UNRECORDED = "Settings that the FILE does not record, e.g. encoder.heads; repeatable."
 
 
 def import_checkpoint(
@@ -22,18 +25,10 @@ def import_checkpoint(
         str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...", autocompletion=complete.methods)
     ],
     file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set to probe on.", show_default="synthetic", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the data set's default", autocompletion=complete.splits)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probes.", show_default="0")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="What the file does not say, e.g. encoder.heads; repeatable."),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset", help="Data set to probe on.")] = None,
+    split: Annotated[str | None, option(RunRequest, "split")] = None,
+    seed: Annotated[int | None, option(RunRequest, "seed", help="Seed of the probes.")] = None,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets", help=UNRECORDED)] = None,
     probe: Annotated[str, typer.Option(help="Protocols to probe by at once, beside the untrained encoder.")] = "none",
     device: Device = None,
     results: Results = None,
