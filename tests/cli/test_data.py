@@ -108,6 +108,13 @@ def test_a_damaged_store_is_a_line_in_the_list_and_an_error_in_info(made, tmp_pa
     assert "is damaged" in capsys.readouterr().err
 
 
+def test_info_of_an_unknown_data_set_names_the_nearest(made, capsys):
+    assert main(["data", "import", made(), "--name", "honeycomb"]) == 0
+    capsys.readouterr()
+    assert main(["data", "info", "honeycom"]) == 2
+    assert "did you mean 'honeycomb'?" in capsys.readouterr().err
+
+
 def test_real_recordings_become_a_twenty_way_data_set(capsys):
     file = SHARED / "uiprmd_mini.npz"
     if not file.is_file():

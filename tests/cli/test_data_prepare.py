@@ -38,6 +38,16 @@ def test_prepare_then_info(ntu, tmp_path, capsys):
     assert "ctrgcn-denoise/1" in capsys.readouterr().out
 
 
+def test_copies_on_both_sides_of_a_split_are_told_at_the_end(ntu, tmp_path, capsys):
+    text = sorted(ntu.iterdir())[0].read_bytes()
+    for performer in (1, 3):
+        (tmp_path / f"S002C001P{performer:03}R002A001.skeleton").write_bytes(text)
+    assert main(["data", "prepare", "ntu60", "--raw", str(tmp_path), "--workers", "1"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "on both sides of split cross-subject: 1 of 1 test clips are training clips, too (clip 1 (S0" in printed
+    assert "short clips" not in printed
+
+
 def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
     command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--name", "mine", "--workers", "1"]
     assert main(command) == 0
@@ -61,6 +71,16 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
         "2 left out that should not have been, see above",
     ):
         assert line in printed.err.splitlines()
+
+
+@pytest.mark.parametrize(("load", "workers"), [(0.3, 4), (2.6, 1)])
+def test_cores_that_others_use_are_left_to_them(ntu, capsys, monkeypatch, load, workers):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)), raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    assert main(["data", "prepare", "ntu60", "--raw", str(ntu)]) == 0
+    said = f"files are read by {workers} of 4 possible processes (--workers)"
+    assert (said in capsys.readouterr().err) == (workers < 4)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -89,6 +109,9 @@ def test_pku_with_its_options(pku, tmp_path, capsys):
 
 @pytest.mark.parametrize(("signals", "codes"), [
     ([signal.SIGINT], {130}),
+    ([signal.SIGINT] * 3, {130}),
+    ([signal.SIGTERM], {143}),
+    ([signal.SIGTERM, signal.SIGINT], {130, 143}),  # of two that come together, either may be seen first
     ([signal.SIGKILL], {-9}),
 ])  # fmt: skip
 def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_path, signals, codes):
@@ -105,7 +128,7 @@ def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_p
         [sys.executable, "-m", "skelbench", *command, str(links), "--workers", "2"],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + 30
     partial = root / ".ntu60.partial" / "frames.npy"
     while not (partial.exists() and partial.stat().st_size > 200_000) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -113,7 +136,7 @@ def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_p
     for how in signals:  # to the processes as well, as a terminal does
         os.killpg(running.pid, how)
         time.sleep(0.02)
-    output = running.communicate(timeout=600)
+    output = running.communicate(timeout=30)
     code = running.returncode
     assert code in codes and "Traceback" not in output[1] and "ignored" not in output[1]
     assert ("interrupted" in output[1].splitlines()) == (code == 130)
