@@ -1,4 +1,4 @@
-"""Arguments of calls that Python takes and that mean nothing: each is one sentence, as of a command's options."""
+"""Checks of arguments of the Python API, and keywords from request models."""
 
 from __future__ import annotations
 

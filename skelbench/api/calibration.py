@@ -38,18 +38,18 @@ class Calibration:
     stream: str
     protocol: str
     settings: str
-    """Those of the protocol that are not its defaults."""
+    """Settings of the protocol that differ from its defaults."""
     published: float
     published_sd: float | None
     """Standard deviation that the source states."""
     source: str
     note: str
-    """What a reader of the published figure must know."""
+    """Conditions of the published result."""
     low: float
     high: float
-    """Where ours is expected, see :func:`expected`."""
+    """Interval in which our accuracy is expected, see :func:`expected`."""
     figure: str
-    """Which of ours is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
+    """Metric that is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
     ours: float
     last_epoch: float
     n_test: int
@@ -63,13 +63,13 @@ class Calibration:
 
     @property
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The calibration as plain data."""
         return {**asdict(self), "passed": self.passed}
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A run that can be held against a figure."""
+    """A run and the published result that it is compared with."""
 
     run: RunDir
     spec: EvalSpec
@@ -78,7 +78,7 @@ class _Case:
 
 
 def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:
-    """Where a second measurement of a published share is expected: Wilson's 95 % interval of that share on ``n`` test
+    """Interval for a second measurement of a published accuracy: Wilson's 95 % interval of that share on ``n`` test
     clips, wider by 1.96 times the standard deviation that the source states, if it states one, on both sides.
 
     >>> [round(limit, 4) for limit in expected(0.85, None, 16487)]
@@ -140,7 +140,7 @@ def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tup
 def _case(
     session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Papers
 ) -> _Case | str:
-    """What ``run`` is held against, or why it cannot be."""
+    """The published result that ``run`` is compared with, or why there is none."""
     data, host = run.spec.data, session.host
     if not run.spec.imported:
         return "it was trained here; a calibration is of a checkpoint that its authors published"
@@ -175,7 +175,13 @@ def _known(session: Session, announced: Papers, dataset: str, split: str | None)
         if where == dataset and (split is None or part == full_name(split)):
             with suppress(SkelbenchError):  # a row of a table may be no variant
                 as_import = Request(
-                    title, dataset, part, native=True, imported="a file", preset="imported", presets={"imported": {}}
+                    title,
+                    dataset,
+                    split=part,
+                    native=True,
+                    imported="a file",
+                    preset="imported",
+                    presets={"imported": {}},
                 )
                 made = resolve(as_import, session.host, session.data_root, session.device)
                 if eval_spec(session.host, made, method.probe.protocol).stream_title == stream:
@@ -222,5 +228,5 @@ def _measured(session: Session, case: _Case, force: bool) -> Calibration:
 
 
 def failed(found: Sequence[Calibration]) -> list[Calibration]:
-    """Those outside their intervals."""
+    """Calibrations outside their intervals."""
     return [one for one in found if not one.passed]

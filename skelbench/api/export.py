@@ -54,7 +54,7 @@ CHECKED = 3
 
 @dataclass(frozen=True)
 class Export:
-    """What was written."""
+    """A written export."""
 
     folder: Path
     files: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where a call works: results, data, device, plugins; and a run as a place on disk."""
+"""The session of a call (results, data, device, plugins), and a run on disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunOnDisk:
     def __init__(self, directory: RunDir, data: Place = None, checkpoint: str = "last") -> None:
         self._directory = directory
         self.data = path_of(data)
-        """Where data sets are kept; none = the usual place."""
+        """Directory of the data sets; None = the usual one."""
         self.checkpoint = checkpoint
         """"last", or the epoch of a kept snapshot, that evaluations and the encoder are of."""
 

@@ -34,7 +34,7 @@ class Run(RunOnDisk):
 
     @property
     def name(self) -> str:
-        """Of its directory: method, data, preset, seed and id."""
+        """Name of its directory: method, data, preset, seed and id."""
         return self._directory.name
 
     @property
@@ -54,7 +54,7 @@ class Run(RunOnDisk):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What run.json holds: spec, preset, what was modified, environment, outcome, times."""
+        """Content of run.json: spec, preset, what was modified, environment, outcome, times."""
         return self._directory.info
 
     @property
@@ -64,7 +64,7 @@ class Run(RunOnDisk):
 
     @property
     def metrics(self) -> pandas.DataFrame:
-        """What was logged in training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
+        """Log of training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
         line has no such figure. Empty for an untrained run."""
         return read_metrics(self._directory)
 
@@ -188,7 +188,7 @@ class Evaluation:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the figures must see."""
+        """Conditions of the results."""
         return list(self.record["notes"])
 
     @property

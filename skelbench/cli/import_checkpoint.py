@@ -67,7 +67,7 @@ def import_checkpoint(
 
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
-    """What was read from where, and what was neither read nor among the ``answers`` of the user."""
+    """Print which parts of the file were read, and settings that neither the file nor the ``answers`` give."""
     from skelbench.api.checkpoints import assumed
     from skelbench.core.spec import listed
 

@@ -86,7 +86,7 @@ def _is_there(place: Path | None) -> Path | None:
 
 Results = Annotated[Path | None, option(RunRequest, "results")]
 ReadResults = Annotated[Path | None, option(RunRequest, "results", callback=_is_there)]
-"""Of commands that need runs that are there."""
+"""``--results`` for commands that only read runs."""
 DataRoot = Annotated[Path | None, option(RunRequest, "data")]
 Device = Annotated[str | None, option(RunRequest, "device")]
 Observe = Annotated[list[str] | None, option(RunRequest, "observe")]
@@ -120,7 +120,7 @@ OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelben
 
 
 def filters_of(**typed: list[str] | None) -> Filters:
-    """What the options of these kinds say, each of which may hold several names."""
+    """Filters from options that may each hold several names."""
     from skelbench.reporting.filters import Filters
 
     return Filters(**{kind: tuple(names_of(",".join(words or ()))) for kind, words in typed.items()})
