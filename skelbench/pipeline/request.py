@@ -88,6 +88,8 @@ def _several(value: Any) -> Any:
     values: list[Any] = []
     for each in [value] if isinstance(value, str) else value:
         values += comma_separated(each) if isinstance(each, str) else [each]
+    if not values and value not in ([], ()):
+        raise ValueError("give a name, or none")
     if "none" in values and len(values) > 1:
         raise ValueError("'none' excludes all other names; leave it or the others out")
     return () if values == ["none"] else tuple(values)

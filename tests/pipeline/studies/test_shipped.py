@@ -63,7 +63,7 @@ def test_every_trial_can_be_run_and_is_the_exact_preset(name, trials):
 def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
     """A run that was measured by them has a row with figures."""
     study = _find(name, shipped())
-    assert known_protocols(shipped(), ",".join(study.probe)) == list(study.probe) == list(COLUMNS[name])
+    assert known_protocols(shipped(), study.probe) == list(study.probe) == list(COLUMNS[name])
     results = Fabricated(tmp_path)
     for protocol in study.probe:
         results.run(study.grid["method"][-1], 0.5, protocol=protocol)
