@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -13,8 +12,7 @@ from skelbench.core.spec import EvalSpec, listed
 from skelbench.data.store.splits import full_name
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.request import Request
-from skelbench.pipeline.resolve import open_dataset, resolve
+from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
 from skelbench.records.run_dir import RunDir
@@ -125,7 +123,6 @@ def calibrate(
             "; ".join(skipped)
             or f"no imported checkpoint on {where} in {session.results.root}; import one: skelbench import-checkpoint "
             f"METHOD FILE --dataset {dataset}{f' --split {part}' if part else ''}"
-            f"{_known(session, announced, dataset, part)}"
         )
     return [_measured(session, case, force) for case in cases], skipped
 
@@ -162,31 +159,6 @@ def _case(
             "announced; a plugin can (skelbench_published, skelbench_rows)"
         )
     return _Case(run, own, probe, figure)
-
-
-def _known(session: Session, announced: Papers, dataset: str, split: str | None) -> str:
-    """Methods that could be calibrated there: with a figure of what an import is evaluated on."""
-    methods = {one.name: one for one in session.host.all("methods") if isinstance(one, MethodSpec)}
-    there = set()
-    for title, stream, where, part in announced.figures:
-        method = methods.get(title.partition(":")[0])
-        if not method or not method.imports or not method.probe:
-            continue
-        if where == dataset and (split is None or part == full_name(split)):
-            with suppress(SkelbenchError):  # a row of a table may be no variant
-                as_import = Request(
-                    title,
-                    dataset,
-                    split=part,
-                    native=True,
-                    imported="a file",
-                    preset="imported",
-                    presets={"imported": {}},
-                )
-                made = resolve(as_import, session.host, session.data_root, session.device)
-                if eval_spec(session.host, made, method.probe.protocol).stream_title == stream:
-                    there.add(title)
-    return f" (published figures there: {', '.join(sorted(there)) or 'none of a method whose checkpoints are read'})"
 
 
 def _measured(session: Session, case: _Case, force: bool) -> Calibration:

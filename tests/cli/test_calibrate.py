@@ -3,21 +3,17 @@
 import argparse
 import json
 from itertools import count
-from types import SimpleNamespace
 
 import pytest
 import torch
 from official import state
 from small import write_small_store
 
-from skelbench.api.calibration import _known, expected
+from skelbench.api.calibration import expected
 from skelbench.cli.main import main
-from skelbench.data.store.splits import FieldRule
-from skelbench.data.store.writer import StoreWriter
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import get_host, request_files
 from skelbench.records.run_dir import RunDir
-from skelbench.testing import tiny
 
 PLUGIN = """
 from pathlib import Path
@@ -149,22 +145,6 @@ def test_clips_that_authors_see_otherwise_are_seen_so_or_not_compared(made, fail
     fails(words, "its clips are not seen as its authors' are; import the file again with --set data.second_body=repeat")
     code, one = read(folder, capsys)
     assert code in (0, 1) and one["changed"] == ""  # as the authors have it is no change
-
-
-def test_figures_are_named_by_what_an_import_is_evaluated_on(data_root, session, monkeypatch):
-    """Of CrosSCLR that is joints, and published are three streams together; a variant is typed as such."""
-    splits = {"splits": {"cross-subject": FieldRule(field="subject", train="odd")}, "default_split": "cross-subject"}
-    monkeypatch.setattr(tiny, "StoreWriter", lambda path, **how: StoreWriter(path, **how | splits))
-    write_small_store(data_root, "ntu60")
-    printed = {
-        (title, stream, "ntu60", "cross-subject"): None
-        for title, stream in (
-            ("aimclr", "joint"), ("aimclr:bone", "bone"), ("mamp", "joint"), ("slim", "joint"),
-            ("crosclr", "joint + bone + motion (logits)"),
-        )
-    }  # fmt: skip
-    said = _known(session, SimpleNamespace(figures=printed), "ntu60", None)
-    assert said == " (published figures there: aimclr, aimclr:bone, mamp)"
 
 
 def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_path):
