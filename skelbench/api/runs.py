@@ -15,7 +15,7 @@ from skelbench.api.plugins import use_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, RunSpec
 from skelbench.core.text import plain
-from skelbench.pipeline.request import EvaluationRequest, RunRequest, check_measures_here
+from skelbench.pipeline.request import EvaluationRequest, RunRequest, known_protocols
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import ReadRun, RunDir
 from skelbench.records.store import ResultStore
@@ -237,9 +237,7 @@ def run(method: str, **asked: Any) -> Run:
     request = RunRequest(method, **asked)
     host = use_plugins(request.plugins)
     host.method(method)
-    for name in request.probes:
-        host.get("protocols", name)
-    check_measures_here(host, request.probes)
+    known_protocols(host, request.probes)
     session = open_place(request)
     if (parent := request.init_from) is not None:
         if isinstance(parent, Run):

@@ -9,7 +9,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.options import ReadResults, names_of, option, request_options
 from skelbench.core.errors import SkelbenchError
-from skelbench.pipeline.request import EvaluationRequest
+from skelbench.pipeline.request import EvaluationRequest, known_protocols
 from skelbench.pipeline.session import open_session
 
 
@@ -37,7 +37,6 @@ def evaluate(
     With several streams or another than the run's own, and in transfer, its controls are evaluated alike if they are
     there.
     """
-    from skelbench.cli.run import known_protocols
     from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
 

@@ -39,9 +39,9 @@ def import_checkpoint(
 
     Read with the weights-only loader: a file that holds anything but tensors and plain settings is refused.
     """
-    from skelbench.cli.run import conclude, known_protocols
+    from skelbench.cli.run import conclude
     from skelbench.cli.summary import named_data, named_root
-    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.request import known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()

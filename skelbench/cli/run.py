@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,13 +9,12 @@ import typer
 from skelbench.cli.options import numbers_of, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest, read_config
+from skelbench.pipeline.request import RunRequest, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.pipeline.evaluate_with_controls import Conclusion
     from skelbench.pipeline.resolve import Resolved
-    from skelbench.plugin.host import Host
 
 
 @request_options
@@ -130,15 +128,3 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
         print_summary(found.pairs, found.cost, resolved, session.data_root)
     session.features.clear()  # those of the next seed are others
     return found
-
-
-def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:
-    """The protocols of these names; a misspelt one fails here, and so does, unless ``elsewhere``, a protocol that
-    evaluates on other data than the run's."""
-    from skelbench.pipeline.request import check_measures_here
-
-    for name in (protocols := list(names)):
-        host.get("protocols", name)
-    if not elsewhere:
-        check_measures_here(host, protocols)
-    return protocols

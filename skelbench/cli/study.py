@@ -136,7 +136,7 @@ def study(
     found = _find(name, host)
     host = request_more(found.plugins)
     chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
-    from skelbench.cli.run import known_protocols
+    from skelbench.pipeline.request import known_protocols
 
     if show:
         from skelbench.core.console import out

@@ -71,8 +71,7 @@ def tune(
     ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
     beside the defaults. Issuing the same command again continues.
     """
-    from skelbench.cli.run import known_protocols
-    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.request import known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()

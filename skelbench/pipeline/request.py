@@ -345,12 +345,18 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     )
 
 
-def check_measures_here(host: Host, protocols: Iterable[str]) -> None:
-    """SkelbenchError if there is no such protocol, or one of them measures on other data than the run's, which a run
-    that is being made has none of."""
+def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:
+    """The protocols of these names.
+
+    Raises:
+        SkelbenchError: there is no such protocol, or, unless ``elsewhere``, it evaluates on other data than the run's,
+            which a new run does not have.
+    """
+    protocols = list(names)
     for name in protocols:
-        if getattr(host.get("protocols", name), "elsewhere", False):
+        if getattr(host.get("protocols", name), "elsewhere", False) and not elsewhere:
             raise SkelbenchError(
                 f"protocol {name} measures on other data than the run's; when the run is there: "
                 f"skelbench eval RUN --protocol {name} --dataset NAME"
             )
+    return protocols

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 from fabricated import Fabricated
 
-from skelbench.cli.run import known_protocols
 from skelbench.cli.study import _find, _table
+from skelbench.pipeline.request import known_protocols
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.study import Study
 from skelbench.pipeline.studies.trials import complete
