@@ -134,38 +134,26 @@ class Run(RunOnDisk):
         epoch = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
         return f"Run({self.name}{epoch}: {self.outcome})"
 
-    def _facts(self) -> list[tuple[str, str]]:
-        info, spec = self.info, self.spec
-        preset = info["preset"] + (" with changes" if info["modified"] else "")
-        facts = [
-            ("outcome", self.outcome),
-            ("data", f"{spec.data.title} / {spec.data.split}"),
-            ("grid", f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"),
-            ("encoder", spec.encoder),
-            ("preset", f"{preset}, {info.get('setting', 'shared')} setting, seed {spec.seed}"),
-            ("hardware", self._directory.hardware),
-        ]
-        records = self._directory.records()
-        kinds = [self._kind(EvalSpec.model_validate(record["spec"])) for record in records]
-        for kind, record in zip(kinds, records, strict=True):
-            which = f" (evaluation {record['id']})" if kinds.count(kind) > 1 else ""
-            metrics = record["metrics"]
-            facts.append((kind, f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips{which}"))
-        return [*facts, ("directory", str(self.path))]
-
-    def _kind(self, evaluated: EvalSpec) -> str:
-        """Protocol, and stream, epoch and data that are not the usual ones."""
-        stream = "" if evaluated.streams == ("joint",) else f", {evaluated.stream_title}"
-        epoch = "" if evaluated.checkpoint == "last" else f", epoch {evaluated.checkpoint}"
-        places = [f"{data.title} / {data.split}" for data in (self.spec.data, evaluated.data)]
-        return evaluated.protocol + stream + epoch + (f", on {places[1]}" if places[0] != places[1] else "")
-
     def _repr_html_(self) -> str:
+        info, spec = self.info, self.spec
+        facts = {
+            "outcome": self.outcome,
+            "data": f"{spec.data.title} / {spec.data.split}",
+            "grid": f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})",
+            "encoder": spec.encoder,
+            "preset": info["preset"] + (" with changes" if info["modified"] else ""),
+            "setting": f"{info.get('setting', 'shared')}, seed {spec.seed}",
+            "hardware": self._directory.hardware,
+        }
+        for record in self._directory.records():
+            evaluation, metrics = EvalSpec.model_validate(record["spec"]), record["metrics"]
+            where = f"{evaluation.stream_title}, {evaluation.checkpoint}, {evaluation.data.title}"
+            name = f"{evaluation.protocol} ({where}; evaluation {record['id']})"
+            facts[name] = f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips"
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(plain(name))}</th>"
             f"<td style='text-align:left'>{escape(plain(value))}</td></tr>"
-            for name, value in self._facts()
-            if value
+            for name, value in {**facts, "directory": str(self.path)}.items()
         )
         return f"<table><caption>{escape(plain(self.title))}, run {escape(plain(self.id))}</caption>{rows}</table>"
 
