@@ -222,7 +222,7 @@ def run(method: str, **asked: Any) -> Run:
     from skelbench.pipeline.resolve import resolve
     from skelbench.pipeline.warm_start import finished
 
-    request = RunRequest(method, **asked)
+    request = RunRequest(method=method, **asked)
     host = use_plugins(request.plugins)
     host.method(method)
     known_protocols(host, request.probes)
