@@ -87,7 +87,7 @@ encoder.dim = 16
         (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
         (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
         (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
-        (["grid.toml", "--probe", "none,knn"], "none stands alone"),
+        (["grid.toml", "--probe", "none,knn"], "'none' excludes all other names"),
         (["--dry-run"], "--dry-run is of a study, and none is named"),
         (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
