@@ -304,5 +304,3 @@ def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
         panel = capsys.readouterr().out.partition(" Commands ")[2].splitlines()[1:-1]
         lines = [line.strip("│ ") for line in panel if line.strip("│ ╰╯─")]
         assert len(lines) > 3 and all(re.match(r"[a-z-]+ {2,}[A-Z]", line) for line in lines)
-    assert main(["report", "--help"]) == 0
-    assert any("With --serve" in line and "until Ctrl-C." in line for line in capsys.readouterr().out.splitlines())

@@ -18,7 +18,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import COLOURS, INK, house
 from skelbench.reporting.published import slug
 
@@ -158,12 +158,12 @@ def _figure(
         spread = "" if std is None else f" ± {std:.3f}"
         legend.append((Line2D([], [], color=COLOURS[0], linestyle="--"), "published mean"))
         captions.append(f"Published: {mean:.3f}{spread} ({source}), not measured here.")
-    sheet = Sheet(f"What the masks of {method} hide", headings, legend, captions, height=1.5)
-    for line, row in zip(lines, sheet.axes):
+    figure, grid = panel_grid(f"What the masks of {method} hide", headings, legend, captions, height=1.5)
+    for line, row in zip(lines, grid):
         for kind, axes in zip(line, row):
             _panel(axes, kind, paper if kind is kinds[0] else None)
         row[0].set_ylabel("Masks, %")
-    return sheet.figure
+    return figure
 
 
 def _heading(kind: Kind) -> Heading:

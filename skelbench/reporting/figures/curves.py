@@ -18,7 +18,7 @@ from skelbench.records.errors import if_whole
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import (
     COLOURS,
     DOTTED,
@@ -187,15 +187,15 @@ def grid(
     """The ``columns``, by their titles, with a panel for each of ``measures``."""
     columns = sorted(columns, key=lambda column: (column.title, column.facts))
     headings = [[column.heading for column in columns], *[[Heading()] * len(columns)] * (len(measures) - 1)]
-    sheet = Sheet(title, headings, legend, caption, height=1.5, shared=True)
-    for measure, row in zip(measures, sheet.axes):
+    figure, rows = panel_grid(title, headings, legend, caption, height=1.5)
+    for measure, row in zip(measures, rows):
         for column, axes in zip(columns, row):
             _panel(axes, column, measure)
-            axes.tick_params(labelbottom=row is sheet.axes[-1])
+            axes.tick_params(labelbottom=row is rows[-1])
         row[0].set_ylabel(measure.label)
-    for axes in sheet.axes[-1]:
+    for axes in rows[-1]:
         axes.set_xlabel("Clips seen")
-    return sheet.figure
+    return figure
 
 
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:

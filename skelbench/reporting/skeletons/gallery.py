@@ -15,7 +15,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.style import house
-from skelbench.reporting.skeletons.rows import strips
+from skelbench.reporting.skeletons.draw import film_strip
 from skelbench.reporting.skeletons.scene import Panel, Scene, find_clip
 
 if TYPE_CHECKING:
@@ -27,10 +27,9 @@ ASK = "this figure is of a method's views; name one, or two to compare: skelbenc
 MOST = 40
 """Rows of one figure."""
 CAPTION = (
-    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, grey: joints that a "
-    "mask hides. Masks and augmentations by themselves are on the whole "
-    "clip and applied for certain; views are drawn as at training step {step} with seed {seed}. Masks that a method "
-    "draws within its training step, of what its views hold, are not shown."
+    "Columns: evenly spaced frames of each row, from its first to its last. Hollow, gray: masked joints. Rows named "
+    "alone: one mask or augmentation on the whole clip, with probability 1. Views are drawn as at training step {step} "
+    "with seed {seed}. Masks that a method draws within its training step are not shown."
 )
 
 
@@ -95,14 +94,12 @@ def draw(inputs: TableInputs) -> Figure:
     first = scenes[0]
     clip = first.title.partition(" sees of ")[2]
     every = replace(first, panels=tuple(chain(first.panels[:1], *(scene.panels[1:] for scene in scenes))))
-    groups = [("", first.panels[:1])]
-    groups += [(name if len(scenes) > 1 else "", scene.panels[1:]) for name, scene in zip(settings.methods, scenes)]
-    title = f"What {' and '.join(settings.methods)} make{'s' * (len(settings.methods) == 1)} of a clip"
+    named = zip(settings.methods if len(scenes) > 1 else [""], scenes)
+    groups = [("", first.panels[:1]), *((name, scene.panels[1:]) for name, scene in named)]
+    rows = [(name, [(panel, panel.evenly(settings.frames)) for panel in panels]) for name, panels in groups]
+    title = f"Views of {' and '.join(settings.methods)}: {clip}"
     with house():
-        return strips(
-            title, clip, every, groups, settings.frames,
-            CAPTION.format(step=settings.step, seed=settings.seed),
-        )  # fmt: skip
+        return film_strip(title, every, rows, CAPTION.format(step=settings.step, seed=settings.seed))
 
 
 def _scene(inputs: TableInputs, settings: Gallery, method: str, shown: set[str]) -> Scene:
