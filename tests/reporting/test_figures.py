@@ -134,14 +134,6 @@ def test_runs_that_finished_last_count_and_nothing_is_chosen_by_its_accuracy(run
     assert line(panels(token_budget.draw(context()))[0], "SLiM") == pairs((0.2, 55), (0.4, 70))
 
 
-def test_changed_settings_at_one_budget_are_points_without_a_line(run, context):
-    for batch, accuracy in ((8, 0.5), (16, 0.6)):
-        run(accuracy=accuracy, batch_size=batch, modified={"train.batch_size": batch})
-    axes = panels(token_budget.draw(context(all_=True)))[0]
-    assert line(axes, "SLiM") == pairs((0.2, 50), (0.2, 60))
-    assert [found.get_linestyle() for found in axes.lines if found.get_label() == "SLiM"] == ["None"]
-
-
 def logged(losses, ranks=(), pooled=()):
     """Lines of metrics.jsonl, ten clips apart; None = not logged."""
     lines = []
@@ -272,17 +264,6 @@ def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_training
     # A step is 40 GFLOPs per clip and body: 2 * 40e9 * 40,000 = 3.2e15.
     assert line(flops, "SLiM, 8 tokens") == pairs((3.2, 80))
     assert line(flops, "_SLiM, 8 tokens, snapshots") == pairs((0.8, 40), (1.6, 60))
-
-
-def test_a_way_is_of_the_same_seeds_from_its_first_snapshot_to_its_end(run, context):
-    run(accuracy=0.8)
-    run(accuracy=0.4, seed=1)
-    for checkpoint, share in (("75", 0.6), ("37.5", 0.5)):
-        run(accuracy=share, checkpoint=checkpoint, standard=False)
-    clips = scaling.draw(context()).axes[0]
-    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 60))  # both seeds
-    assert line(clips, "_SLiM, 8 tokens, snapshots") == pairs((10_000, 50), (20_000, 60))
-    assert line(clips, "_way") == pairs((10_000, 50), (20_000, 60), (40_000, 80))
 
 
 def test_accuracy_falls_with_severity_and_bands_are_draws(run, context, tmp_path):
