@@ -58,8 +58,6 @@ def test_gallery_shows_the_clip_each_part_and_each_view(inputs):
 def test_gallery_of_nothing_or_of_what_is_not(inputs):
     with pytest.raises(NothingToDraw, match="skelbench plot gallery --method NAME"):
         gallery.draw(inputs(gallery.Gallery()))
-    with pytest.raises(SkelbenchError, match="write parts, views or parts,views"):
-        gallery.draw(inputs(gallery.Gallery(method="slim", show="part")))
     with pytest.raises(SkelbenchError, match="there is no clip 9999"):
         gallery.draw(inputs(gallery.Gallery(method="slim", dataset="small", clip=9999, tokens=8)))
 

@@ -28,8 +28,9 @@ def interpolation(named: Named, place: str) -> Figure:
     legend += [(Patch(color=PALE, alpha=0.18, linewidth=0), "95 % over masks")]
     legend += [(Line2D([], [], color=PALE, linewidth=1, linestyle="--"), "the mean")]
     with house():
-        title, heads = "Local interpolation of masked tokens", [[Heading(name) for name in named]]
-        figure, (row,) = panel_grid(title, heads, legend, [f"{place}, {clips:,} test clips."], height=2.4)
+        title, heads = "Local interpolation of masked tokens", [Heading(name) for name in named]
+        caption = [f"{place}, {clips:,} test clips."]
+        figure, row = panel_grid(title, heads, len(named), legend, caption, height=2.4)
         for axes, record in zip(row, named.values()):
             coverage = [r["coverage"] for r in record["rows"]]
             for kind, label, color in kinds:
@@ -62,9 +63,9 @@ def invariance(named: Named, place: str) -> Figure:
     legend.append((Line2D([], [], color=PALE, **OTHERS), "other clips"))
     caption = f"{place}, {first['clips']:,} test clips."
     with house():
-        title, heads = "Features over yaw and body size", [[Heading()] * len(changes)] * 2
-        figure, rows = panel_grid(title, heads, legend, [caption], height=2.2)
-        for row, (key, label, scaled) in zip(rows, values):
+        title, count = "Features over yaw and body size", len(changes)
+        figure, every = panel_grid(title, [Heading()] * 2 * count, count, legend, [caption], height=2.2)
+        for row, (key, label, scaled) in zip((every[:count], every[count:]), values):
             for axes, change in zip(row, changes):
                 for name, record in named.items():
                     curve, look = record["curves"][change], looks[name]

@@ -186,15 +186,14 @@ def grid(
 ) -> Figure:
     """The ``columns``, by their titles, with a panel for each of ``measures``."""
     columns = sorted(columns, key=lambda column: (column.title, column.facts))
-    headings = [[column.heading for column in columns], *[[Heading()] * len(columns)] * (len(measures) - 1)]
-    figure, rows = panel_grid(title, headings, legend, caption, height=1.5)
-    for measure, row in zip(measures, rows):
-        for column, axes in zip(columns, row):
-            _panel(axes, column, measure)
-            axes.tick_params(labelbottom=row is rows[-1])
-        row[0].set_ylabel(measure.label)
-    for axes in rows[-1]:
-        axes.set_xlabel("Clips seen")
+    count = len(columns)
+    headings = [*(column.heading for column in columns), *[Heading()] * count * (len(measures) - 1)]
+    figure, grid = panel_grid(title, headings, count, legend, caption, height=1.5)
+    for place, axes in enumerate(grid):
+        measure, column, last = measures[place // count], columns[place % count], place >= len(grid) - count
+        _panel(axes, column, measure)
+        axes.tick_params(labelbottom=last)
+        axes.set(xlabel="Clips seen" if last else "", ylabel="" if place % count else measure.label)
     return figure
 
 

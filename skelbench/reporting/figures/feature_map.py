@@ -189,18 +189,15 @@ def _figure(panels: Sequence[Panel], settings: FeatureMap, name: Callable[[int],
     rest = len(groups) - len(coloured)
     if rest:
         legend.append((Line2D([], [], color=GUIDE, marker=".", **dots), f"{rest} others"))
-    lines = [panels[start : start + COLUMNS] for start in range(0, len(panels), COLUMNS)]
     clips = len(panels[0].group_C)
     how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=f"{_perplexity(clips):g}")
     caption = f"A point is a test clip, in colour and shape its {settings.colour}. {how}"
     if rest:
         caption += f" Coloured: the {len(coloured)} with the most clips."
-    figure, grid = panel_grid(
-        "Map of features", [[panel.heading for panel in line] for line in lines], legend, [caption], height=2.6
-    )
-    for line, row in zip(lines, grid):
-        for panel, axes in zip(line, row):
-            _panel(axes, panel, looks, settings.by)
+    headings = [panel.heading for panel in panels]
+    figure, grid = panel_grid("Map of features", headings, COLUMNS, legend, [caption], height=2.6)
+    for panel, axes in zip(panels, grid):
+        _panel(axes, panel, looks, settings.by)
     return figure
 
 

@@ -29,33 +29,35 @@ class Heading:
 
 def panel_grid(
     title: str,
-    headings: Sequence[Sequence[Heading]],
+    headings: Sequence[Heading | None],
+    columns: int,
     legend: Sequence[tuple[Artist, str]],
     caption: Sequence[str],
     height: float = 1.9,
-) -> tuple[Figure, list[list[Axes]]]:
-    """The figure and its axes, with a panel about ``height`` inches high for every ``headings[row][column]``.
+) -> tuple[Figure, list[Axes]]:
+    """The figure and its axes: a panel about ``height`` inches high per heading, ``columns`` in a row; None = a gap.
 
-    Rows may differ in length. ``legend``: (artist, label) pairs. ``caption``: paragraphs.
+    ``legend``: (artist, label) pairs. ``caption``: paragraphs.
     """
-    columns = max(map(len, headings))
+    columns = min(columns, len(headings))
     width = max(1.5, columns) * WIDTH
     lines = "\n".join(wrapped(text, width - 0.8, NOTE) for text in caption)
     longest = max((len(label) for _, label in legend), default=0)
     beside = max(1, min(len(legend), int((width - 0.6) / (0.5 + longest * 0.55 * ENTRY / 72))))
     legend_points = 1.6 * ENTRY * math.ceil(len(legend) / beside)
     below = (legend_points + 1.35 * NOTE * (lines.count("\n") + 2)) / 72
-    notes = [[wrapped(heading.note, width / columns - 0.8, NOTE) for heading in row] for row in headings]
-    heads = [max(_heading_points(head, note) for head, note in zip(*pair)) / 72 for pair in zip(headings, notes)]
-    figure = Figure(figsize=(width, 0.4 + sum(heads) + len(headings) * (height + 0.4) + below), facecolor="white")
+    rows = [headings[start : start + columns] for start in range(0, len(headings), columns)]
+    noted = [[(one, wrapped(one.note, width / columns - 0.8, NOTE)) for one in row if one] for row in rows]
+    heads = sum(max(_heading_points(*pair) for pair in row) for row in noted) / 72
+    figure = Figure(figsize=(width, 0.4 + heads + len(rows) * (height + 0.4) + below), facecolor="white")
     figure.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06)
     figure.suptitle(title, x=0.02, ha="left", fontsize=TITLE, weight="bold", **PLAIN)
-    ratios = [*[height] * len(headings), 0.01]
-    grid = figure.add_gridspec(len(headings) + 1, columns, height_ratios=ratios)
-    axes = [[figure.add_subplot(grid[r, c]) for c in range(len(row))] for r, row in enumerate(headings)]
-    for row, row_headings, row_notes in zip(axes, headings, notes):
-        for panel, heading, note in zip(row, row_headings, row_notes):
-            add_heading(panel, heading.name, note)
+    grid = figure.add_gridspec(len(rows) + 1, columns, height_ratios=[*[height] * len(rows), 0.01])
+    axes: list[Axes] = []
+    for r, row in enumerate(noted):
+        for c, (heading, note) in enumerate(row):
+            axes.append(figure.add_subplot(grid[r, c]))
+            add_heading(axes[-1], heading.name, note)
     bottom = figure.add_subplot(grid[-1, :])
     bottom.set_axis_off()
     if legend:
@@ -66,8 +68,10 @@ def panel_grid(
         )  # fmt: skip
         for text in drawn.get_texts():
             text.set_parse_math(False)
-    at = {"xytext": (0, -legend_points - 4), "textcoords": "offset points"}
-    bottom.annotate(lines, (0, 1), xycoords="axes fraction", va="top", fontsize=NOTE, color=PALE, **at, **PLAIN)
+    bottom.annotate(
+        lines, (0, 1), (0, -legend_points - 4), xycoords="axes fraction", textcoords="offset points", va="top",
+        fontsize=NOTE, color=PALE, **PLAIN,
+    )  # fmt: skip
     return figure, axes
 
 
@@ -75,8 +79,10 @@ def add_heading(panel: Axes, name: str, note: str) -> None:
     """Write ``name`` in bold above ``panel`` and ``note`` in small letters between the two."""
     above = _heading_points(Heading(name), note) - 1.35 * NAME if note else 4
     panel.set_title(name, loc="left", fontsize=NAME, weight="bold", color=INK, pad=above, **PLAIN)
-    at = {"xytext": (0, 4), "textcoords": "offset points"}
-    panel.annotate(note, (0, 1), xycoords="axes fraction", va="bottom", fontsize=NOTE, color=PALE, **at, **PLAIN)
+    panel.annotate(
+        note, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", va="bottom", fontsize=NOTE,
+        color=PALE, **PLAIN,
+    )  # fmt: skip
 
 
 def _heading_points(heading: Heading, note: str) -> float:
@@ -86,4 +92,6 @@ def _heading_points(heading: Heading, note: str) -> float:
 
 def wrapped(text: str, inches: float, size: float) -> str:
     """``text`` on lines of about that width in letters of ``size`` points."""
-    return textwrap.fill(text, max(10, int(inches * 72 / (0.53 * size))), break_long_words=False)
+    return textwrap.fill(
+        text, max(10, int(inches * 72 / (0.53 * size))), break_long_words=False, break_on_hyphens=False
+    )

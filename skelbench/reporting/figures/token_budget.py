@@ -207,12 +207,10 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
     panels = [*panels, *papers]
-    lines = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
-    headings = [[panel.heading for panel in line] for line in lines]
-    figure, grid = panel_grid("Accuracy against inference cost", headings, legend, captions)
-    for line, row in zip(lines, grid):
-        for panel, axes in zip(line, row):
-            _panel(axes, panel, order)
+    headings = [panel.heading for panel in panels]
+    figure, grid = panel_grid("Accuracy against inference cost", headings, COLUMNS, legend, captions)
+    for panel, axes in zip(panels, grid):
+        _panel(axes, panel, order)
     return figure
 
 

@@ -120,15 +120,11 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     ]
     beside = {id(paper) for _, some in pairs for paper in some}
     pairs += [(Panel(paper.heading, {}), [paper]) for paper in papers if id(paper) not in beside]
-    lines = [pairs[first : first + COLUMNS] for first in range(0, len(pairs), COLUMNS)]
-    headings = [[_heading(panel, some) for panel, some in line] for line in lines]
-    figure, grid = panel_grid("Accuracy-efficiency trade-off", headings, legend, captions, height=2.3)
-    named = []
-    for line, row in zip(lines, grid):
-        for (panel, some), axes in zip(line, row):
-            named.append((axes, _panel(axes, panel, some, order, spelt | ours)))
+    headings = [_heading(panel, some) for panel, some in pairs]
+    figure, grid = panel_grid("Accuracy-efficiency trade-off", headings, COLUMNS, legend, captions, height=2.3)
+    named = [_panel(axes, panel, some, order, spelt | ours) for (panel, some), axes in zip(pairs, grid)]
     figure.draw_without_rendering()  # settles where points are
-    for axes, names in named:
+    for axes, names in zip(grid, named):
         _write(axes, names)
     return figure
 
@@ -181,7 +177,9 @@ def _panel(
 
 def _write(axes: Axes, names: Sequence[tuple[Point, str, str]]) -> None:
     """Write the name of every point in its color next to it, above, below, right or left: where it covers least."""
-    to_points = 72 / axes.get_figure().dpi
+    figure = axes.get_figure()
+    assert figure is not None
+    to_points = 72 / figure.dpi
     places = axes.transData.transform([(point.gflops, point.accuracy) for point, _, _ in names]) * to_points
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
     taken.append((-1e4, -1e4, axes.get_window_extent().x0 * to_points, 1e4))  # numbers of the axis
