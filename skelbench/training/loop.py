@@ -338,9 +338,7 @@ class Trainer:
         advice = "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
         if step == 0:
             step_of_method = where(self.method.training_step) or type(self.method).__name__
-            advice = (
-                f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
-            )
+            advice = f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
         raise Diverged(f"the {what} {place}; {kept}{advice}", step)
 
 

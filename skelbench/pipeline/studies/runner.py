@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import naming, write_json
+from skelbench.core.files import naming
 from skelbench.core.leases import Busy, Lease
 from skelbench.core.signals import stop_requested
 from skelbench.core.spec import file_name
@@ -28,7 +28,7 @@ from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.display import Display
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.files import literal
-from skelbench.pipeline.studies.run_status import QUEUE, at_work
+from skelbench.pipeline.studies.run_status import at_work
 from skelbench.pipeline.studies.trials import Status, Trial
 from skelbench.pipeline.studies.worker_process import Work
 
@@ -89,12 +89,6 @@ def name_of(trial: Trial) -> str:
     return f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}"
 
 
-def say_queue(logs: Path, trials: Sequence[Trial]) -> None:
-    """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
-    queue = [{"id": trial.id, "title": trial.title} for trial in trials]
-    write_json(logs / QUEUE, {"began": time.time(), "trials": queue})
-
-
 def own_modules() -> list[str]:
     """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
     unless skelbench itself is there."""
@@ -135,7 +129,6 @@ class Runner:
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
         """
         waiting = deque(trials)
-        say_queue(self.logs, [trial for trial, _ in trials])
         failures: Failures = {}
         try:
             with stop_requested() as stop:

@@ -102,7 +102,6 @@ class Slurm(Queue):
 
     def submit(self, trials: Trials) -> str:
         """Hand over what is neither done nor there."""
-        from skelbench.pipeline.studies.runner import say_queue
 
         commands.check_here()
         self.check_shared()
@@ -121,7 +120,6 @@ class Slurm(Queue):
                 except SkelbenchError:
                     self._take_back(jobs)
                     raise
-        say_queue(self.errand.logs, [trial for trial, _ in trials])
         return f"submitted {len(missing)} trials as job{'s' * (len(jobs) > 1)} {', '.join(jobs)}{waits}"
 
     def _hand_over(self, key: str, cells: Sequence[Cell], text: str, before: Sequence[str]) -> str:
