@@ -110,7 +110,7 @@ def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, set
     native = host.get("methods", method).native if asked.get("native") else {}
     settings = tiny(method, native.get("encoder", "vit"))
     for key, value in asked.items():
-        if key in Request.__dataclass_fields__:
+        if key in Request.model_fields:
             fields[key] = value
         else:
             settings[key if "." in key else f"method.{key}"] = value

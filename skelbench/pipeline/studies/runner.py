@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import naming, write_json
+from skelbench.core.files import naming
 from skelbench.core.leases import Busy, Lease
 from skelbench.core.signals import stop_requested
 from skelbench.core.spec import file_name
@@ -27,7 +27,7 @@ from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.display import Display
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.files import literal
-from skelbench.pipeline.studies.run_status import QUEUE, at_work
+from skelbench.pipeline.studies.run_status import at_work
 from skelbench.pipeline.studies.trials import Status, Trial
 from skelbench.pipeline.studies.worker_process import Work
 
@@ -88,12 +88,6 @@ def log_name(trial: Trial) -> str:
     return f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}"
 
 
-def write_queue(logs: Path, trials: Sequence[Trial]) -> None:
-    """Write the list of trials for other processes; their progress is in the run directories."""
-    queue = [{"id": trial.id, "title": trial.title} for trial in trials]
-    write_json(logs / QUEUE, {"began": time.time(), "trials": queue})
-
-
 def own_modules() -> list[str]:
     """Python options that keep modules of the current folder out, unless skelbench itself is there."""
     return [] if Path(__file__).parents[3] == Path.cwd() else ["-P"]
@@ -132,7 +126,6 @@ class Runner:
         Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal kills them.
         """
         waiting = deque(trials)
-        write_queue(self.logs, [trial for trial, _ in trials])
         failures: Failures = {}
         try:
             with stop_requested() as stop:

@@ -121,7 +121,7 @@ def _check_agrees(request: Request) -> None:
     """Reject a setting that a key of the trial would silently override."""
     for key, value in request.sets.items():
         place, full = _PLACES.get(key, ("", ""))
-        if place and request.options.get(full, value) != value:
+        if place and request.direct.get(full, value) != value:
             other = getattr(request, place)
             raise SkelbenchError(f"{key}={value} and {place}={other} do not agree; leave out one of the two")
 

@@ -262,7 +262,7 @@ def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, mon
     code, out, err = issue(*ASKED, "--wait")
     assert code == 3 and "1 of 6 trials done" in out and "calm" in out
     assert err.count("Unable to contact slurm controller") == 1 and "six: 6 queued" in err
-    assert err.count("failed: ") == 5 and err.count("left the queue without a message") == 5
+    assert err.count("\nfailed: ") == 5 and err.count("left the queue without a message") == 5
     assert "6 trials: 1 done, 5 failed" in issue("--status")[1]
 
 

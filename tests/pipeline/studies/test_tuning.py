@@ -14,7 +14,7 @@ from skelbench.evaluation.features import split_features
 from skelbench.pipeline.encoders import load_encoder
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare, retrain, try_all
+from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, draw, prepare, retrain, try_all
 from skelbench.plugin.host import Host
 from skelbench.records.tuned import Retrained, read_all, write
 from skelbench.reporting import tuned
@@ -181,7 +181,8 @@ def test_every_method_has_equal_trials_and_failures_count(here):
         [trial.id for trial in tuning.trials] for tuning in tunings
     ]
     (more,) = prepare(Asked(COMMON, "knn", 9, clips=8), ["keen"], here)
-    assert more.next(here)[:6] == tunings[0].drawn
+    draw([more], here)
+    assert more.drawn[:6] == tunings[0].drawn
 
 
 def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):

@@ -96,7 +96,6 @@ class Slurm(Queue):
 
     def submit(self, trials: Trials) -> str:
         """Submit the trials that are not in the queue, all of them or none."""
-        from skelbench.pipeline.studies.runner import write_queue
 
         commands.check_available()
         self.context.session.results.prepare()
@@ -115,7 +114,6 @@ class Slurm(Queue):
                     if jobs:
                         self._cancel(jobs)
                     raise
-        write_queue(self.context.logs, [trial for trial, _ in trials])
         return f"submitted {len(missing)} trials as job{'s' * (len(jobs) > 1)} {', '.join(jobs)}{others}"
 
     def _submit_array(self, key: str, tasks: Sequence[Task], text: str) -> str:
