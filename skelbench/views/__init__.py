@@ -19,7 +19,6 @@ from skelbench.views.augmentations import (
 from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same, Tempo
 from skelbench.views.degradations import Degrade, JointNoise, MissingJoints, ParentFill, Poses, ZeroFill
 from skelbench.views.distortions import Distort
-from skelbench.views.hidden import HideFrames, HideJoints
 from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
 from skelbench.views.spec import ViewSpec
 from skelbench.views.transform import Change
@@ -42,8 +41,6 @@ __all__ = [
     "Distort",
     "Draws",
     "Free",
-    "HideFrames",
-    "HideJoints",
     "Inside",
     "Interval",
     "JointNoise",

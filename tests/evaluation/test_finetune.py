@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from skelbench_plugins.aimclr import AimCLRSemi
 from small import forked
 from torch.nn import functional as F
 
@@ -19,7 +20,6 @@ from skelbench.evaluation import finetune_run
 from skelbench.evaluation.downstream import Downstream
 from skelbench.evaluation.finetune import FineTune, SemiSupervised, Supervised
 from skelbench.evaluation.finetune_fit import Fit, Part
-from skelbench.evaluation.finetune_native import AimCLRSemi
 from skelbench.evaluation.finetune_settings import FineTuneSettings, layers_of
 from skelbench.models.encoder import evaluating
 from skelbench.models.vit import ViT, ViTConfig

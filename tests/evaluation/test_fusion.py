@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from skelbench_plugins.mamp import MampLinear
 from small import tiny_run
 
 from skelbench.core.errors import SkelbenchError
@@ -14,7 +15,6 @@ from skelbench.data.store.source import ClipSource
 from skelbench.evaluation.fusion import concatenate, evaluate_sets
 from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.linear import Linear
-from skelbench.evaluation.native_masked import MampLinear
 from skelbench.evaluation.outcomes import paired
 from skelbench.pipeline.controls import control
 from skelbench.pipeline.encoders import load_encoder

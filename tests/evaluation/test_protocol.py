@@ -3,11 +3,11 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from skelbench_plugins.mamp import MampLinear
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.linear import Linear, SlimLinear
-from skelbench.evaluation.native_masked import MampLinear
 from skelbench.evaluation.protocol import accuracy_metrics, headline
 
 SHORT = Linear(min_steps=300, tolerance=None, val_share=0)
