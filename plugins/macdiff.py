@@ -1,11 +1,12 @@
 """MacDiff: masked conditional diffusion (Wu et al., ECCV 2024).
 
-Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion`, which IGM stands on as well.
+Everything of it but its checkpoints is :mod:`skelbench_plugins._diffusion`, which IGM uses as well.
 """
 
 from math import isfinite
 
 from pydantic import Field
+from skelbench_plugins._diffusion import MaskedDiffusion
 from skelbench_plugins._probes import RotatedLinear
 from skelbench_plugins._recipes import (
     DIFFUSION_NATIVE,
@@ -17,7 +18,6 @@ from skelbench_plugins._recipes import (
 )
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.methods import MaskedDiffusion
 from skelbench.methods.imported import (
     ENCODER,
     Imported,
@@ -114,7 +114,7 @@ def skelbench_methods() -> list[MethodSpec]:
             name="macdiff",
             spelling="MacDiff",
             target=":MacDiff",
-            config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
+            config="skelbench_plugins._diffusion:MaskedDiffusionConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA),
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",

@@ -62,11 +62,6 @@ def test_peak_memory_does_not_depend_on_what_ran_before():
     assert peak_memory(lambda: layer(x).relu(), "cpu").bytes == first.bytes >= 2 * 4 * 512 * 256
 
 
-def test_peak_memory_lets_errors_through():
-    with pytest.raises(ZeroDivisionError):
-        peak_memory(lambda: 1 / 0, "cpu")
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_peak_memory_on_cuda_is_exact():

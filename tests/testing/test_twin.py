@@ -12,7 +12,7 @@ from skelbench.testing.twin import compared, judge
 
 
 def made(difference, p_value):
-    return PairedTest(100, 0.5 + difference, 0.5, difference, p_value)
+    return PairedTest(clips=100, accuracy_a=0.5 + difference, accuracy_b=0.5, difference=difference, p_value=p_value)
 
 
 def test_one_probe_that_finds_it_better_is_enough():

@@ -14,8 +14,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.hashing import derive_seed
 from skelbench.core.spec import EvalSpec
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.pipeline.encoders import hiding_of, load_encoder
-from skelbench.pipeline.evaluate import eval_spec
+from skelbench.pipeline.encoders import load_encoder
+from skelbench.pipeline.evaluate import eval_spec, prepared
 from skelbench.pipeline.leakage_checks import clips_of
 from skelbench.pipeline.session import Session
 from skelbench.records.run_dir import ReadRun, RunDir
@@ -118,27 +118,13 @@ def _nearest(
 
 def _features(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, ids: np.ndarray) -> np.ndarray:
     """float32 [n, D] of the clips ``ids``, as the protocol ``knn`` has them."""
-    import torch
-
-    from skelbench.data.store.source import ClipSource
-    from skelbench.evaluation.features import extract, view_builder
     from skelbench.evaluation.protocol import advances
-    from skelbench.training.build import grid_of
-    from skelbench.views.builder import evaluation_spec
 
     (stream,) = spec.streams
-    device, grid = torch.device(session.device), grid_of(run.spec, store.topology)
     encoder = load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
-    source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
-    view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
-    builder = view_builder(store, spec, stream, grid, view, device)
-    hiding = hiding_of(session, run, spec, stream, store)
+    clips = prepared(session, run, spec, store, stream)
     with session.progress(total=len(ids), label=f"{run.title} neighbours", unit="clips") as report:
-        return extract(
-            encoder, source, ids, builder, spec.bodies_pool, device=device, precision=run.spec.train.precision,
-            progress=advances(report), readout=spec.readout, grid=grid, hiding=hiding,
-            min_confidence=spec.min_confidence,
-        )  # fmt: skip
+        return clips.features(encoder, ids, progress=advances(report))
 
 
 def _short(scene: Scene) -> Scene:
