@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins._native import NativeLinear
 from torch import Tensor
 
 from skelbench.core.component import Share
 from skelbench.evaluation.finetune import FineTune
 from skelbench.evaluation.label_subsets import DRAWS
-from skelbench.evaluation.native import NativeLinear
 from skelbench.evaluation.protocol import Features, Progress
 from skelbench.views import Rotate
 from skelbench.views.crops import Free
@@ -66,7 +66,7 @@ class RotatedLinear(NativeLinear):
     features that are computed anew in every epoch: clips newly cropped and rotated.
 
     An evaluation runs the encoder ``epochs + 1`` times over the training clips and once over the test clips; the
-    neutral ``linear`` does so once over both. Metrics: :class:`~skelbench.evaluation.native.NativeLinear`.
+    neutral ``linear`` does so once over both. Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
     normalises: ClassVar[bool] = True

@@ -51,7 +51,7 @@ class AimCLRLinear(SteppedLinear):
 
     A linear layer on the frozen encoder's features as they are, neither normalized nor augmented, so that the encoder
     runs once over all clips. Test and held-out clips are scored every 5 epochs, as in the code. Metrics:
-    :class:`~skelbench.evaluation.native.NativeLinear`.
+    :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
     weight_std: ClassVar[float] = 0.02

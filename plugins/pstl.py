@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
+from skelbench_plugins._native import NativeLinear
 from skelbench_plugins._recipes import ALL_SLOTS, GRAPH_NATIVE, RATES_SPACE
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.native import NativeLinear
 from skelbench.methods import Config, Method
 from skelbench.models.decorrelation import barlow, cross_correlation
 from skelbench.models.encoder import lines
@@ -137,7 +137,7 @@ class PSTLLinear(NativeLinear):
     """``linear@pstl``: the probe of PSTL's code (YujieOuO/PSTL da95ce1: procedure.py, model.py, config.py).
 
     A linear layer on the frozen encoder's features as they are, Adam, whose rate falls along half a cosine by epochs.
-    Metrics: :class:`~skelbench.evaluation.native.NativeLinear`.
+    Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
     normalises: ClassVar[bool] = False

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar, Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
+from skelbench_plugins._native import NativeLinear
 from skelbench_plugins._recipes import FP32, RATES_SPACE
 from torch import nn
 
-from skelbench.evaluation.native import NativeLinear
 from skelbench.methods import Config, Method
 from skelbench.models.encoder import real_frames, side_by_side
 from skelbench.models.optim.groups import one_group
@@ -140,7 +140,7 @@ class GLTransformerLinear(NativeLinear):
     A linear layer on the mean over real frames, Adam at one rate. Training clips are played slower or faster in every
     epoch, so that the encoder runs 121 times over them. Its own dropout stays on meanwhile (``noisy``), as the code has
     it: ``model.train()`` in every epoch, whose numbers its paper prints. Weights begin with the spread that PyTorch
-    gives 2400 features. Metrics: :class:`~skelbench.evaluation.native.NativeLinear`; the code prints the best of the
+    gives 2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the
     epochs after the 60th.
     """
 

@@ -3,10 +3,10 @@
 from typing import Literal
 
 from pydantic import Field
+from skelbench_plugins._native import MOMENTUM
 from skelbench_plugins._probes import DROPS, LABELS, SteppedLinear, WholeClipFineTune
 
 from skelbench.core.component import Share
-from skelbench.evaluation.native import MOMENTUM
 from skelbench.evaluation.probe import Heads
 from skelbench.views.transfer import waiting
 

@@ -86,7 +86,7 @@ class Blank(Change):
     hidden_RN: Tensor
     """bool."""
 
-    def take(self, index: Tensor) -> Change:
+    def take(self, index: Tensor) -> "Blank":
         return Blank(self.hidden_RN[index])
 
     def apply(self, x_R3TJ: Tensor, keyed: object) -> Tensor:

@@ -88,7 +88,7 @@ class PreparedClips:
     ) -> np.ndarray:
         """Features of the clips ``ids``, in this order; ``builder``: None = as evaluated. ``options``: see
         :func:`extract`."""
-        how = {"pooling": self.look.bodies_pool, "readout": self.look.readout, "grid": self.grid}
+        how: dict[str, Any] = {"pooling": self.look.bodies_pool, "readout": self.look.readout, "grid": self.grid}
         how |= {"hiding": self.hiding, "min_confidence": self.min_confidence, "precision": self.precision}
         how |= {"source": self.source, "device": self.device}
         return extract(encoder, ids=ids, builder=builder or self.builder(), **how | options)

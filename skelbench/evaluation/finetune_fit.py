@@ -33,8 +33,8 @@ SCORED = 256
 ROWS = 50
 """Of the curve of a fit."""
 
-Rest = Callable[["Fit", int], None]
-"""``rest(fit, clips)`` between two batches, ``clips`` of this fit being done: to save, to report, to stop."""
+Rest = Callable[["Fit"], None]
+"""``rest(fit)`` between two batches: to save, to report, to stop."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,9 @@ class Part:
     """Clips on which an epoch is chosen; empty for the fit "all-train"."""
 
 
-def clips_of(settings: FineTuneSettings, part: Part, tests: int) -> int:
-    """Clips that pass through the encoder in the whole fit of ``part``, ``tests`` of them test clips each time."""
-    epochs = settings.epochs_of(len(part.train_n))
-    always = tests * _scores_test_always(settings, part)
-    return epochs * (len(part.train_n) + len(part.held_n) + always) + tests
-
-
-def _scores_test_always(settings: FineTuneSettings, part: Part) -> bool:
-    """Whether test clips are scored after every epoch."""
-    return settings.best_on_test and part.name == "all-train"
+def steps_of(settings: FineTuneSettings, part: Part) -> int:
+    """Updates in the whole fit of ``part``."""
+    return settings.per_epoch(len(part.train_n)) * settings.epochs_of(len(part.train_n))
 
 
 class Classifier(nn.Module):
@@ -116,7 +109,7 @@ class Fit:
         groups = settings.groups(self.model.encoder, self.model.head)
         schedule = settings.schedule()
         self.trainer = ProbeTrainer(settings.optimiser(groups), lambda step: schedule.lr(settings.lr, step, self.total))
-        self.tests_always = _scores_test_always(settings, part)
+        self.tests_always = settings.best_on_test and part.name == "all-train"
         self.scored = 0
         self.sums_2 = torch.zeros(2, dtype=torch.float64, device=task.device)
         """Loss and correct predictions of the epoch's clips so far."""
@@ -131,15 +124,6 @@ class Fit:
     def step(self) -> int:
         """Number of updates so far."""
         return self.trainer.step
-
-    @property
-    def clips_done(self) -> int:
-        """Clips passed, out of :func:`clips_of`, at the last whole step and the last whole epoch's scores."""
-        n, (epoch, batches) = len(self.ids_n), divmod(self.step, self.per_epoch)
-        each, larger = divmod(n, self.per_epoch)  # as numpy.array_split has them
-        inside = batches * each + min(batches, larger)
-        scored = len(self.held_ids) + len(self.test_ids) * self.tests_always
-        return epoch * n + inside + self.scored * scored
 
     def state(self) -> dict[str, Any]:
         """All that :meth:`load` needs, as it is between two batches."""
@@ -166,7 +150,7 @@ class Fit:
                 break
             for batch_B, view in self.batches():
                 self.train_step(view, batch_B)
-                rest(self, self.clips_done)
+                rest(self)
         row = dict(self.best["row"] if self.best else self.rows[-1])
         if self.best:
             self.model.load_state_dict(self.best["weights"])
@@ -232,12 +216,11 @@ class Fit:
     def logits(self, ids_n: np.ndarray, rest: Rest) -> Tensor:
         """float32 [n, C] on the host, of clips as they are evaluated."""
         batches = np.array_split(ids_n, math.ceil(len(ids_n) / SCORED))
-        found, done = [], self.clips_done
+        found = []
         with evaluating(self.model):
-            for ids_B, view in zip(batches, self._views(self.plain_views, batches)):
+            for view in self._views(self.plain_views, batches):
                 found.append(self.model(view).float())
-                done += len(ids_B)
-                rest(self, done)
+                rest(self)
         logits_nC = fetch(torch.cat(found))
         self.check_finite(logits_nC)
         return logits_nC

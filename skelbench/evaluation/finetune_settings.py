@@ -27,6 +27,7 @@ class FineTuneSettings(EncoderProtocol):
 
     trained: ClassVar[bool] = True
     """Whether it starts from the run's weights, or from the encoder as it was initialised."""
+    unit: ClassVar[str] = "steps"
     drawn: ClassVar[str] = "label subsets"
 
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")

@@ -205,7 +205,7 @@ class PairedTest(SeedsTest):
         if p <= self.alpha:
             winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
             return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
-        subjects = self.by_subject and self.by_subject.count
+        subjects = self.by_subject.count if self.by_subject else None
         independent = int(self.n / self.effect)
         least = minimum_detectable_difference(independent, self.discordance, self.alpha, subjects=subjects)
         size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
@@ -249,8 +249,8 @@ def paired_test(
     order_a, order_b = np.argsort(ids_a), np.argsort(ids_b)
     sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])
     subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
-    accuracies = {"accuracy_a": float(correct_a.mean()), "accuracy_b": float(correct_b.mean())}
-    return PairedTest(**vars(seeds_test(*sides, subject_C=subject_C)), **accuracies, names=names, alpha=alpha)
+    test, accuracies = seeds_test(*sides, subject_C=subject_C), (float(correct_a.mean()), float(correct_b.mean()))
+    return PairedTest(**vars(test), accuracy_a=accuracies[0], accuracy_b=accuracies[1], names=names, alpha=alpha)
 
 
 def seeds_test(
