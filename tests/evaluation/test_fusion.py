@@ -224,21 +224,6 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
             evaluate(session, run, eval_spec(session.host, run, "knn", **fused, partners=(partner,)))
 
 
-def test_weights_that_are_alike_are_none(session, resolved):
-    fused = {"streams": ("joint", "bone"), "fusion": "scores"}
-    run = resolved("untrained")
-    plain, alike, apart = (
-        eval_spec(session.host, run, "knn", **fused, **weights)
-        for weights in ({}, {"weights": (0.5, 0.5)}, {"weights": (0.6, 0.4)})
-    )
-    assert plain.id == alike.id != apart.id
-    assert "weights" not in alike.model_dump(mode="json") and apart.model_dump(mode="json")["weights"] == [0.6, 0.4]
-    assert [spec.stream_title for spec in (plain, alike, apart)] == 2 * ["joint + bone (scores)"] + [
-        "0.6 joint + 0.4 bone (scores)"
-    ]
-    assert type(apart).model_validate(apart.model_dump(mode="json")) == apart
-
-
 TWO = {"streams": ("joint", "bone"), "fusion": "scores"}
 
 

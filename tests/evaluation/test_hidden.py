@@ -114,18 +114,6 @@ def test_tokens_of_low_mean_confidence_are_hidden(threshold):
     assert hidden_tokens(view, 4) is None
 
 
-def test_missing_joints_stay_hidden_where_all_others_are_doubtful():
-    view = doubtful()
-    view.confidence_RTJ[1] = 0.0
-    flags = torch.zeros(4, 17, dtype=torch.bool)
-    flags[:, 3] = True
-    flags[2] = True  # all of it: there is nothing else to show
-    hidden_RN = hidden_tokens(replace(view, missing_RJ=flags), 4, 0.5)
-    assert (
-        torch.equal(hidden_RN[1], flags[1].repeat(4)) and not hidden_tokens(replace(view, missing_RJ=flags), 4)[2].any()
-    )
-
-
 @pytest.mark.parametrize("cls", [True, False])
 def test_bodies_that_keep_different_numbers_of_tokens_are_encoded_as_if_alone(cls):
     view, encoder = doubtful(NTU25), vit("drop-tokens", cls=cls)

@@ -81,9 +81,3 @@ def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
         assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
     about.write_text("{}")
     assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
-
-
-def test_the_command_refuses_what_is_no_share(data_root, capsys):
-    assert main(["data", "labels", "small", "--share", "0", "--data-root", str(data_root)]) == 2
-    assert main(["data", "labels", "small", "--split", "hlf", "--data-root", str(data_root)]) == 2
-    assert "did you mean 'half'?" in capsys.readouterr().err

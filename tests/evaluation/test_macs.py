@@ -10,7 +10,6 @@ from torch import nn
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.cost.handles import matrix_product_handles
 from skelbench.evaluation.cost.macs import count_encoder
-from skelbench.evaluation.cost.meta import on_meta
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.views.skeleton.grid import Grid
 
@@ -131,11 +130,6 @@ def test_recurrent_handle_equals_the_hand_formula(kind, gates, directions, packe
     assert handled(function, x)[0] == steps * per_step
 
 
-@pytest.mark.parametrize("kind,gates", [(nn.GRUCell, 3), (nn.LSTMCell, 4), (nn.RNNCell, 1)])
-def test_recurrent_cells(kind, gates):
-    assert handled(kind(6, 5), torch.rand(4, 6))[0] == 4 * gates * 5 * (6 + 5)
-
-
 @pytest.mark.parametrize(
     "function,shapes,macs",
     [
@@ -245,13 +239,3 @@ def test_a_product_that_no_counter_knows_is_refused():
 def test_an_encoder_that_needs_values_is_counted_on_the_cpu():
     peeking, plain = (count_encoder(kind(GRID), GRID, TOPOLOGY) for kind in (Peeking, PlainViT))
     assert peeking.macs == peeking.torch_flop_counter == plain.macs
-
-
-def test_meta_copy_keeps_ties_and_flags():
-    net = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3)])
-    net[1].weight = net[0].weight
-    net[0].bias.requires_grad_(False)
-    copied = on_meta(net)
-    assert copied[1].weight is copied[0].weight and copied[1].weight.is_meta and copied[2].running_mean.is_meta
-    assert not copied[0].bias.requires_grad and copied[0].weight.requires_grad
-    assert not net[0].weight.is_meta
