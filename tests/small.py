@@ -88,9 +88,6 @@ COMPARING = {
 }
 """Methods that tell clips from earlier ones or from others of their batch, and learn nothing of one alone."""
 
-MIXED_DEVICES = "(at least two|found two different) devices"
-"""What PyTorch says of tensors on two devices, in its versions."""
-
 
 def tiny(method: str, encoder: str = "vit") -> dict:
     """Dotted settings of a tiny run of ``method``."""

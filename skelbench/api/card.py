@@ -18,7 +18,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.records.run_dir import RunDir
-from skelbench.training.collapse import sentence
+from skelbench.training.anomalies import describe
 
 if TYPE_CHECKING:
     import pandas
@@ -110,7 +110,7 @@ def _cautions(info: dict[str, Any]) -> Iterator[str]:
     if info["modified"]:
         yield f"Settings were changed from the preset: {plain(listed(info['modified']))}."
     for found in info.get("collapse") or ():
-        yield f"A collapse was seen in training: {plain(sentence(found))}."
+        yield f"A collapse was seen in training: {plain(describe(found))}."
 
 
 def _made(facts: Facts) -> Iterator[tuple[str, Any]]:

@@ -34,7 +34,7 @@ from skelbench.cli import (
 from skelbench.cli import eval as evaluation
 from skelbench.cli import report as reporting
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
-from skelbench.core.errors import Elsewhere, SkelbenchError
+from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
 from skelbench.core.version import __version__
 from skelbench.plugin.files import named_file
@@ -131,7 +131,7 @@ def _main(argv: Sequence[str] | None) -> int:
         with complete.completing(_without_globals):
             if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
                 said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
-                raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else Elsewhere(said, 2)
+                raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else FailedOnRankZero(said, 2)
             read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
             with results_alone() if read else nullcontext():
                 result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
@@ -148,7 +148,7 @@ def _main(argv: Sequence[str] | None) -> int:
 def report(error: BaseException, debug: bool = False) -> int:
     """Say in one sentence what went wrong and return the exit code; ``debug``: its traceback was printed."""
     hint = "" if debug else AGAIN
-    if isinstance(error, Elsewhere):
+    if isinstance(error, FailedOnRankZero):
         return error.exit_code
     if isinstance(error, SkelbenchError):
         raised = isinstance(error, Mistake) and error.__cause__

@@ -98,7 +98,7 @@ def run(
         str | None, typer.Option(help="Start from the weights of this finished run.", autocompletion=complete.runs)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost, memory and time; train nothing.")
+        bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost and time; train nothing.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: the same as JSON, and nothing else.")

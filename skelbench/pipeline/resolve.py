@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skelbench.core.component import Component, Spec
+from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.data.store import roots
@@ -42,6 +42,7 @@ from skelbench.pipeline.settings import (
     variant_layers,
 )
 from skelbench.pipeline.warm_start import check_fits, is_first_stage, without_parent
+from skelbench.plugin.component import Component
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import plugin_code, wrong

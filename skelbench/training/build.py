@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from skelbench.core.component import find
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.hashing import derive_seed
 from skelbench.core.spec import RunSpec, TrainSpec, validated
@@ -17,7 +16,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.methods.contract import Context, Method
 from skelbench.methods.target import MaskedTarget
 from skelbench.models.encoder import ABILITIES, Encoder
-from skelbench.plugin.host import Host
+from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
 from skelbench.views.augmentations import Rotate
 from skelbench.views.degradations import Degrade
@@ -60,7 +59,7 @@ def _degradation(plain: Mapping[str, Any]) -> Degrade:
         raise SkelbenchError(
             f"train.degrade: {settings} has no kind; give --set 'train.degrade=[{{kind=\"zero-fill\", share=0.2}}]'"
         )
-    cls = find("degradations", kind)
+    cls = get_host().find("degradations", kind)
     if not (isinstance(cls, type) and issubclass(cls, Degrade)):
         raise SkelbenchError(f"degradation {kind!r} is no subclass of Degrade; make it one")
     return validated(cls, settings, f"degradation {kind}")
@@ -74,8 +73,8 @@ def training_clips(
     return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
 
 
-def turns_bodies(spec: RunSpec) -> bool:
-    """Whether bodies in views of a run may be turned about the vertical axis by any angle."""
+def rotates_bodies(spec: RunSpec) -> bool:
+    """Whether views of a run rotate bodies about the vertical axis by any angle."""
     steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
     return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 

@@ -1,68 +1,42 @@
-"""From clips to the batched views that a method asks for: what a method's file imports stands here."""
+"""Views: what the file of a method imports to declare them.
 
-from skelbench.views.augmentations import (
-    Augment,
-    AxisDrop,
-    AxisRotate,
-    Blur,
-    BoneScale,
-    CoordinateScale,
-    Draws,
-    Mirror,
-    Noise,
-    Pace,
-    Rotate,
-    Shear,
-    TimeFlip,
-    Translate,
-)
-from skelbench.views.crops import Alike, Center, Crop, Cut, Free, Inside, Interval, ReflectCrop, Same, Tempo
-from skelbench.views.degradations import Degrade, JointNoise, MissingJoints, ParentFill, Poses, ZeroFill
-from skelbench.views.distortions import Distort
-from skelbench.views.masks import Mask, MaskRows, RandomTokens, TokenMask
-from skelbench.views.spec import ViewSpec
-from skelbench.views.transform import Change
-from skelbench.views.tubes import Tube
-from skelbench.views.view import View
+A name is imported when it is first used, so that skeletons (:mod:`skelbench.views.skeleton`) need no torch.
+"""
 
-__all__ = [
-    "Alike",
-    "Augment",
-    "AxisDrop",
-    "AxisRotate",
-    "Blur",
-    "BoneScale",
-    "Center",
-    "Change",
-    "CoordinateScale",
-    "Crop",
-    "Cut",
-    "Degrade",
-    "Distort",
-    "Draws",
-    "Free",
-    "Inside",
-    "Interval",
-    "JointNoise",
-    "Mask",
-    "MaskRows",
-    "Mirror",
-    "MissingJoints",
-    "Noise",
-    "Pace",
-    "ParentFill",
-    "Poses",
-    "RandomTokens",
-    "ReflectCrop",
-    "Rotate",
-    "Same",
-    "Shear",
-    "Tempo",
-    "TimeFlip",
-    "TokenMask",
-    "Translate",
-    "Tube",
-    "View",
-    "ViewSpec",
-    "ZeroFill",
-]
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "augmentations": (
+        "Augment",
+        "AxisDrop",
+        "AxisRotate",
+        "Blur",
+        "BoneScale",
+        "CoordinateScale",
+        "Draws",
+        "Mirror",
+        "Noise",
+        "Pace",
+        "Rotate",
+        "Shear",
+        "TimeFlip",
+        "Translate",
+    ),
+    "crops": ("Alike", "Center", "Crop", "Cut", "Free", "Inside", "Interval", "ReflectCrop", "Same", "Tempo"),
+    "degradations": ("Degrade", "JointNoise", "MissingJoints", "ParentFill", "Poses", "ZeroFill"),
+    "distortions": ("Distort",),
+    "masks": ("Mask", "MaskRows", "RandomTokens", "TokenMask"),
+    "spec": ("ViewSpec",),
+    "transform": ("Change",),
+    "tubes": ("Tube",),
+    "view": ("View",),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'skelbench.views' has no attribute {name!r}")
+    return getattr(import_module(f"skelbench.views.{_PLACES[name]}"), name)

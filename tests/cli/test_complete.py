@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from skelbench.cli.main import main
+from skelbench.plugin.host import Host
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -107,7 +108,8 @@ def test_a_shell_is_told_how_to_ask(monkeypatch, capsys):
     assert "_SKELBENCH_COMPLETE=complete_zsh" in capsys.readouterr().out
 
 
-def test_completing_imports_no_torch(tmp_path):
+def test_completing_imports_no_torch():
+    Host()  # its descriptors are in the cache from now on
     code = """
 import os, sys
 os.environ.update(_SKELBENCH_COMPLETE="complete_bash", COMP_WORDS="skelbench run slim --set method.m", COMP_CWORD="4")

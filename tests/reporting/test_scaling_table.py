@@ -6,7 +6,6 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.plugin.host import Host
-from skelbench.records.provenance import mark
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.render import render
 from skelbench.reporting.scaling import table
@@ -75,7 +74,9 @@ def test_what_is_left_out_is_what_differs_in_more_than_length(made):
 def test_where_every_length_comes_from_is_said(made):
     for seed, changed in enumerate(({}, {"budget clips": 8000}, {"train.lr": 1})):
         path = made.root / made.run("slim", 0.5, modified=changed, seed=seed) / "run.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | mark(path.with_name(f"{seed}.zip"), 64 * "a")))
+        path.write_text(
+            json.dumps(json.loads(path.read_text()) | {"added": {"file": f"{seed}.zip", "sha256": 64 * "a", "at": 1.0}})
+        )
     inputs = TableInputs(Host(), made.store)
     table(inputs)
     assert [file.split(" ")[0] for file in inputs.added] == ["0.zip", "1.zip"]
