@@ -40,6 +40,13 @@ COLUMNS = (
     "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
+NUMBERS = (
+    "accuracy_selected", "accuracy_best_on_test", "control_accuracy", "difference", "p_value", "raw_difference",
+    "raw_p_value", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
+    "finished",
+)  # fmt: skip
+"""Columns of floats, NaN where there is no value."""
+
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """What tables need not say."""
 
@@ -75,7 +82,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     runs = [run for run in every if run.outcome == "done"]
     found = keep_of(runs, "frame", partial(_columns, runs))
     columns = {name: _unpacked(found[name], _MADE.get(name)) for name in COLUMNS}
-    return pandas.DataFrame(columns, dtype=object if len(columns["run"]) == 0 else None)  # no rows: of any type
+    made = pandas.DataFrame(columns, dtype=object if len(columns["run"]) == 0 else None)  # no rows: of any type
+    return made.assign(**{name: pandas.to_numeric(made[name]) for name in NUMBERS})
 
 
 def _columns(runs: Sequence[ReadRun]) -> dict[str, Any]:

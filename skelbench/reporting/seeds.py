@@ -1,4 +1,4 @@
-"""Rows over seeds: which evaluated runs make up a row, their mean and intervals as cells, and what rows have in common.
+"""Rows over seeds: which evaluated runs make up a row, their means and intervals as cells, what rows have in common.
 
 ± is half a 95 % t interval: over seeds, or of one seed over its draws. Brackets are over test clips or subjects,
 whichever makes them wider. Every cell says which (``plus_minus_over``, ``interval_over``).
@@ -32,6 +32,7 @@ INTERVALS = (
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
 """Said of those that :func:`newest` leaves out."""
 
+_WORDS = {"timed": "timed on", "memory_how": "memory is"}
 _UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
@@ -113,15 +114,20 @@ def spread(values: Sequence[float]) -> Cell:
 
 
 def difference(test: SeedsTest) -> Cell:
-    """A difference in points: its t interval over seeds, and the bracket that the claim rests on."""
-    low, high = test.interval
+    """A difference in points: its t interval over seeds, and the wider interval over clips or subjects."""
+    return points(test.difference, test.half_width, test.interval, test.seeds, test.over)
+
+
+def points(share: float, half: float | None, interval: tuple[float, float], seeds: int, over: str) -> Cell:
+    """A difference of accuracies as a cell in points; ``half`` the t interval over ``seeds``."""
+    low, high = interval
     return Cell(
-        100 * test.difference,
-        None if test.half_width is None else 100 * test.half_width,
+        100 * share,
+        None if half is None else 100 * half,
         (100 * low, 100 * high),
-        plus_minus_over="" if test.half_width is None else f"{test.seeds} seeds",
-        interval_over=test.over,
-        footnotes=("subjects",) if test.over.endswith("subjects") else (),
+        plus_minus_over="" if half is None else f"{seeds} seeds",
+        interval_over=over,
+        footnotes=("subjects",) if over.endswith("subjects") else (),
     )
 
 
@@ -146,7 +152,7 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
     """Replace ``p_value`` of the rows that have one by Holm's, adjusted over the rows that agree in ``within``."""
     blocks: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["p_value"] is not None:
+        if row.get("p_value") is not None:
             blocks.setdefault(within(row), []).append(row)
     for block in blocks.values():
         for row, p in zip(block, holm([row["p_value"] for row in block]), strict=True):
@@ -186,51 +192,50 @@ def over_raw(group: DataFrame) -> Cell:
     return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
 
 
-def nearest(frame: DataFrame) -> Callable[[DataFrame], list[float]]:
-    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one.
-    Those with settings of their own (k = 5) are no figures of other rows."""
-    knn = _as_announced(frame[frame["protocol"] == "knn"]).drop_duplicates(_EVALUATION, keep=False)
-    found = dict(zip(_places(knn), knn["accuracy"]))
-    return lambda group: [found.get(place, math.nan) for place in _places(group)]
+def with_other_protocols(frame: DataFrame) -> DataFrame:
+    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint.
 
-
-def _as_announced(frame: DataFrame) -> DataFrame:
-    """The evaluations whose protocol has no other settings than its own."""
-    return frame[frame["probe"] == ""] if "probe" in frame else frame
+    Adds the column ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``.
+    Evaluations with changed settings (k = 5) and what several evaluations measured do not count.
+    """
+    announced = frame[frame["probe"] == ""]
+    knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
+    accuracies = dict(zip(_places(knn), knn["accuracy"]))
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for place, measures in zip(_places(announced), announced["measures"]):
+        known = found.setdefault(place, {})
+        known |= {name: None if name in known else value for name, value in measures.items()}
+    others = [{name: one for name, one in found.get(place, {}).items() if one} for place in _places(frame)]
+    measures = [theirs | own for theirs, own in zip(others, frame["measures"])]
+    return frame.assign(knn=[accuracies.get(place, math.nan) for place in _places(frame)], measures=measures)
 
 
 def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Of its rows what evaluations of one run by several protocols have in common."""
+    """Keys that evaluations of one run by several protocols share."""
     return zip(*(frame[name] for name in _EVALUATION))
 
 
-def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
-    """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
-    protocol, else of the one other that measured it on the same runs as it stands; empty unless every seed has it."""
-    has = _as_announced(frame[[name in each for each in frame["measures"]]])
-    alone = has.drop_duplicates(_EVALUATION, keep=False)
-    others = dict(zip(_places(alone), alone["measures"]))
+def metric(groups: Sequence[Mapping[str, Any]], name: str) -> Cell:
+    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it.
 
-    def cell(group: DataFrame) -> Cell:
-        places = zip(_places(group), group["measures"])
-        found = [own if name in own else others.get(place, {}) for place, own in places]
-        if not all(name in each for each in found):
-            return Cell()
-        values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]
-        return spread(values)
-
-    return cell
+    ``groups``: the column ``measures`` of the frame.
+    """
+    if not all(name in each for each in groups):
+        return Cell()
+    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in groups])
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
     """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
     worth a word. The version of the data tells apart only rows on one data set and split, and is never worth one."""
+    if not rows:
+        return set(), []
     varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
     if "data" in keys:
         versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
         varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
-        f"{key.replace('_', ' ')} {rows[0][key]}"
+        f"{_WORDS.get(key, key.replace('_', ' '))} {rows[0][key]}"
         for key in keys
         if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
     ]

@@ -55,8 +55,9 @@ class Column:
     """Which end is better; ``None`` = no ranking."""
     published: bool = False
     """Every cell of the column is a published figure."""
-    shown: bool = True
-    """False: in CSV and JSON only (what is the same in every row is better said once)."""
+    shown: bool | Literal["varies", "filled"] = True
+    """False: in CSV and JSON only. The table builder shows ``varies`` where rows differ in the column, else a note has
+    the common value; ``filled`` where a cell has a value."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
     """Tells rows apart: stays, and is repeated, where a terminal has no room for all columns beside each other."""
