@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
@@ -18,9 +17,8 @@ from skelbench.pipeline.resolve import open_dataset, resolve
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
 from skelbench.records.run_dir import RunDir
-from skelbench.reporting import study_rows
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import NAME, Papers
+from skelbench.reporting.linear import Papers
 from skelbench.reporting.published import Figure
 
 Z = 1.96
@@ -110,9 +108,7 @@ def calibrate(
     store = open_dataset(dataset, session.host, session.data_root)
     part = None if split is None else store.split(split).name
     cases, skipped = [], []
-    announced = Papers(
-        [*chain.from_iterable(study_rows.announced(TableInputs(session.host, session.results), NAME))], session.host
-    )
+    announced = Papers(TableInputs(session.host, session.results))
     for one, checkpoint in [run] if run else _imported(session, dataset, part):
         found = _case(session, one, checkpoint, dataset, part, announced)
         if isinstance(found, _Case):

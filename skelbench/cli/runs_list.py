@@ -61,7 +61,7 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import shown
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.sort_and_select import sorted_by, with_columns
+    from skelbench.reporting.table import sorted_by, with_columns
 
     if as_json and (sort or columns):
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
@@ -206,7 +206,7 @@ def _print(table: Table) -> None:
         grid.columns[place].justify = "right" if column.format else "left"
     out.print(grid)
     if left:
-        names = ", ".join(f"`{column.header}`" for column in left)
-        out.print(f"No room for {names}; --columns shows those that you name, --json all.", style="dim")
+        names = ", ".join(column.header for column in left)
+        out.print(f"Hidden (terminal too narrow): {names}. Show them with --columns or --json.", style="dim")
     for note in table.notes:
         out.print(note, style="dim")

@@ -44,11 +44,14 @@ class PipeConsole(WordConsole):
     """A console that neither cuts nor folds what goes to a file or a pipe: text stays on its line, tables get the
     width they need."""
 
-    def page(self, item: RenderableType) -> None:
-        """``item`` in the terminal's pager (``PAGER``); less ends by itself where one screen is enough."""
-        os.environ.setdefault("LESS", "-FRX")
+    def page(self, text: str) -> None:
+        """Show ``text``, with ANSI styles, in the terminal's pager (``PAGER``).
+
+        less scrolls long lines sideways, and ends by itself where one screen is enough.
+        """
+        os.environ.setdefault("LESS", "-FRSX")
         with self.pager(styles=True):
-            self.print(item)
+            self.print(Text.from_ansi(text), soft_wrap=True)
 
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:

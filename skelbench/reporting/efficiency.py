@@ -11,7 +11,7 @@ from skelbench.evaluation.cost import BODIES
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
-from skelbench.reporting.builder import LINEAR, RUN, Filled, Layout, Measure, build, fill, mean_of, probed
+from skelbench.reporting import builder
 from skelbench.reporting.seeds import INTERVALS, seeds_of
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -34,6 +34,9 @@ _BLOCK = (
     "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
 )  # fmt: skip
 """Columns in which rows that compete agree: times and memory can be compared on one machine alone."""
+
+
+GFLOPS = Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True)
 
 
 def _trained(group: DataFrame) -> bool:
@@ -61,14 +64,14 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return *block, cost, row["method"].value, row["tokens"], row["run"]
 
 
-LAYOUT = Layout(
+LAYOUT = builder.Layout(
     "Accuracy in percent, and what it cost",
     "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, counts what a step costs "
     "and times its encoder",
     (
         Column("method", "Method", leads=True),
         Column("tokens", "Tokens", leads=True),
-        Measure(
+        builder.Measure(
             Column("place", "Data set and split", shown="varies", heads=True),
             lambda group: f"{group['dataset'].iloc[0]} / {group['split'].iloc[0]}",
         ),
@@ -76,22 +79,20 @@ LAYOUT = Layout(
         Column("dataset", "Data set", shown=False),
         Column("split", "Split", shown=False),
         *(Column(key, header, shown="varies") for key, header in _SHOWN.items()),
-        Measure(Column("seeds", "Seeds", "d", minor=True), len),
-        Measure(Column("accuracy", "Linear", ".1f", best="max"), LINEAR.cell),
-        mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),
-        Measure(Column("step", f"Step GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True), _step),
-        Measure(Column("training", f"Pre-training TFLOPs, {BODIES} bodies", ".3g"), _training),
-        Measure(Column("speed", "Training clips/s", ",.0f", best="max", minor=True), _speed),
-        mean_of(
-            Column("gflops", f"Inference GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True), "clip_gflops"
-        ),
+        builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),
+        builder.Measure(Column("accuracy", "Linear", ".1f", best="max"), builder.LINEAR.cell),
+        builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),
+        builder.Measure(Column("step", f"Step GFLOPs, {BODIES} bodies", ",.2f", best="min", minor=True), _step),
+        builder.Measure(Column("training", f"Pre-training TFLOPs, {BODIES} bodies", ".3g"), _training),
+        builder.Measure(Column("speed", "Training clips/s", ",.0f", best="max", minor=True), _speed),
+        builder.mean_of(GFLOPS, "clip_gflops"),
         Column("latency_1", "Latency of 1 clip, ms", ",.2f", best="min"),
         Column("latency_64", "Latency of 64 clips, ms", ",.1f", best="min", minor=True),
         Column("memory", "Peak memory, MB", ",.0f", best="min", minor=True),
         Column("parameters", "Encoder parameters", ",.0f", best="min", minor=True),
         Column("trainable", "Trained parameters", ",.0f", shown=False),
         Column("bodies", "Bodies timed", ".0f", shown=False),
-        Measure(Column("run", "Run", shown=False), RUN.cell),
+        builder.Measure(Column("run", "Run", shown=False), builder.RUN.cell),
     ),
     _BLOCK,
     (
@@ -117,11 +118,12 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """One row per setting that was probed after its last epoch, on the data that it was trained on, over its seeds."""
-    frame = probed(inputs.frame, checkpoint="last", source="")
+    frame = builder.probed(inputs.frame, checkpoint="last", source="")
     frame = frame[frame["method"] != "raw"]
-    groups = seeds_of(frame, _SETTING)
-    rows = [Filled(fill(LAYOUT.columns, group) | _machine(group, inputs.store), group) for group in groups]
-    return build(LAYOUT, rows, frame=frame)
+    rows = builder.over_seeds(LAYOUT.columns, seeds_of(frame, _SETTING))
+    for row, group in rows:
+        row |= _machine(group, inputs.store)
+    return builder.build(LAYOUT, rows, frame=frame)
 
 
 def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:

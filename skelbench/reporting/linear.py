@@ -10,23 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.data.store.splits import for_choosing, full_name
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting import published
-from skelbench.reporting.builder import (
-    KNN,
-    LINEAR,
-    OVER_RAW,
-    OVER_UNTRAINED,
-    P_VALUE,
-    RUN,
-    SEEDS,
-    Filled,
-    Layout,
-    Measure,
-    build,
-    mean_of,
-    over_seeds,
-    probed,
-)
+from skelbench.reporting import builder, published
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS, metric, percent, seeds_of, with_other_protocols
 from skelbench.reporting.study_rows import figures_of
@@ -134,14 +118,14 @@ def table(inputs: TableInputs) -> Table:
         unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")
         raise SkelbenchError(f"{unknown} A filter --method must name it too.")
     frame = inputs.frame
-    linear = controls_beside(probed(with_other_protocols(frame)))
+    linear = controls_beside(builder.probed(with_other_protocols(frame)))
     layout = _layout(inputs)
     keys = ["title", *(one.key for one in layout.columns if isinstance(one, Column) and one.key in linear)]
-    rows = over_seeds(layout.columns, seeds_of(linear, keys))
+    rows = builder.over_seeds(layout.columns, seeds_of(linear, keys))
     papers, show, own = Papers(inputs), set[str](), [row for row, _ in rows]
     for row in own:
         papers.beside(row)
-    alone = [Filled(row) for row in papers.alone(own)]
+    alone = [builder.Filled(row) for row in papers.alone(own)]
     if len({row["group"] for row in (*own, *(row for row, _ in alone))} - {CONTROL_GROUP}) > 1:
         show.add("group")
     if any(row["trained_on"] not in ("", row["stream"]) for row in own):
@@ -150,7 +134,7 @@ def table(inputs: TableInputs) -> Table:
     if alone or any(row["paper"].value is not None for row in own):
         notes += published.notes(inputs.host, NAME)
     layout = replace(layout, order=partial(_order, own, papers.order))
-    built = build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
+    built = builder.build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
     return replace(built, notes=(*built.notes, *_without_probe(inputs), *_never_evaluated(inputs)))
 
 
@@ -166,7 +150,7 @@ def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, 
     return block(row), groups.index(row["group"]), False, -row["accuracy"].value
 
 
-def _layout(inputs: TableInputs) -> Layout:
+def _layout(inputs: TableInputs) -> builder.Layout:
     """The columns: those of settings, measures, and the metrics of protocols (shown if ``--metrics`` names them)."""
 
     def setting(key: str, header: str = "", **more: Any) -> Column:
@@ -175,9 +159,9 @@ def _layout(inputs: TableInputs) -> Layout:
 
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
     selected = Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True)
-    columns: list[Column | Measure] = [
+    columns: list[Column | builder.Measure] = [
         Column("group", "Group", shown=False, heads=True),
-        Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
+        builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
         setting("setting"),
         setting("dataset", "Data set"),
         setting("split"),
@@ -191,20 +175,20 @@ def _layout(inputs: TableInputs) -> Layout:
         setting("trained_on", "Trained on", shown=False),
         setting("stream"),
         setting("checkpoint"),
-        SEEDS,
-        LINEAR,
-        Measure(selected, lambda group: percent(group["accuracy_selected"])),
-        *([Measure(best, lambda group: percent(group[best.key]))] if inputs.best_on_test else []),
-        KNN,
-        replace(OVER_UNTRAINED, cell=_over_untrained),
-        P_VALUE,
-        OVER_RAW,
+        builder.SEEDS,
+        builder.LINEAR,
+        builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
+        *([builder.Measure(best, lambda group: percent(group[best.key]))] if inputs.best_on_test else []),
+        builder.KNN,
+        replace(builder.OVER_UNTRAINED, cell=_over_untrained),
+        builder.P_VALUE,
+        builder.OVER_RAW,
         Column("paper", "Paper", ".1f", published=True, shown="filled", beside=("pm",)),
-        mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),
-        Measure(Column("clips_seen", "Clips seen", ",d", minor=True), _clips),
-        mean_of(Column("train_minutes", "Training, minutes", ".1f", minor=True), "train_seconds", per=60),
-        Measure(Column("tags", "Tags", shown="filled", minor=True), _tags),
-        replace(RUN, column=replace(RUN.column, minor=True)),
+        builder.mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),
+        builder.Measure(Column("clips_seen", "Clips seen", ",d", minor=True), _clips),
+        builder.mean_of(Column("train_minutes", "Training, minutes", ".1f", minor=True), "train_seconds", per=60),
+        builder.Measure(Column("tags", "Tags", shown="filled", minor=True), _tags),
+        replace(builder.RUN, column=replace(builder.RUN.column, minor=True)),
     ]
     known, taken = inputs.measures, {one.key for one in columns}
     for name in dict.fromkeys([*inputs.metrics, *known]):
@@ -212,12 +196,14 @@ def _layout(inputs: TableInputs) -> Layout:
             how, asked = known[name], name in inputs.metrics
             key = f"metric {name}" if name in taken else name
             column = Column(key, how.label, ".1f" if how.share else ".4g", shown=asked, asked=asked)
-            columns.append(Measure(column, partial(_metric, name)))
+            columns.append(builder.Measure(column, partial(_metric, name)))
     how = (
         "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
     )
-    return Layout("Linear evaluation: accuracy in percent", how, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True)
+    return builder.Layout(
+        "Linear evaluation: accuracy in percent", how, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
+    )
 
 
 def _metric(name: str, group: DataFrame) -> Cell:
@@ -230,7 +216,7 @@ def _method(group: DataFrame) -> Cell:
 
 
 def _over_untrained(group: DataFrame) -> Cell:
-    cell = OVER_UNTRAINED.cell(group)
+    cell = builder.OVER_UNTRAINED.cell(group)
     return Cell(footnotes=("control",)) if cell.value is None and group["title"].iloc[0] not in CONTROLS else cell
 
 
@@ -245,7 +231,7 @@ def _tags(group: DataFrame) -> str:
 
 def _without_probe(inputs: TableInputs) -> Iterator[str]:
     """Note on evaluated runs that are missing from the table because they have no linear probe."""
-    if names := sorted({*inputs.frame["run"]} - {*probed(inputs.every)["run"]}):
+    if names := sorted({*inputs.frame["run"]} - {*builder.probed(inputs.every)["run"]}):
         yield f"Without a linear probe and left out: {', '.join(names)} (`skelbench eval RUN --protocol linear`)."
 
 

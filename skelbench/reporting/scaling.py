@@ -9,21 +9,7 @@ from skelbench.core.spec import listed
 from skelbench.evaluation.cost import BODIES
 from skelbench.pipeline.budget import KINDS
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting.builder import (
-    KNN,
-    LINEAR,
-    OVER_RAW,
-    OVER_UNTRAINED,
-    P_VALUE,
-    RUN,
-    SEEDS,
-    Layout,
-    Measure,
-    build,
-    mean_of,
-    over_seeds,
-    probed,
-)
+from skelbench.reporting import builder
 from skelbench.reporting.seeds import INTERVALS, percent, seeds_of, with_other_protocols
 from skelbench.reporting.table import Column, Table
 
@@ -45,22 +31,22 @@ BLOCK = {
 FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
 )
-LAYOUT = Layout(
+LAYOUT = builder.Layout(
     "Accuracy in percent over the length of training",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
         *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="filled"),
-        mean_of(Column("clips_seen", "Clips seen", ",.0f", leads=True), "clips_seen"),
-        mean_of(Column("training", f"Training TFLOPs, {BODIES} bodies", ".3g"), "train_flops", 1e-12),
-        SEEDS,
-        LINEAR,
-        KNN,
-        replace(OVER_UNTRAINED, cell=lambda group: percent(group["difference"])),
-        P_VALUE,
-        OVER_RAW,
-        Measure(Column("run", "Run", shown=False), RUN.cell),
+        builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", leads=True), "clips_seen"),
+        builder.mean_of(Column("training", f"Training TFLOPs, {BODIES} bodies", ".3g"), "train_flops", 1e-12),
+        builder.SEEDS,
+        builder.LINEAR,
+        builder.KNN,
+        replace(builder.OVER_UNTRAINED, cell=lambda group: percent(group["difference"])),
+        builder.P_VALUE,
+        builder.OVER_RAW,
+        builder.Measure(Column("run", "Run", shown=False), builder.RUN.cell),
     ),
     [*BLOCK],
     (
@@ -82,9 +68,9 @@ def table(inputs: TableInputs) -> Table:
     """A row per method and length, over its seeds."""
     frame = with_other_protocols(trainings(inputs))
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
-    shown = probed(frame, checkpoint="last", source="")
-    rows = over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
-    return build(LAYOUT, rows, frame=shown)
+    shown = builder.probed(frame, checkpoint="last", source="")
+    rows = builder.over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
+    return builder.build(LAYOUT, rows, frame=shown)
 
 
 def trainings(inputs: TableInputs) -> DataFrame:

@@ -20,22 +20,7 @@ from skelbench.plugin.descriptors import RowsSpec
 from skelbench.plugin.host import Host
 from skelbench.records.errors import if_whole
 from skelbench.records.store import ResultStore
-from skelbench.reporting import published
-from skelbench.reporting.builder import (
-    KNN,
-    LINEAR,
-    OVER_RAW,
-    OVER_UNTRAINED,
-    RUN,
-    SEEDS,
-    Filled,
-    Layout,
-    Measure,
-    build,
-    fill,
-    mean_of,
-    probed,
-)
+from skelbench.reporting import builder, published
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.seeds import INTERVALS, OLDER, difference, newest, seeds_of, with_other_protocols
 from skelbench.reporting.table import Cell, Column, Table
@@ -179,40 +164,40 @@ class StudyTable:
     def rows_for(self, block: DataFrame) -> list[Row]:
         return list(self.rows(block) if callable(self.rows) else self.rows)
 
-    def layout(self) -> Layout:
+    def layout(self) -> builder.Layout:
         """Columns, blocks and notes."""
         labels = {column.key for column in self.labels}
 
         def column(key: str, header: str, format: str = "") -> Column:
             return Column(key, header, format, shown=key in self.shown)
 
-        columns: list[Column | Measure] = [
+        columns: list[Column | builder.Measure] = [
             *(Column(key, text, shown="varies", leads=True) for key, text in BLOCK.items() if key not in labels),
             *self.labels,
             column("title", "Method"),
             Column("changed", "Changed settings", leads=True, shown="filled"),
-            SEEDS,
-            LINEAR,
-            Measure(Column("difference", self.against, "+.1f", beside=("pm", "interval")), lambda group: None),
-            Measure(Column("p_value", "p (Holm)", ".2g"), lambda group: None),
-            KNN,
-            Measure(replace(OVER_UNTRAINED.column, key="control"), _over_untrained),
-            OVER_RAW,
+            builder.SEEDS,
+            builder.LINEAR,
+            builder.Measure(Column("difference", self.against, "+.1f", beside=("pm", "interval")), lambda group: None),
+            builder.Measure(Column("p_value", "p (Holm)", ".2g"), lambda group: None),
+            builder.KNN,
+            builder.Measure(replace(builder.OVER_UNTRAINED.column, key="control"), _over_untrained),
+            builder.OVER_RAW,
             *self.extra,
-            mean_of(Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"), "clip_gflops"),
-            mean_of(Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"), "step_gflops", BODIES),
-            mean_of(column("batch_size", "Batch", ",.0f"), "batch_size"),
-            mean_of(column("clips_seen", "Clips seen", ",.0f"), "clips_seen"),
-            mean_of(column("train_minutes", "Training, minutes", ".1f"), "train_seconds", per=60),
+            builder.mean_of(Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"), "clip_gflops"),
+            builder.mean_of(Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"), "step_gflops", BODIES),
+            builder.mean_of(column("batch_size", "Batch", ",.0f"), "batch_size"),
+            builder.mean_of(column("clips_seen", "Clips seen", ",.0f"), "clips_seen"),
+            builder.mean_of(column("train_minutes", "Training, minutes", ".1f"), "train_seconds", per=60),
             *(replace(one, shown="filled" if one.shown else False) for one in self.paper),
-            replace(RUN, column=column("run", "Run")),
+            replace(builder.RUN, column=column("run", "Run")),
         ]
         how = (
             f"nothing to compare yet: `skelbench study {self.name}` runs what this table shows "
             f"(`skelbench study {self.name} --dry-run` lists it first)"
         )
         block = [*(key for key in BLOCK if key not in labels), "changed"]
-        return Layout(self.title, how, columns, block, self.notes, FOOTNOTES | dict(self.footnotes))
+        return builder.Layout(self.title, how, columns, block, self.notes, FOOTNOTES | dict(self.footnotes))
 
 
 def variants(
@@ -263,7 +248,7 @@ class _Builder:
 
     def __init__(self, study: StudyTable, inputs: TableInputs) -> None:
         self.study, self.inputs, self.layout = study, inputs, study.layout()
-        self.filled: list[Filled] = []
+        self.filled: list[builder.Filled] = []
         self.older: list[str] = []
         """Names of runs that later runs of the same rows replace."""
         self.missing: list[str] = []
@@ -271,7 +256,7 @@ class _Builder:
 
     def table(self) -> Table:
         frame = with_other_protocols(self.inputs.frame)
-        headline = probed(frame, checkpoint="last", setting="shared")
+        headline = builder.probed(frame, checkpoint="last", setting="shared")
         headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
         blocks = [block for _, block in headline.groupby(list(self.study.block), dropna=False)]
         wanted = [self._wanted(block) for block in blocks]
@@ -314,10 +299,10 @@ class _Builder:
             if group is not None:
                 other = runs[row.against] if row.against is not None else None
                 cells = self._cells(group) | self._labels(row, group) | self._test(group, other)
-                self.filled.append(Filled(cells | {"tokens": group["tokens"].iloc[0]}, group))
+                self.filled.append(builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group))
             elif row.expected and block is not None:
                 common = {key: block[key].iloc[0] for key in self.study.block}
-                self.filled.append(Filled(common | {"changed": ""} | self._labels(row, block)))
+                self.filled.append(builder.Filled(common | {"changed": ""} | self._labels(row, block)))
                 self.missing += [row.name] if row.planned else []
 
     def _changed(self, block: DataFrame, comparable: Sequence[Row]) -> None:
@@ -331,11 +316,12 @@ class _Builder:
                 continue
             for row in comparable:  # every run of them is shown, the older ones too
                 for group in seeds_of(row.fits(changed), ["title", "changed"]):
-                    self.filled.append(Filled(self._cells(group) | {self.study.labels[0].key: row.title}, group))
+                    cells = self._cells(group) | {self.study.labels[0].key: row.title}
+                    self.filled.append(builder.Filled(cells, group))
 
     def _cells(self, group: DataFrame) -> dict[str, Any]:
         first = group.iloc[0]
-        cells = fill(self.layout.columns, group) | {"preset": first["preset"] + ("" if first["exact"] else "+")}
+        cells = builder.fill(self.layout.columns, group) | {"preset": first["preset"] + ("" if first["exact"] else "+")}
         cells |= {key: int(first[key]) for key in ("frames", "patch")}
         return cells | (dict(self.study.measure(group, self.inputs.store)) if self.study.measure else {})
 
@@ -378,7 +364,7 @@ class _Builder:
         places = {(row["dataset"], row["split"]) for row in rows}
         shown = frame[frame["protocol"].astype(str).str.startswith(("linear", "knn"))]
         shown = shown[[place in places for place in zip(shown["dataset"], shown["split"], strict=True)]]
-        return build(self.layout, self.filled, self.inputs, notes=notes, frame=shown)
+        return builder.build(self.layout, self.filled, self.inputs, notes=notes, frame=shown)
 
     def _versions(self) -> Iterable[str]:
         """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
@@ -393,6 +379,6 @@ class _Builder:
 
 
 def _over_untrained(group: DataFrame) -> Cell:
-    cell = OVER_UNTRAINED.cell(group)
+    cell = builder.OVER_UNTRAINED.cell(group)
     shown = (group["difference"].gt(0) & group["p_value"].le(0.05)).all()
     return cell if cell.value is None or shown else replace(cell, footnotes=("untrained",))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from skelbench.core.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.text import plain
 
 Value = float | int | str | bool | None
@@ -127,11 +127,11 @@ class Table:
             raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
         known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
-        rows, bare = [], _Bare()
+        rows = []
         for row in self.rows:
             if unknown := sorted(set(row) - known):
                 raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
-            cells = {key: value if isinstance(value := row.get(key), Cell) else bare.cell(value) for key in keys}
+            cells = {key: value if isinstance(value := row.get(key), Cell) else Cell(value) for key in keys}
             for cell in cells.values():
                 if cell.footnotes:
                     self._known(cell.footnotes)
@@ -207,20 +207,6 @@ class Table:
         return replace(self, rows=tuple(rows))
 
 
-class _Bare:
-    """Cells of bare values; texts repeat from row to row, and share one."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str | None, Cell] = {}
-
-    def cell(self, value: Any) -> Cell:
-        if value is not None and type(value) is not str:
-            return Cell(value)
-        if value not in self._texts:
-            self._texts[value] = Cell(value)
-        return self._texts[value]
-
-
 def _letters(number: int) -> str:
     """a to z, then aa, ab ..."""
     return (_letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
@@ -267,3 +253,39 @@ def below(table: Table) -> list[tuple[str, str]]:
     """(mark or "", text) of everything below the table."""
     footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
     return (footnotes if table.rows else []) + [("", note) for note in table.notes]
+
+
+def column_named(table: Table, name: str, option: str) -> Column:
+    """The column with this key or header; SkelbenchError with the nearest key if there is none."""
+    for column in table.columns:
+        if name.lower() in (column.key.lower(), column.header.lower()):
+            return column
+    raise SkelbenchError(f"{option}: {did_you_mean(name, [column.key for column in table.columns], 'column')}")
+
+
+def sorted_by(table: Table, name: str) -> Table:
+    """``table`` by one column, ascending, or descending where ``-`` leads the name; rows without a value last.
+
+    Headings between rows become a column, as rows that share one need not stay together.
+    """
+    key = column_named(table, name.removeprefix("-"), "--sort").key
+
+    def order(row: Mapping[str, Cell]) -> tuple[bool, float, str]:
+        """Numbers before words; words by the number that they begin with, as ``8x25`` and ``30x25`` do."""
+        value = row[key].value
+        if isinstance(value, str):
+            digits = value[: len(value) - len(value.lstrip("0123456789"))]
+            return True, float(digits) if digits else float("inf"), value
+        return False, float(value or 0), ""
+
+    filled = sorted((row for row in table.rows if row[key].value is not None), key=order, reverse=name.startswith("-"))
+    empty = [row for row in table.rows if row[key].value is None]
+    columns = tuple(replace(column, heads=False) for column in table.columns)
+    return replace(table, columns=columns, rows=(*filled, *empty))
+
+
+def with_columns(table: Table, names: Sequence[str]) -> Table:
+    """``table`` with these columns alone, in this order, in every format."""
+    chosen = {column.key: column for column in (column_named(table, name, "--columns") for name in names)}
+    unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))
+    return unheaded.narrowed([replace(column, shown=True, heads=False) for column in chosen.values()])
