@@ -142,7 +142,8 @@ def build(
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
     below |= published.footnotes(kept)
     used = {note for one in columns if one.shown for note in one.footnotes}
-    below = {key: text for key, text in below.items() if key in used or footnotes_of(kept, {key: text})}
+    used |= {*footnotes_of(kept, below)}
+    below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
     every = (*all_rows(constant), *layout.notes, *notes, *subjects, *told)
     table = Table(layout.title, tuple(columns), kept, every, below)

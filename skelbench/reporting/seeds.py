@@ -30,7 +30,7 @@ INTERVALS = (
 )
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
-"""Said of those that :func:`newest` leaves out."""
+"""Note on the runs that :func:`newest` leaves out."""
 
 _WORDS = {"timed": "timed on", "memory_how": "memory is"}
 _UNUSUAL = ("setting", "encoder", "stream")
@@ -51,8 +51,10 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
-    """Of each training with snapshots the evaluations of those runs that were evaluated at each of its checkpoints: a
-    mean over other seeds at its end would look like a rise or a fall. Where there are none, every run is by itself."""
+    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint.
+
+    A mean over other seeds at its end would look like a rise or a fall. Without such runs every run is by itself.
+    """
     for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
         if (rows["checkpoint"] == "last").all():
             continue
@@ -65,8 +67,11 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
 
 
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
-    those that finished last count, and the others are named in ``older``."""
+    """All seeds of a row; None without a run.
+
+    Runs of one preset that differ in something else (a method's version) are not averaged: the runs that finished last
+    count, and the names of the others are added to ``older``.
+    """
     groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
     groups.sort(key=lambda group: group["finished"].astype(float).max())
     older.extend(name for group in groups[:-1] for name in group["run"])
@@ -74,11 +79,13 @@ def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent: its t interval over seeds, of one seed over its draws; and the wider of Wilson's 95 %
-    interval on ``n_test`` clips and a bootstrap over subjects, where the column ``by_subject`` has them all."""
-    mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
+    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws.
+
+    The bracket is the wider of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects.
+    """
+    by_subject = group["by_subject"].tolist() if "by_subject" in group else ()
     interval, over = accuracy_interval(
-        mean, n, of_subjects(group["by_subject"].tolist() if "by_subject" in group else ())
+        float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
     )
     cell = percent(group["accuracy"])
     notes = ("subjects",) if over.endswith("subjects") else ()
@@ -93,8 +100,8 @@ def accuracy(group: DataFrame) -> Cell:
 
 
 def footnotes(frame: DataFrame) -> dict[str, str]:
-    """Those that cells of this file may have."""
-    drawn = sorted({what or "draws" for what in frame["drawn"]}) if "drawn" in frame else []
+    """Footnotes of the cells of this module."""
+    drawn = sorted({what or "draws" for what in frame["drawn"]})
     over = {f"over {what}": f"of one seed: ± is a 95 % t interval over its {what}" for what in drawn}
     return {"raw": RAW, "subjects": SUBJECTS, **over}
 
@@ -132,18 +139,17 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
 
 
 def all_rows(constant: Sequence[str]) -> list[str]:
-    """The note on what :func:`alike` found all rows to have in common, if that is anything."""
+    """Note on the values that all rows have in common."""
     return [f"All rows: {', '.join(constant)}."] if constant else []
 
 
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
-    """What a heading says of them: ``stream bone``."""
+    """Words of a heading on an unusual setting, encoder or stream: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
 
 
 def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a row, before or in a table, has in common with those that it competes with; of presets the name without its
-    changes."""
+    """Values of the block of a row; of presets the name without its changes."""
     values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
     return tuple(str(value or "").removesuffix("+") for value in values)
 
@@ -160,7 +166,7 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
-    """How many subjects the tests on each data set and split are over, and where that is not enough."""
+    """Note on the number of subjects of each data set and split, and where it is too small."""
     if "subjects" not in frame:
         return
     told = []
@@ -177,8 +183,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
 
 
 def every_seed(group: DataFrame) -> float | None:
-    """p of a difference that every seed has: the largest ``p_value``, 1 where seeds differ from their controls in
-    opposite directions; None unless every seed has one."""
+    """The largest p over seeds; 1 if their differences have opposite signs, None if a seed has no p."""
     if group["p_value"].isna().any():
         return None
     differences = group["accuracy"] - group["control_accuracy"]
@@ -226,8 +231,10 @@ def metric(groups: Sequence[Mapping[str, Any]], name: str) -> Cell:
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
-    """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
-    worth a word. The version of the data tells apart only rows on one data set and split, and is never worth one."""
+    """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``).
+
+    Versions of the data count only within one data set and split.
+    """
     if not rows:
         return set(), []
     varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}

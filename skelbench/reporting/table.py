@@ -1,7 +1,4 @@
-"""One table object for every output format: typed cells with marks, footnotes, provenance; renderers lay it out.
-
-Cells hold raw numbers; how many digits are shown is the column's business.
-"""
+"""One table object for every output format: cells with raw numbers, marks and footnotes; columns know the digits."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Half of an interval around the value, in its unit; what kind is said in a note of the table."""
+    """Half of an interval around the value, in its unit; a note of the table says of which kind."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
@@ -60,16 +57,15 @@ class Column:
     the common value; ``filled`` where a cell has a value."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
-    """Tells rows apart: stays, and is repeated, where a terminal has no room for all columns beside each other."""
+    """Tells rows apart: a narrow terminal hides it after most others."""
     beside: tuple[Literal["pm", "interval", "published"], ...] = ()
-    """What CSV always has columns for beside the value; what is not named gets them where any cell has it."""
+    """Parts of a cell that always have a column in CSV; others have one where any cell has the part."""
     minor: bool = False
-    """The first to go where there is no room for all."""
+    """A narrow terminal hides it first."""
     asked: bool = False
-    """An option asked for it, or it answers what the table is for: only what names a row and the headline stay longer
-    where there is no room for all."""
+    """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
-    """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
+    """Its values are lines above the rows that share them; a column in CSV and JSON only."""
 
     def __post_init__(self) -> None:
         try:
@@ -92,7 +88,7 @@ class Column:
         return text
 
     def spread(self, cell: Cell) -> str:
-        """`` ± 1.2 [0.4, 3.1]``: what stands behind the value of ``cell``; "" for nothing."""
+        """Spread and interval behind the value of ``cell``: `` ± 1.2 [0.4, 3.1]``; "" for none."""
         text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
         if cell.interval is not None:
             low, high = (self.text(limit) for limit in cell.interval)
@@ -117,7 +113,7 @@ class Table:
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
     name: str = ""
-    """As it is asked for; LaTeX labels it by that, or by its title."""
+    """Name of ``compare --table``; LaTeX labels the table by it, or by its title."""
 
     def __post_init__(self) -> None:
         keys = [column.key for column in self.columns]
@@ -175,8 +171,7 @@ class Table:
         return bool(values) and not any(isinstance(value, str) for value in values)
 
     def narrowed(self, columns: Sequence[Column]) -> Table:
-        """The same rows with ``columns`` alone, in their order, and what heads rows; of the footnotes those that stand
-        in what is left, so that their letters begin with a."""
+        """The same rows with ``columns`` alone, in their order, and the headings; footnotes that are left are a, b, ..."""
         kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
         rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
         used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
@@ -188,12 +183,10 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in every column that says which end is better, or in those of
-        ``keys`` alone.
+        """The same table with best and second-best marks in columns with a better end, or in those of ``keys`` alone.
 
-        Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
-        ``within``, or in what ``within`` makes of them. Values that read the same share their rank, and one value alone
-        is not ranked.
+        Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
+        never do. Values that read the same share their rank, and one value alone is not ranked.
         """
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)

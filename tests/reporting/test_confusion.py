@@ -97,21 +97,6 @@ def test_more_than_fit_are_named(made):
     assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
 
 
-def test_snapshots_are_shown_where_they_are_named(made):
-    name = run(made)
-    for epoch in (5, 10):
-        run(made, checkpoint=str(epoch), predicted=np.where(LABELS == 0, 1, PREDICTED))
-    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=[name])))) == 1
-    asked = [(name, "10")]
-    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
-    (share,) = drawn(figure)
-    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "SLiM@10"
-
-    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
-    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
-        confusion.draw(inputs)
-
-
 # ------------------------------------------------------------------------------------------------ commands
 def test_commands(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

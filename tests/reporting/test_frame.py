@@ -9,7 +9,6 @@ from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.cli.summary import accuracy, print_records
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import read_json
 from skelbench.evaluation.outcomes import outcomes, paired_over_seeds, predictions
 from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
@@ -230,38 +229,6 @@ def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
         ("mamp", 2): "vit",
         ("gfp", 0): "stgcn",
     }
-
-
-def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
-    made.run("slim")
-    made.run("slim", seed=1, streams=("bone",))
-    made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
-    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("seed")["stream"]
-    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}
-
-
-def test_the_predictions_of_a_record_lie_beside_it(tmp_path):
-    """Whatever path a record that came from elsewhere says."""
-    made = Fabricated(tmp_path / "results")
-    name = made.run("slim", knn=None)
-    (run,) = made.store.runs()
-    (record,) = run.records()
-    (run.path / record["predictions"]).rename(tmp_path / "outside.npz")
-    for path in ("../../outside.npz", str(tmp_path / "outside.npz"), "..", "a\0b", 3):
-        with pytest.raises(SkelbenchError, match=f"{name} are missing or damaged"):
-            predictions(run, {**record, "predictions": path})
-
-
-def test_each_file_is_read_once_for_a_table(made, monkeypatch):
-    """A twin's records apart, which are a row and a control."""
-    for method in ("untrained", "slim", "gfp"):
-        made.run(method)
-    opened = []
-    monkeypatch.setattr("skelbench.records.run_dir.read_json", lambda path: opened.append(path) or read_json(path))
-    assert len(frame(made.store.read())["control_run"].dropna()) == 4
-    opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
-    assert len(opened) == len(set(opened))
-    assert sum(path.name == "run.json" for path in opened) == 3
 
 
 def test_a_row_says_which_streams_training_saw(made):

@@ -56,8 +56,9 @@ def test_settings_stay_apart_and_are_shown_where_they_differ(made):
     for seed, other in enumerate(({"hardware": "H200"}, {"dataset": "ntu60"}, {"protocol": "linear@slim"}), start=1):
         made.run("slim", 0.5, seed=seed, **other)
     built = build(made)
-    assert len(built.rows) == 4 and {"dataset", "hardware", "protocol"} <= {column.key for column in built.shown}
-    assert [row["accuracy"].mark for row in built.rows].count("best") == 1  # other data and probes are no rivals
+    own = [row for row in built.rows if row["seeds"].value]
+    assert len(own) == 4 and {"dataset", "hardware", "protocol"} <= {column.key for column in built.shown}
+    assert [row["accuracy"].mark for row in own].count("best") == 1  # other data and probes are no rivals
 
 
 def test_a_repeated_seed_is_not_averaged_and_a_missing_control_says_what_to_run(made):
@@ -81,7 +82,7 @@ def test_native_runs_are_marked_and_ranked_apart(made):
     made.run("slim", 0.6)
     made.run("mamp", 0.9, setting="native", seed=1)
     rows = build(made).rows
-    assert [row["accuracy"].mark for row in rows] == ["best", "second", None]
+    assert [row["accuracy"].mark for row in rows] == ["second", "best", None]
     assert [row["method"].footnotes for row in rows] == [(), (), ("native",)]
 
 

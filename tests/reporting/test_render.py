@@ -57,10 +57,10 @@ def test_terminal_golden():
 @pytest.mark.parametrize("width", [45, 60, 80, 200])
 def test_columns_without_room_are_hidden_and_named(width):
     text = render(TABLE, width=width)
-    header, _, hidden = text.splitlines()[2], *text.partition("Hidden (terminal too narrow): ")[1:]
+    header, _, hidden = text.splitlines()[2], *text.partition("Hidden (terminal too narrow):")[1:]
     assert max(map(len, text.splitlines())) <= width and text.count("slim|_x_") == 1
     for name in ("Method", "Acc. (%)", "Gain", "Clips", "Paper"):
-        assert (name in header) != (name in hidden.splitlines()[0] if hidden else False)
+        assert (name in header) != (name in hidden.partition("(a) ")[0])
     assert "Method" in header and "Acc. (%)" in header and bool(hidden) == (width < 80)
 
 
@@ -68,7 +68,7 @@ def test_what_an_option_asked_for_is_not_hidden():
     columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"), Column("b", "Other"))
     table = Table("T", (*columns, Column("c", "Asked", asked=True)), ({"n": "m", "a": 1.0, "b": "x" * 20, "c": "yes"},))
     text = render(table, width=30)
-    assert "Asked" in text and "narrow): Other." in text
+    assert "Asked" in text and "narrow): Other." in " ".join(text.split())
 
 
 def test_what_goes_to_a_file_is_neither_split_nor_cut():
@@ -202,11 +202,11 @@ def test_headings_stand_above_the_rows_that_share_them():
     assert render(table, "latex").splitlines()[9:16] == [
         r"\midrule",
         r"\multicolumn{2}{l}{\textit{A\_1 \& more}} \\",
-        r"one & 1.0 \\",
-        r"two & 22.0 \\",
+        r"one & $1.0$ \\",
+        r"two & $22.0$ \\",
         r"\midrule",
         r"\multicolumn{2}{l}{\textit{B}} \\",
-        r"three & 3.0 \\",
+        r"three & $3.0$ \\",
     ]
     assert render(table, "csv").splitlines()[:2] == ["kind,method,accuracy", "A_1 & more,one,1.0"]
     assert json.loads(render(table, "json"))["columns"][0]["heads"]
