@@ -74,9 +74,7 @@ def compare(
     columns: Annotated[
         str | None, typer.Option(help="These columns alone, comma separated, by key (as in CSV) or header.")
     ] = None,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")
-    ] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:

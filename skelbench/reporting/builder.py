@@ -62,11 +62,11 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table shows, whatever runs there are."""
+    """Columns, blocks and texts of a table, whatever runs there are."""
 
     title: str
     how: str
-    """What to run; the note of an empty table."""
+    """Note of an empty table: the commands that fill it."""
     columns: Sequence[Column | Measure]
     """A bare column is filled from the frame's column of its key."""
     block: Sequence[str]
@@ -190,7 +190,8 @@ def _compared(
             yield from _significant(layout, block, varying, inputs)
     if inputs.against and layout.against:
         for block in blocks:
-            significance.mark_against(block, inputs.against, inputs.store)
+            rows = [(row, runs) for row, runs in block if runs is not None]
+            significance.mark_against(rows, inputs.against, inputs.store)
         yield significance.how_against(inputs.against)
 
 
@@ -200,12 +201,13 @@ def _significant(
     first = block[0].row
     place = [f"{first['dataset']} / {first['split']}"] if "dataset" in first else []
     place += [f"{key} {_value(first[key])}".removesuffix("+") for key in layout.block if key in varying]
-    for number, one in enumerate(one for one in layout.columns if isinstance(one, Measure) and one.predicted):
+    for one in (one for one in layout.columns if isinstance(one, Measure) and one.predicted):
         there = [(row, picked) for row, runs in block if runs is not None and (picked := one.pick(runs)) is not None]
         values = [row[one.key].value for row, _ in there]
-        said = significance.mark(there, values, inputs.store, one, layout.ranks, first=number == 0)
+        key = "letters" if layout.ranks else significance.letters_of(one.key).key
+        note = significance.mark(there, values, inputs.store, one.predicted, key)
         where = ", ".join([*place, *([] if layout.ranks else [one.column.header])])
-        yield from [f"{where}: {said}"] if said else []
+        yield from [f"{where}: {note}"] if note else []
 
 
 SEEDS = Measure(Column("seeds", "Seeds", "d"), len)

@@ -69,8 +69,9 @@ class Measured:
         found, cell = list(group["measures"]), metric(list(group["measures"]), self.metric)
         sd = found[0].get(f"{self.metric}_sd") if len(found) == 1 else None
         half = sd and sd[0] * (100 if sd[1].share else 1)
-        drawn = {"plus_minus_over": "corruption draws (sd)", "footnotes": ("sd",)}
-        return replace(cell, plus_minus=half, **drawn) if sd else cell
+        if not sd:
+            return cell
+        return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
 
     def measure(self) -> Measure:
         """The column of the one builder."""
@@ -80,14 +81,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """What a table shows; called with the inputs it makes the table."""
+    """Definition of a table; called with the inputs it makes the table."""
 
     name: str
     title: str
     columns: Callable[[DataFrame], Sequence[Measured]]
     """The columns, for the evaluations that there are."""
     how: str
-    """What fills it; shown where no run does."""
+    """Note of a table without runs: the commands that fill it."""
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
@@ -128,7 +129,7 @@ class ColumnTable:
         return build(layout, every, inputs, notes=notes, texts=texts, frame=frame if rows else None, show=show)
 
     def _layout(self, measures: Sequence[Measure]) -> Layout:
-        columns = (
+        columns: tuple[Column | Measure, ...] = (
             Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
             Column("dataset", "Data set", leads=True),
             Column("split", "Split", leads=True),
@@ -195,7 +196,7 @@ def changed_text(measures: Sequence[Measure], group: DataFrame) -> str:
 
 
 def seeds_text(measures: Sequence[Measure], group: DataFrame) -> int | str:
-    """How many seeds each shown number is over: ``3``, or ``1 to 3``."""
+    """Number of seeds behind the shown numbers: ``3``, or ``1 to 3``."""
     counts = {len(one) for one in _picked(measures, group)}
     return counts.pop() if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 

@@ -1,4 +1,4 @@
-"""Which evaluations a table, a figure or a page is about: chosen by name, one way for all of them."""
+"""Filters by name, the same for tables, figures and the page."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Filters:
     """
 
     dataset: tuple[str, ...] = ()
-    """Of an evaluation those that it tests on; of a run what it was trained on."""
+    """Data sets that an evaluation tests on, or that a run was trained on."""
     method: tuple[str, ...] = ()
     """``slim`` with its variants, or one variant, ``slim:glcl-only``."""
     protocol: tuple[str, ...] = ()
-    """Of a run: it was evaluated by one of them."""
+    """Protocols of evaluations; a run needs an evaluation by one of them."""
     preset: tuple[str, ...] = ()
     """Also with changed settings."""
     tag: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Filters:
 
 
 def _facts(run: ReadRun) -> dict[str, Any]:
-    """What is known of a run without looking at its evaluations."""
+    """Facts of a run without its evaluations."""
     return {
         "dataset": run.about["data"],
         "method": run.title,
@@ -137,7 +137,7 @@ def _facts(run: ReadRun) -> dict[str, Any]:
 
 
 def _names(kind: str, value: str | Collection[str]) -> set[str]:
-    """What a value answers to."""
+    """Names that a filter can use for a value."""
     if not isinstance(value, str):
         return set(value)
     if kind == "tag":

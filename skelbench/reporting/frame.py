@@ -46,10 +46,10 @@ NUMBERS = (
 """Columns of floats, NaN where there is no value."""
 
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
-"""What tables need not say."""
+"""Defaults, which notes of tables do not mention."""
 
 KIND = "rows"
-"""Of what is kept of a run (:mod:`skelbench.records.cache`)."""
+"""Kind of the cached facts of a run (:mod:`skelbench.records.cache`)."""
 
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
@@ -133,7 +133,7 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
 
 
 def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
-    """What a run's own files say of it, as plain data that JSON gives back as they are."""
+    """Facts from a run's own files, as plain JSON data."""
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
     records = run.records()
     by_protocol = plain(records)
@@ -181,8 +181,10 @@ def _evaluation(
     training: str,
     read: Reader,
 ) -> dict[str, Any]:
-    """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone, ``training``:
-    the hash of :func:`_training`."""
+    """Facts of one evaluation, from its record and predictions.
+
+    ``by_protocol``: the run's evaluations with default settings; ``training``: see :func:`but_for_seed`.
+    """
     spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
     data, source = DataSpec.model_validate(evaluated["data"]), ""
     if (data.title, data.split) != (spec.data.title, spec.data.split):
@@ -242,8 +244,10 @@ def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
 
 
 class _Plain:
-    """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own: one
-    of a run's preset, which may decide the protocol's settings, goes before others."""
+    """The first evaluation with default settings by each protocol, for runs that have none of their own.
+
+    A preset may decide a protocol's settings: an evaluation of the run's preset goes before others.
+    """
 
     def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
         self._runs: dict[tuple[str, str], ReadRun] = {}
@@ -255,7 +259,7 @@ class _Plain:
         self._of = cache(lambda protocol, preset: plain(self._runs[protocol, preset].records())[protocol])
 
     def changed(self, evaluation: Mapping[str, Any], preset: str) -> str:
-        """What is changed in an evaluation of :func:`_evaluation`, of a run of ``preset``."""
+        """Changed settings of an evaluation (:func:`_evaluation`) of a run of ``preset``."""
         if "probe" not in evaluation:
             return evaluation.get("changed", "")
         protocol = evaluation["row"]["protocol"]

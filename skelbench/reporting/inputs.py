@@ -1,4 +1,4 @@
-"""What tables and figures are built from."""
+"""The results and options that tables and figures are built from."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class TableInputs:
     against: str = ""
     """Show the difference of every row to this METHOD or METHOD:VARIANT (``--against``)."""
     protocol: str = "linear"
-    """What figures of one protocol show (``--protocol``)."""
+    """Protocol of figures that show one (``--protocol``)."""
     also_shown: Collection[str] = frozenset()
     """Runs with changed settings that a table shows all the same (``scaling``: other lengths)."""
     data_root: Path | None = None
-    """Where data sets are, for the names of classes; None = the usual place."""
+    """Folder of data sets, for the names of classes; None = the usual place."""
     settings: Spec = field(default_factory=Spec)
     """A figure's own (``--set``): an instance of the class that its descriptor's ``config`` names."""
 
@@ -149,7 +149,7 @@ class TableInputs:
 
     @property
     def data_place(self) -> Path:
-        """Where data sets are."""
+        """Folder of data sets."""
         from skelbench.data.store.roots import data_root
 
         return self.data_root or data_root()

@@ -154,7 +154,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
     """The columns: those of settings, measures, and the metrics of protocols (shown if ``--metrics`` names them)."""
 
     def setting(key: str, header: str = "", **more: Any) -> Column:
-        more = {"shown": "varies", "leads": True} | more
+        more = dict[str, Any](shown="varies", leads=True) | more
         return Column(key, header or key.capitalize(), beside=("published",) if key in _PLACE else (), **more)
 
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
@@ -197,12 +197,12 @@ def _layout(inputs: TableInputs) -> builder.Layout:
             key = f"metric {name}" if name in taken else name
             column = Column(key, how.label, ".1f" if how.share else ".4g", shown=asked, asked=asked)
             columns.append(builder.Measure(column, partial(_metric, name)))
-    how = (
+    empty = (
         "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
     )
     return builder.Layout(
-        "Linear evaluation: accuracy in percent", how, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
+        "Linear evaluation: accuracy in percent", empty, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
     )
 
 

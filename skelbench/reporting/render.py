@@ -37,7 +37,7 @@ def render(table: Table, format: str = "terminal", width: int = 120) -> str:
 
 
 class _Markup(NamedTuple):
-    """How a text format marks cells; the styles are format strings of one text."""
+    """Marks of cells in a text format; the styles are format strings of one text."""
 
     text: Callable[[str], str]
     number: Callable[[str], str]
@@ -200,7 +200,7 @@ def to_json(table: Table) -> str:
 
 # ------------------------------------------------------------------------------------------------ latex
 PREAMBLE = r"\usepackage{booktabs,graphicx}"
-"""What a document needs to take up a table."""
+"""Packages that a LaTeX document needs for a table."""
 COLUMN = 70
 """Characters of a line that is still read when it is shrunk to one of two columns of a page."""
 

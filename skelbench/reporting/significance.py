@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.builder import Filled, Measure
 
 ALPHA = 0.05
 RANKS = (
@@ -42,7 +41,7 @@ HOW = (
 )
 HOW_LETTERS = f"Letters behind a number: rows that share one are not significantly different in it: {_TESTS}"
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
-"""What a row and the row of the method of ``--against`` have in common: the first of these that one row alone has."""
+"""Columns in which a row agrees with the row of ``--against``: the first tuple that singles one row out."""
 
 
 def letters_of(key: str) -> Column:
@@ -56,13 +55,13 @@ class Apart(NamedTuple):
     ranks: list[int]
     letters: list[str]
     detectable: str
-    """What the tests could show at all."""
+    """Note on the smallest difference that the tests could show."""
     untested: list[tuple[int, int]]
     """Pairs of rows that could not be tested, which share a letter."""
 
     @property
     def missing(self) -> str:
-        """How many pairs could not be tested; "" for none."""
+        """Note on pairs that could not be tested; "" for none."""
         pairs = len(self.untested)
         have = "has" if pairs == 1 else "have"
         why = f"{have} no seed or not the same test clips in common, and share{'s' * (pairs == 1)} a letter untested."
@@ -73,25 +72,25 @@ def mark(
     there: Sequence[tuple[dict[str, Any], DataFrame]],
     values: Sequence[float],
     store: ResultStore,
-    measure: Measure,
-    with_ranks: bool,
-    first: bool,
+    predicted: str,
+    letters_key: str,
 ) -> str:
-    """Give the rows of one block letters, and ``with_ranks`` ranks, for a measure that has ``values``.
+    """Give the rows of one block letters under ``letters_key``, and ranks if that is "letters".
 
-    Returns the note on the block; "" for fewer than two rows. ``first``: the note says what the tests could show.
+    ``values``: the accuracies, in percent; ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
+    Returns the note on the block; "" for fewer than two rows.
     """
     if len(there) < 2:
         return ""
-    found = apart(values, [group for _, group in there], store, measure.predicted)
+    found = apart(values, [group for _, group in there], store, predicted)
     for place, (row, _) in enumerate(there):
-        if with_ranks:
+        row[letters_key] = found.letters[place]
+        if letters_key == "letters":
             others = [other for pair in found.untested if place in pair for other in pair if other != place]
-            row |= {"rank": found.ranks[place], "letters": found.letters[place]}
+            row["rank"] = found.ranks[place]
             row["untested"] = "; ".join(str(there[other][0]["run"]) for other in others)
-        else:
-            row[letters_of(measure.key).key] = found.letters[place]
-    return " ".join(filter(None, (found.detectable if first else "", found.missing)))
+    detectable = found.detectable if predicted == "predicted" else ""  # once, for the headline
+    return " ".join(filter(None, (detectable, found.missing)))
 
 
 def apart(
@@ -160,12 +159,12 @@ def how_against(title: str) -> str:
     )
 
 
-def mark_against(block: Sequence[Filled], title: str, store: ResultStore) -> None:
+def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, store: ResultStore) -> None:
     """Give the rows of one block their difference to the row of the method ``title``, and its p."""
     read, tested = reader(), []
     for row, runs in block:
         for rival in _rivals(block, row, title):
-            test = if_whole(partial(paired_over_seeds, store, runs, rival.runs, read))
+            test = if_whole(partial(paired_over_seeds, store, runs, rival, read))
             if test is not None:
                 row["against"] = difference(test)
                 tested.append((row, test.p_value))
@@ -173,13 +172,15 @@ def mark_against(block: Sequence[Filled], title: str, store: ResultStore) -> Non
         row["against_p"] = float(p)
 
 
-def _rivals(block: Sequence[Filled], row: Mapping[str, Any], title: str) -> Iterator[Filled]:
-    """The row of the method ``title`` most like ``row``; none where several are, and for the method itself."""
-    own = [one for one in block if one.row["method"].value == title]
+def _rivals(
+    block: Sequence[tuple[dict[str, Any], DataFrame]], row: Mapping[str, Any], title: str
+) -> Iterator[DataFrame]:
+    """Evaluations of the row of ``title`` most like ``row``; none where several are, and for the method itself."""
+    own = [one for one in block if one[0]["method"].value == title]
     if row["method"].value == title:
         return
     for keys in LIKE:
-        like = [one for one in own if all(one.row[key] == row[key] for key in keys)]
+        like = [runs for other, runs in own if all(other[key] == row[key] for key in keys)]
         if like:
             yield from like if len(like) == 1 else ()
             return

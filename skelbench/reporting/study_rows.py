@@ -74,7 +74,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Printed:
-    """Where the published figures of a row are: a published table, and method and variant as they are spelt there.
+    """Place of the published figures of a row: a published table, and method and variant as they are spelt there.
 
     >>> Printed("slim-token_budget", "MAMP", "8x25").method
     'MAMP'
@@ -137,7 +137,7 @@ class Row:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """What a table of a study shows; called with the inputs it makes the table."""
+    """Definition of a study's table; called with the inputs it makes the table."""
 
     name: str
     """Name of the table, and of the study that runs it."""
@@ -158,7 +158,7 @@ class StudyTable:
     """Keys of columns that are otherwise in CSV and JSON only."""
 
     def __call__(self, inputs: TableInputs) -> Table:
-        """So that a ``TableSpec`` can name it."""
+        """The table; a ``TableSpec`` can name the definition."""
         return _Builder(self, inputs).table()
 
     def rows_for(self, block: DataFrame) -> list[Row]:

@@ -25,9 +25,9 @@ class Cell:
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
-    """What varies in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
+    """Source of variation in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
     interval_over: str = ""
-    """What varies in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
+    """Source of variation in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
     mark: Mark | None = None
     footnotes: tuple[str, ...] = ()
     """Keys of the table's ``footnotes``."""
@@ -171,7 +171,7 @@ class Table:
         return bool(values) and not any(isinstance(value, str) for value in values)
 
     def narrowed(self, columns: Sequence[Column]) -> Table:
-        """The same rows with ``columns`` alone, in their order, and the headings; footnotes that are left are a, b, ..."""
+        """The same rows with ``columns`` alone, in their order, and the headings; used footnotes start at a."""
         kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
         rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
         used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
@@ -206,7 +206,7 @@ def _letters(number: int) -> str:
 
 
 def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
-    """Those of the footnotes ``texts`` that cells of ``rows`` have."""
+    """The footnotes among ``texts`` that cells of ``rows`` have."""
     used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
     return {note: text for note, text in texts.items() if note in used}
 

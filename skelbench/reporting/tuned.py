@@ -120,7 +120,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
 
 
 def _reasons(record: TuningRecord) -> Iterator[str]:
-    """Why trials failed, each reason once, and what diverged when it was trained again."""
+    """Notes on failed trials, each reason once, and on settings that diverged when trained again."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
     for side, reason in record.diverged.items():

@@ -75,7 +75,7 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
 def test_a_narrow_terminal_gets_a_line_for_each_run(made, shown, monkeypatch, width):
     narrow(monkeypatch, width)
     text = shown("list")
-    assert len(rows(text)) == 3 and "No room for" in text
+    assert len(rows(text)) == 3 and "Hidden" in text
     assert max(map(len, text.splitlines()[:6])) <= width
     assert "linear" in text.splitlines()[1]
 
