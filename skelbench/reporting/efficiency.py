@@ -134,7 +134,8 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
 
     def over(*keys: str) -> float | None:
         found = [_within(cost, keys) for cost in costs] if whole else [None]
-        return mean(found) if all(isinstance(value, int | float) for value in found) else None
+        numbers = [value for value in found if isinstance(value, int | float)]
+        return mean(numbers) if len(numbers) == len(found) else None
 
     def text(*keys: str) -> str:
         found = [_within(cost, keys) for cost in costs] if whole else []

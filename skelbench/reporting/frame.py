@@ -282,7 +282,7 @@ class _Tests:
         """By evaluation of ``run`` the columns of the frame that the controls fill."""
         filled: dict[str, dict[str, Any]] = {}
         for one in self._facts_of(run)["evaluations"]:
-            filled[one["row"]["evaluation"]] = cells = {}
+            cells = filled.setdefault(one["row"]["evaluation"], {})
             for kind in CONTROLS:
                 found = self._same_question(kind, run, one)
                 if found is None:

@@ -343,7 +343,7 @@ class _Builder:
     def _test(self, group: DataFrame, other: DataFrame | None) -> dict[str, Any]:
         """Cells of the difference to another row's runs, and its p-value before adjustment."""
         test = if_whole(partial(paired_over_seeds, self.inputs.store, group, other)) if other is not None else None
-        if test is None:
+        if test is None or other is None:
             return {}
         cell = difference(test)
         partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
