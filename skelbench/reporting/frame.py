@@ -77,7 +77,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    rows = keep_of(runs, "frame", partial(_rows, runs))
+    rows = keep_of(runs, "frame", lambda: _rows(runs))
     rows = [row | {name: made(row[name]) for name, made in _MADE.items() if name in row} for row in rows]
     found = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
     return found.assign(**{name: pandas.to_numeric(found[name]) for name in NUMBERS})
