@@ -12,7 +12,7 @@ method lies beside the JSON (chrome://tracing, ui.perfetto.dev).
 Of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
 either; ``clips_per_s`` of steps as in training (auto), views built ahead; ``of_peak``, the FLOPs of its matrix products
 a second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
-that PyTorch allocated and reserved, how often it had to give back blocks to find room, and how memory was saved;
+that PyTorch allocated and reserved, how often it had to give back blocks to find room;
 ``kernels`` of a step, how often and how long; ``shares`` of a step whose parts wait for the device, one
 after another: views, heads (forward and backward), optimiser with the teacher's moving average; ``flops_by_role``;
 ``host_syncs``, how often a step waited for the device, and where. ``--device cpu --size quick`` runs all of it in
@@ -48,9 +48,9 @@ from skelbench.data.store.roots import data_root
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.latency import wait_for
 from skelbench.evaluation.cost.report import step_cost
+from skelbench.models.compile import compile_parts
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.memory import settle_memory
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, open_dataset, resolve
@@ -60,7 +60,6 @@ from skelbench.records.environment import environment
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
-from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 STEPS = ("slim", "mamp", "skeletonmae", "dino")
@@ -68,7 +67,7 @@ RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
 SHARES = {"data": 0.05, "tests": 0.3, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
 """Most of the whole time that a section may take; the runs share the rest."""
-WARM_STEPS, SYNC_STEPS, TIMED_SECONDS = 3, 2, 10.0
+WARM_STEPS, SYNC_STEPS, TIMED_SECONDS, PEAK_SECONDS = 3, 2, 10.0, 3.0
 KERNELS = 20
 TRAINED = 0.45
 """Share of a run's time that training takes; the rest is for reading in, features and probes."""
@@ -134,7 +133,9 @@ def peak(place: Place, save: Save) -> None:
         rates = {}
         for n in sizes if name == "bf16" or device.type == "cpu" else sizes[:2]:
             a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-            rates[n] = 2 * n**3 / _least_seconds(partial(torch.matmul, a, b), device, most=min(3.0, place.left / 8))
+            rates[n] = (
+                2 * n**3 / _least_seconds(partial(torch.matmul, a, b), device, most=min(PEAK_SECONDS, place.left / 8))
+            )
         best = max(rates, key=lambda n: rates[n])
         save(**{name: {"flops_per_s": rates[best], "size": best, "by_size": rates}})
 
@@ -144,18 +145,17 @@ def step(place: Place, save: Save, method: str) -> None:
     resolved = place.resolved(method)
     spec, store, host = resolved.spec, resolved.store, get_host()
     counted = step_cost(spec, host, store.topology)
-    trainer, chosen = _trainer(place, resolved, counted["flops_per_clip"])
-    flops = counted["flops_per_clip"] * BODIES * trainer.bodies_per_clip / counted["bodies_per_clip"]
+    trainer = _trainer(place, resolved)
+    bodies = _bodies_per_clip(trainer)
+    flops = counted["flops_per_clip"] * BODIES * bodies / counted["bodies_per_clip"]
     batch = spec.train.batch_size
     save(
         id=spec.id,
         batch_size=batch,
         precision=spec.train.precision,
         flops_per_clip=flops,
-        bodies_per_clip=trainer.bodies_per_clip,
+        bodies_per_clip=bodies,
         flops_by_role={role: sum(macs.values()) / counted["total"] for role, macs in _roles(counted).items()},
-        memory_saved={"recompute": chosen.recompute, "accumulate": chosen.accumulate},
-        memory_estimated=chosen.step_bytes,
     )
     cuda = trainer.device.type == "cuda"
     if cuda:
@@ -197,12 +197,18 @@ def run(place: Place, save: Save, method: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------ what is measured
-def _trainer(place: Place, resolved: Resolved, flops_per_clip: float) -> tuple[Trainer, Any]:
+def _trainer(place: Place, resolved: Resolved) -> Trainer:
     method = build_method(resolved.spec, get_host(), resolved.store.topology, place.device).train()
     unused = RunDir(place.folder / "unused")
-    trainer = Trainer(resolved.spec, method, resolved.store, unused, place.device)
-    chosen, _ = settle_memory(trainer, unused, lambda: flops_per_clip)
-    return trainer, chosen
+    return Trainer(resolved.spec, method, resolved.store, unused, place.device)
+
+
+def _bodies_per_clip(trainer: Trainer) -> float:
+    """Mean number of bodies that a view has over the training clips."""
+    store, spec = trainer.source.store, trainer.spec
+    if spec.train.bodies == "valid":
+        return float(store.bodies[trainer.ids].mean())
+    return float(store.max_bodies) if spec.train.bodies == "all-slots" else 1.0
 
 
 def _roles(counted: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -215,7 +221,7 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
     the first ones, which compile."""
     began = started = time.perf_counter()
     done = 0
-    for index, views in trainer.prefetched(0):
+    for index, views in trainer.batches(0):
         if index == WARM_STEPS:
             wait_for(trainer.device)
             started = time.perf_counter()
@@ -242,7 +248,7 @@ def _shares(trainer: Trainer) -> dict[str, float]:
         wait_for(trainer.device)
         spent[part] += time.perf_counter() - began
 
-    method, optim = trainer.method, trainer.optim
+    method, optim = trainer.method, trainer.optimization
     began: dict[Any, float] = {}
 
     def enter(module: Any, *_: Any) -> None:
@@ -269,7 +275,7 @@ def _shares(trainer: Trainer) -> dict[str, float]:
                     views = trainer.batch(index)
                 with timed("step"):
                     for turn in method.turns:
-                        info = trainer.step_info(index, turn, trainer.pieces)
+                        info = trainer.step_info(index, turn, trainer.micro_batches)
                         trainer.gradients(views, info)
                         with timed("optimiser"):
                             optim.step(index, optim.norms(turn), turn)

@@ -30,11 +30,9 @@ _OURS = """
 import json, resource, sys, time
 from pathlib import Path
 from skelbench.data.raw.ntu.prepare import prepare_ntu
-from skelbench.data.raw.parallel import keep_memory
 from skelbench.data.raw.pku.prepare import prepare_pku
 which, raw, root, workers = sys.argv[1:]
 prepare = prepare_ntu if which.startswith("ntu") else prepare_pku
-keep_memory()
 begin = time.perf_counter()
 report = prepare(which, [Path(raw)], which, Path(root), workers=int(workers), overwrite=True)
 seconds = time.perf_counter() - begin

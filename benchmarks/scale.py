@@ -6,8 +6,7 @@ Every method in its native setting and schedule, the masked ones also on 8 token
 clip (matrix products of a whole step, by the bodies that are trained on), over ``--peak`` TFLOP/s times the
 ``--fraction`` of it that is reached. A step cannot be shorter than its operations take to be issued, ``--launch``
 microseconds each: on many GPUs, which share a batch, that is what is left, and such hours are marked *. Of recurrent
-layers, a few kernels on a GPU and many operations here, nothing is said. GiB are those of the whole batch on one card,
-with the bodies of the synthetic clips, as a run is and with ``train.recompute=on``. Nothing is run on a GPU.
+layers, a few kernels on a GPU and many operations here, nothing is said. Nothing is run on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,19 +21,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from skelbench.core.spec import GridSpec, RunSpec
-from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
 from skelbench.evaluation.cost.cache import kept_rows
 from skelbench.evaluation.cost.report import no_draws
 from skelbench.methods.contract import Step
-from skelbench.pipeline.memory import GIB, held_bytes, state_bytes, step_line
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host, get_host
-from skelbench.records.run_dir import RunDir
 from skelbench.training.build import build_method, fake_views
-from skelbench.training.loop import Trainer
 from skelbench.views.skeleton.topology import NTU25
 
 CLIPS = {"NTU-60": (40_091, 1 + 11 / 60), "NTU-120": (63_026, 1 + 26 / 120), "10 x NTU-120": (630_260, 1 + 26 / 120)}
@@ -62,8 +56,6 @@ class Work:
     """1e9 FLOPs of a clip of two bodies."""
     operations: int | None
     """Of one step; None = not known."""
-    gib: tuple[float, float]
-    """Of a step of the whole batch in bf16: as it is, and with blocks computed again."""
 
     def gflops(self, bodies: float) -> float:
         """1e9 FLOPs of a clip with as many ``bodies``."""
@@ -104,15 +96,6 @@ def operations(spec: RunSpec, host: Host) -> int | None:
         return counted("cpu", 2)
 
 
-def memory(spec: RunSpec, host: Host, store: ClipStore, flops_per_clip: float) -> tuple[float, float]:
-    """GiB of a run in bf16, as it is and with blocks computed again; bodies as in the clips of ``store``."""
-    trainer = Trainer(spec, build_method(spec, host, store.topology), store, RunDir(Path("unused")), "cpu")
-    held = held_bytes(trainer) + state_bytes(trainer)
-    lines = (step_line(trainer, "bf16", way, flops_per_clip, accelerator=True) for way in (False, True))
-    kept, again = (line.at(spec.train.batch_size) for line in lines)
-    return (held + kept) / GIB, (held + again) / GIB
-
-
 def works(host: Host, names: list[str]) -> Iterator[Work]:
     """Every method natively, and the dense ones on 8 tokens."""
     for name in names:
@@ -131,7 +114,7 @@ def works(host: Host, names: list[str]) -> Iterator[Work]:
             assert row.step_flops is not None
             title, train, gflops = f"{name}, {row.tokens}", spec.train, row.step_flops / 1e9
             size = train.epochs, train.batch_size, train.bodies, gflops
-            yield Work(title, *size, operations(spec, host), memory(spec, host, resolved.store, row.step_flops))
+            yield Work(title, *size, operations(spec, host))
 
 
 def hours(work: Work, clips: int, bodies: float, gpus: int, flops: float, launch: float) -> tuple[float, bool]:
@@ -153,9 +136,9 @@ def main() -> None:
     names = args.methods.split(",") if args.methods else [one.name for one in host.all("methods") if _trains(one)]
     flops, launch = args.peak * args.fraction * 1e12, args.launch * 1e-6
     heads = [f"{name}: hours on {' / '.join(map(str, GPUS))}" for name in CLIPS]
-    facts = "method, tokens | epochs | batch | GFLOP a clip | operations | GiB in bf16 | EFLOP, NTU-60"
+    facts = "method, tokens | epochs | batch | GFLOP a clip | operations | EFLOP, NTU-60"
     print(f"| {facts} | {' | '.join(heads)} |")
-    print("|---|" + "---:|" * (6 + len(heads)))
+    print("|---|" + "---:|" * (5 + len(heads)))
     for work in works(host, names):
         clips, bodies = CLIPS["NTU-60"]
         total = work.epochs * clips * work.gflops(bodies) / 1e9
@@ -163,10 +146,9 @@ def main() -> None:
         for count, each in CLIPS.values():
             known = (hours(work, count, each, gpus, flops, launch) for gpus in GPUS)
             cells.append(" / ".join(f"{value:.2g}{'*' if issued else ''}" for value, issued in known))
-        kept, again = work.gib
         issued = "–" if work.operations is None else f"{work.operations:,}"
         facts = f"{work.title} | {work.epochs:g} | {work.batch} | {work.gflops(bodies):.0f} | {issued}"
-        facts += f" | {kept:.0f}, {again:.0f} | {total:.2f}"
+        facts += f" | {total:.2f}"
         print(f"| {facts} | {' | '.join(cells)} |", flush=True)
 
 

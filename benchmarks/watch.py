@@ -44,11 +44,11 @@ def trainer_of(method: str, preset: str, batch: int | None, device: str, folder:
 def seconds(training: Trainer, step: int, look: bool) -> float:
     """One step, with a look or without."""
     views = training.views(step)
-    done = 1 if look else training.watch.interval + 1  # a look is due after the first step, none after this one
+    done = 1 if look else training.diagnostics.interval + 1  # a look is due after the first step, none after this one
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
     wait_for(training.device)
     began = clock()
-    with training.watch.look(done):
+    with training.diagnostics.record_step(done):
         training.train_step(step, views)
     wait_for(training.device)
     return clock() - began
@@ -57,7 +57,7 @@ def seconds(training: Trainer, step: int, look: bool) -> float:
 def fixed_seconds(training: Trainer, rounds: int) -> float:
     """One look at the fixed clips."""
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
-    fixed, encoder, spent = training.watch.fixed, training.method.inference_encoder(), []
+    fixed, encoder, spent = training.diagnostics.fixed, training.method.inference_encoder(), []
     assert fixed is not None
     for _ in range(rounds):
         wait_for(training.device)
@@ -75,8 +75,8 @@ def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
         # The interval of the preset's own batch: steps between looks, of clips as many as it sees between them.
         whole = training if args.batch is None else trainer_of(method, preset, None, args.device, Path(folder))
         fixed_s = fixed_seconds(training, max(3, args.rounds // 4))
-        often = whole.watch.fixed is not None and whole.watch.fixed.often
-        training.watch.fixed = None
+        often = whole.diagnostics.fixed is not None and whole.diagnostics.fixed.often
+        training.diagnostics.fixed = None
         for look in (True, False):
             seconds(training, 0, look)
         plain: list[float] = []
@@ -84,7 +84,7 @@ def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
         for step in range(1, args.rounds + 1):
             for look in (True, False) if step % 2 else (False, True):
                 (looked if look else plain).append(seconds(training, step, look))
-    more, step_s, interval = median(b - a for a, b in zip(plain, looked)), median(plain), whole.watch.interval
+    more, step_s, interval = median(b - a for a, b in zip(plain, looked)), median(plain), whole.diagnostics.interval
     # Steps of the preset's own batch take so many times longer, looks at the fixed clips do not.
     scale = whole.spec.train.batch_size / training.spec.train.batch_size
     fixed = (LOOKS if often else 1) * fixed_s / (whole.total * step_s * scale)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from skelbench.training.compiled import compile_parts
 from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.core.errors import Interrupted
@@ -25,7 +26,6 @@ from skelbench.records.store import ResultStore
 from skelbench.testing.clips import clip_batch
 from skelbench.testing.protocol import ProtocolSubject, made_features
 from skelbench.training import loop
-from skelbench.training.compiled import compile_parts
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.degradations import MissingJoints, degraded
 from skelbench.views.keyed import Keyed

@@ -1,6 +1,7 @@
 """Imports follow the order of packages in ARCHITECTURE.md, without cycles, and nothing imports a plugin.
 
-Imports inside functions and under ``TYPE_CHECKING`` count like any other. No part of skelbench is imported here, so this also runs where its dependencies are not installed.
+Imports inside functions and under ``TYPE_CHECKING`` count like any other. No part of skelbench is imported here, so
+this also runs without its dependencies.
 """
 
 import ast
@@ -56,7 +57,10 @@ def level(module: str) -> int | None:
     """Index of the package that holds ``module``, None if no package does."""
     path = where(module)
     inside = (
-        i for i, package in enumerate(LAYERS) for part in package if path == part or path.startswith(part.rstrip("/") + "/")
+        i
+        for i, package in enumerate(LAYERS)
+        for part in package
+        if path == part or path.startswith(part.rstrip("/") + "/")
     )
     return next(inside, None)
 
@@ -93,7 +97,9 @@ def report(faults: list[str]) -> str:
 
 def test_every_file_is_in_a_listed_package():
     strays = [f"{where(module)} is in no package" for module in FILES if module != CONNECTS and level(module) is None]
-    strays += [f"{part} is listed and does not exist" for package in LAYERS for part in package if not (ROOT / part).exists()]
+    strays += [
+        f"{part} is listed and does not exist" for package in LAYERS for part in package if not (ROOT / part).exists()
+    ]
     assert not strays, report(strays)
 
 

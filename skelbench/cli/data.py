@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 import typer
@@ -13,7 +11,7 @@ from skelbench.cli import data_export, data_import, data_info, data_labels, data
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import make_table, out
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.signals import ENDINGS, handle_signals
+from skelbench.core.signals import handle_signals
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, what is in it, getting recordings in.")
 app.add_typer(data_prepare.app, name="prepare")
@@ -27,34 +25,12 @@ app.command("export")(data_export.export_data)
 
 @app.callback()
 def options(context: typer.Context) -> None:
-    """What all data commands have in common."""
-    context.with_resource(_one_ending())
+    """Let SIGTERM end every data command in order, as Ctrl-C does, so that nothing half written is left."""
+    context.with_resource(handle_signals(_end, [signal.SIGTERM]))
 
 
-@contextmanager
-def _one_ending() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end a command in order, with exit code 130 and 143, and only the first of them counts.
-
-    A second one would break off the removal of what is half written. Signals that are ignored (nohup) stay so.
-    """
-    ended = False
-
-    def end(number: int, _: FrameType | None) -> None:
-        nonlocal ended
-        if ended:
-            return
-        ended = True
-        if number == signal.SIGTERM:
-            raise SystemExit(128 + number)
-        raise KeyboardInterrupt
-
-    heeded = [number for number in ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
-    with handle_signals(end, heeded) as before:
-        try:
-            yield
-        finally:
-            if ended:  # about to end: a handler of Python's would be gone before the process is
-                before.update(dict.fromkeys(before, signal.SIG_IGN))
+def _end(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 @app.command("list")

@@ -21,8 +21,8 @@ def import_data(
             metavar="FILE",
             help="Clips as others prepared them: npz of CTR-GCN or MAMP, pyskl pickle (2-D or 3-D), npy and label file "
             "of ST-GCN, 2s-AGCN, CMD, AimCLR or CrosSCLR, HDF5 of SGN, folder of NW-UCLA's JSON files, ragged npz. The "
-            "format is told by the content. Labels, lengths and the other part are found beside a single npy file, and "
-            "names say which part trains (train; val or test); or name all files, every array followed by its labels, "
+            "format is recognized by the content. A single train_data.npy is completed with train_label.pkl (or .npy), "
+            "train_num_frame.npy and val_data.npy of its folder; or name all files, each array followed by its labels, "
             "the training part first.",
         ),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated
 
 import typer
 
@@ -37,6 +38,7 @@ def show_labels(
     import numpy as np
 
     from skelbench.core.console import make_table, out
+    from skelbench.core.files import write_whole
     from skelbench.core.spec import file_name
     from skelbench.evaluation.label_subsets import label_subset
 
@@ -54,35 +56,21 @@ def show_labels(
     out.print(make_table(("list", "clips", "of a class", "sha256"), rows, title=title))
     if output is None:
         return
-    told = [
+    facts = {"dataset": name, "split": part.name, "fingerprint": store.fingerprint, "share": share / 100}
+    facts |= {"stratified": not unstratified}
+    facts["lists"] = [
         {"list": each.draw, "file": file, "clips": len(each.ids), "sha256": each.sha256} for file, each in files.items()
     ]
-    facts = {"dataset": name, "split": part.name, "fingerprint": store.fingerprint, "share": share / 100}
-    facts |= {"stratified": not unstratified, "lists": told}
     about = file_name(f"{name}-{part.name}-{share:g}percent-{kind}.json")
-    texts = {file: each.text for file, each in files.items()} | {about: json.dumps(facts, indent=1) + "\n"}
+    texts = {file: each.text for file, each in files.items()}
     for file, text in texts.items():
         if (output / file).exists() and (output / file).read_bytes() != text.encode():
-            known = _lists(output / file, facts) if file == about else None
-            if known is None or any(mine != theirs for mine, theirs in zip(told, known)):
-                raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
-            facts["lists"] = max(told, known, key=len)
-            texts[file] = json.dumps(facts, indent=1) + "\n"
+            raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
+    texts[about] = json.dumps(facts, indent=1) + "\n"
     for file, text in texts.items():
-        _write(output / file, text)
-    out.print(f"{len(files)} lists, and {about} which says what they are, lie in {output}")
+        write_whole(output / file, partial(_write, text))
+    out.print(f"{len(files)} lists, and {about} which describes them, are in {output}")
 
 
-def _lists(path: Path, facts: dict[str, Any]) -> list[Any] | None:
-    """The lists that a record in ``path`` tells of; None where it is of anything else than ``facts``."""
-    try:
-        known = json.loads(path.read_bytes())
-        return list(known["lists"]) if known | {"lists": 0} == facts | {"lists": 0} else None
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _write(path: Path, text: str) -> None:
-    from skelbench.core.files import write_whole
-
-    write_whole(path, lambda file: file.write(text.encode()))
+def _write(text: str, file: IO[bytes]) -> None:
+    file.write(text.encode())

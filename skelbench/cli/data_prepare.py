@@ -79,14 +79,11 @@ def _prepare(
     force: bool, root: Path | None,
 ) -> None:  # fmt: skip
     from skelbench.cli.summary import named_data
-    from skelbench.core.malloc import keep_freed_memory
     from skelbench.core.threads import free_cores, usable_cores
-    from skelbench.data.raw.parallel import KEPT_BYTES
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 
     name = new_dataset_name(which if asked is None else asked)
-    keep_freed_memory(KEPT_BYTES)
     if workers is None and (workers := free_cores()) < (cores := usable_cores()):
         err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")
     with late_progress(f"prepare {name}", unit) as report_progress:

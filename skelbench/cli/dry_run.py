@@ -1,4 +1,4 @@
-"""``skelbench run --dry-run``: the resolved spec, ids, parameters, cost, memory and time, without training."""
+"""``skelbench run --dry-run``: the resolved spec, ids, parameters, cost and time, without training."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         beside.method: beside.id for beside in (m(resolved, host).spec for m in (control, raw_control))
     }
     step = step_cost(spec, host, resolved.store.topology)
-    guess = estimate(spec, host, resolved.store, session.device, step["flops_per_clip"], ways=True)
+    guess = estimate(spec, host, resolved.store, session.device, step["flops_per_clip"])
     clips, flops = guess.steps * spec.train.batch_size, BODIES * step["flops_per_clip"]
     facts["training"] = {
         "steps": guess.steps,
@@ -74,8 +74,6 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         "bodies": BODIES,
         "flops_per_clip": flops,
         "flops": clips * flops,
-        "memory_bytes": guess.memory_bytes,
-        "memory": guess.memory,
         "seconds": guess.seconds,
         "device": session.device,
         "basis": guess.basis,
@@ -98,16 +96,8 @@ def _told(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         giga = f"{training['flops_per_clip'] / 1e9:.2f} GFLOPs per clip with two bodies"
         yield "training step", f"{giga}, {training['flops']:.3g} FLOPs in all".replace("e+", "e")
         yield "schedule", f"{training['steps']:,} steps of {training['batch_size']} clips, {training['clips']:,} clips"
-        yield "memory", f"about {_gib(training['memory_bytes'])} GiB"
-        for precision, ways in training["memory"].items():
-            kept, again = (f"{_gib(ways[way])} GiB" for way in ("kept", "recomputed"))
-            yield f"memory, {precision}", f"{kept}; {again} with train.recompute=on"
         time = f"about {duration(training['seconds'])} of training on {training['device']}"
         yield "time", f"{time} ({training['basis']})"
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.3g}"
 
 
 def _versions(spec: Mapping[str, Any]) -> Iterator[str]:

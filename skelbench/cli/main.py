@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 import traceback
@@ -17,7 +18,6 @@ from typer.exceptions import Abort, TyperException
 from skelbench.cli import (
     calibrate,
     compare,
-    complete,
     data,
     diagnose,
     env,
@@ -34,7 +34,7 @@ from skelbench.cli import (
 from skelbench.cli import eval as evaluation
 from skelbench.cli import report as reporting
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
-from skelbench.core.errors import Elsewhere, SkelbenchError
+from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
 from skelbench.core.version import __version__
 from skelbench.plugin.files import named_file
@@ -125,16 +125,17 @@ def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()
+        if os.environ.get("_SKELBENCH_COMPLETE"):  # notes of failed plugins would appear in the line that is typed
+            logging.disable()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
-        # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
-        with complete.completing(_without_globals):
-            if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
-                said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
-                raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else Elsewhere(said, 2)
-            read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
-            with results_alone() if read else nullcontext():
-                result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
+        if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
+            message = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
+            raise SkelbenchError(message) if os.environ.get("RANK", "0") == "0" else FailedOnRankZero(message, 2)
+        read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
+        # In standalone mode typer would print errors in a box cut at the terminal's width.
+        with results_alone() if read else nullcontext():
+            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -148,7 +149,7 @@ def _main(argv: Sequence[str] | None) -> int:
 def report(error: BaseException, debug: bool = False) -> int:
     """Say in one sentence what went wrong and return the exit code; ``debug``: its traceback was printed."""
     hint = "" if debug else AGAIN
-    if isinstance(error, Elsewhere):
+    if isinstance(error, FailedOnRankZero):
         return error.exit_code
     if isinstance(error, SkelbenchError):
         raised = isinstance(error, Mistake) and error.__cause__
@@ -199,16 +200,6 @@ def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
         else:
             rest.append(word)
     return rest, debug, files
-
-
-def _without_globals(words: list[str]) -> list[str]:
-    """The words of an unfinished command line without the global options; files of --plugin are requested."""
-    try:
-        rest, _, files = split_globals(words)
-        request_files([str(named_file(name, f"--plugin {name}")) for name in files])
-    except SkelbenchError:
-        return words
-    return rest
 
 
 if __name__ == "__main__":

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, check_said_once, numbers_of
+from skelbench.cli.options import (
+    Budget,
+    DataRoot,
+    Device,
+    Jobs,
+    Observe,
+    Results,
+    check_said_once,
+    numbers_of,
+    option,
+)
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
 from skelbench.pipeline.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
 
@@ -40,21 +51,11 @@ def study(
             help="A study or a TOML file; none = list the studies.", autocompletion=complete.names("studies")
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set of every trial.", show_default="the study's", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split of every trial.", show_default="the study's", autocompletion=complete.splits),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset", show_default="the study's")] = None,
+    split: Annotated[str | None, option(RunRequest, "split", show_default="the study's")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="Preset of every trial.",
-            show_default="the study's; the built-in ones: quick, with a GPU the paper's",
-            autocompletion=complete.presets,
-        ),
+        option(RunRequest, "preset", show_default="the study's; the built-in ones: quick, with a GPU the paper's"),
     ] = None,
     tokens: Annotated[
         str | None, typer.Option(help="Temporal tokens, comma separated: 8,15,30.", show_default="the study's")
@@ -69,19 +70,10 @@ def study(
     ] = None,
     budget: Budget = None,
     probe: Annotated[
-        str | None,
-        typer.Option(
-            help="Protocols, comma separated; none = train only.",
-            autocompletion=complete.listed(complete.names("protocols")),
-            show_default="the study's; the built-in ones: linear,knn",
-        ),
-    ] = None,
-    set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of every trial; repeatable.", autocompletion=complete.settings
-        ),
+        option(RunRequest, "probes", show_default="the study's; the built-in ones: linear,knn"),
     ] = None,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
     ] = False,
@@ -144,7 +136,7 @@ def study(
     found = _find(name, host)
     host = request_more(found.plugins)
     chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
-    from skelbench.cli.run import known_protocols
+    from skelbench.pipeline.request import known_protocols
 
     if show:
         from skelbench.core.console import out
@@ -154,7 +146,7 @@ def study(
         return
     observers = named_observers(host, observe)
     with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
-        protocols = known_protocols(host, ",".join(chosen.probe) or "none")
+        protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
                 host.get(kind, shown_by)
@@ -252,10 +244,14 @@ def _find(name: str, host: Host) -> Study:
 
 
 def _with_options(
-    study: Study, keys: dict[str, str | None], tokens: str | None, seeds: str | None, probe: str | None, sets: list[str]
+    study: Study,
+    keys: dict[str, str | None],
+    tokens: str | None,
+    seeds: str | None,
+    probe: list[str] | None,
+    sets: list[str],
 ) -> Study:
     """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
-    from skelbench.cli.run import protocols_of
     from skelbench.core.spec import validated
     from skelbench.pipeline.request import parse_sets
     from skelbench.pipeline.studies.study import Study
@@ -265,7 +261,7 @@ def _with_options(
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {
         "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": None if probe is None else protocols_of(probe),
+        "probe": RunRequest("any", probes=probe).probes if probe else None,
     }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:

@@ -20,7 +20,7 @@ from skelbench.records import measures
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import default_root
-from skelbench.training.collapse import UNMOVED, sentence
+from skelbench.training.anomalies import UNMOVED, describe
 from skelbench.views.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def print_summary(
         _print_notes(records.values())
     for sign in ("collapse", "shortcut"):
         for found in run.info.get(sign) or ():
-            out.print(f"{sign}: {sentence(found)}", style="bold yellow")
+            out.print(f"{sign}: {describe(found)}", style="bold yellow")
     if run.info.get("unmoved"):
         out.print(f"unmoved: {UNMOVED}", style="bold yellow")
     facts, info = cost_facts(cost) if cost else [], run.info

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of, option
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def tune(
         typer.Argument(
             metavar="METHOD[,METHOD]",
             help="Each may be METHOD:VARIANT.",
-            autocompletion=complete.listed(complete.methods),
+            autocompletion=complete.methods,
         ),
     ],
     trials: Annotated[
@@ -49,33 +50,12 @@ def tune(
             help="Protocol whose accuracy on the held-out subjects chooses.", autocompletion=complete.names("protocols")
         ),
     ] = "linear",
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set.", show_default="synthetic", autocompletion=complete.datasets)
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Split; its training subjects choose.",
-            show_default="the data set's default",
-            autocompletion=complete.splits,
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="Temporal tokens: 8, 15 or 30.", show_default="the method's")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Preset of every run.", show_default="paper with a GPU, else quick", autocompletion=complete.presets
-        ),
-    ] = None,
-    native: Annotated[bool, typer.Option("--native", help="The methods' own settings, not the shared one.")] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of every run; repeatable.", autocompletion=complete.settings
-        ),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset")] = None,
+    split: Annotated[str | None, option(RunRequest, "split", help="Split; its training subjects choose.")] = None,
+    tokens: Annotated[int | None, option(RunRequest, "tokens")] = None,
+    preset: Annotated[str | None, option(RunRequest, "preset")] = None,
+    native: Annotated[bool, option(RunRequest, "native")] = False,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
     ] = False,
@@ -91,8 +71,7 @@ def tune(
     ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
     beside the defaults. Issuing the same command again continues.
     """
-    from skelbench.cli.run import known_protocols
-    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.request import known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()
@@ -101,7 +80,7 @@ def tune(
         raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
     for name in names:
         host.method(name)  # misspelt names fail before torch is imported
-    protocols = known_protocols(host, probe)
+    protocols = known_protocols(host, names_of(probe))
     observers = named_observers(host, observe)
     if len(protocols) != 1:
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")

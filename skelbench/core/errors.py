@@ -45,14 +45,14 @@ class PeerLost(SkelbenchError):
     exit_code = 1
 
 
-class Left(Stopped):
+class StoppedByLostPeer(Stopped):
     """By another process of the same run, which was lost; re-issuing the command continues."""
 
     exit_code = 1
     outcome = "interrupted"
 
 
-class Elsewhere(SkelbenchError):
+class FailedOnRankZero(SkelbenchError):
     """What another process of the same run says: this one ends with the same exit code, in silence."""
 
     def __init__(self, message: str, exit_code: int) -> None:

@@ -1,20 +1,24 @@
-"""What the C library does with freed memory, where it can be told (glibc); elsewhere nothing happens."""
+"""Freed memory of the C library during training on a CPU (glibc; elsewhere nothing happens)."""
 
 from __future__ import annotations
 
 import ctypes
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 USUAL_BYTES = 32 << 20
-"""Above which the C library asks the system anew for each allocation, unless told otherwise."""
+"""Larger allocations come from the system each time, unless the C library is told otherwise."""
+KEPT_BYTES = 1 << 30
+"""Allocations up to this size stay with the process during training."""
+TRIM_SECONDS = 10.0
 
 
 def keep_freed_memory(most: int) -> None:
-    """Keep what allocations of up to ``most`` bytes give back for the next ones.
+    """Keep freed allocations of up to ``most`` bytes for the next ones.
 
-    The pages of larger ones come from the system every time, cleared one by one as they are first written: five times
-    the work of a GELU of a tensor above 32 MB.
+    Pages of larger allocations are cleared by the system one by one: five times the work of a GELU above 32 MB.
     """
     with suppress(AttributeError, OSError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -23,9 +27,32 @@ def keep_freed_memory(most: int) -> None:
 
 
 def give_back_memory() -> None:
-    """Return freed memory to the system.
-
-    Tensors of ever other sizes leave gaps in the heap: without this a training of an hour grew from 3 to 6 GB.
-    """
+    """Return freed memory to the system. Without it, an hour of training grew from 3 to 6 GB."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+class FreedMemory:
+    """Keep freed memory during training on a CPU (``active``), and trim it regularly."""
+
+    def __init__(self, active: bool) -> None:
+        self.active, self._last_trim = active, time.monotonic()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep freed memory within; return all of it to the system afterwards."""
+        if not self.active:
+            yield
+            return
+        keep_freed_memory(KEPT_BYTES)
+        try:
+            yield
+        finally:
+            keep_freed_memory(USUAL_BYTES)
+            give_back_memory()
+
+    def trim_if_due(self) -> None:
+        """Return freed memory to the system every ``TRIM_SECONDS``."""
+        if self.active and time.monotonic() - self._last_trim > TRIM_SECONDS:
+            give_back_memory()
+            self._last_trim = time.monotonic()

@@ -12,19 +12,15 @@ from skelbench.data.store.clip_store import ClipStore
 def first_copies(store: ClipStore) -> np.ndarray:
     """int64 [N]: for every clip the first one with the same coordinates and confidence, bit by bit; mostly itself.
 
-    Checksums say which to compare, so where the store has them only those are read.
+    Only clips with equal checksums are compared.
     """
-    first, ids = np.arange(len(store)), np.arange(len(store))
-    sums = store.index["crc32"] if "crc32" in store.index else store.checksums(ids)
-    keys = np.stack([store.bodies, store.lengths, sums.astype(np.int64)])
-    order = np.lexsort(keys)
-    same = (np.diff(keys[:, order]) == 0).all(axis=0)
-    begin = 0
-    for place, equal in enumerate(same.tolist(), start=1):
-        if not equal:
-            begin = place
-        elif _equal(store, int(order[begin]), int(order[place])):
-            first[order[place]] = order[begin]
+    first = np.arange(len(store))
+    seen: dict[tuple[int, ...], list[int]] = {}
+    for i, key in enumerate(store.keys(first)):
+        others = seen.setdefault(key, [])
+        first[i] = next((other for other in others if _equal(store, other, i)), i)
+        if first[i] == i:
+            others.append(i)
     return first
 
 

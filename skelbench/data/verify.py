@@ -86,16 +86,8 @@ def recognise(store: ClipStore, kind: str | None = None) -> str | None:
 
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
-    """Every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~.anatomy.measure`."""
-    known = KNOWN.get(kind or "")
-    yield _clips(store, kind, known)
-    yield _left_out(store)
-    yield from _splits(store, known)
-    yield _classes(store)
-    yield from _details(store, known)
-    yield _longest(store, known)
-    yield _checksums(store)
-    yield _copies(store)
+    """Run every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~.anatomy.measure`."""
+    yield from _counts(store, kind)
     yield from _numbers(store)
     if missing := [name for name in JOINTS if name not in store.topology.joints]:
         advice = (
@@ -110,7 +102,9 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         return
     yield _up(store, body)
     yield _left(store, body)
-    yield _origin(body)
+    found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
+    advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
+    yield _judge("origin", body.off_centre < 0.5, found, "near 0", advice)
     if store.meta.dimensions == 3:  # in 2-D every bone is foreshortened, and the unit is the image's
         yield _lengths(store, body)
         yield _rigid(store, body)
@@ -126,100 +120,80 @@ def _counted(what: str, found: int, expected: int, sure: bool, advice: str) -> C
     return Check(what, "look", f"{found:,}", f"{expected:,} quoted", quoted)
 
 
-def _clips(store: ClipStore, kind: str | None, known: Known | None) -> Check:
+def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
+    """Compare counts with the published ones, if there are any."""
+    known = KNOWN.get(kind or "")
+    longest = int(store.lengths.max())
     if known is None:
-        return Check("clips", "ok", f"{len(store):,}")
-    short = known.clips - len(store)
-    gone = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
-    advice = f"{gone}: complete the download (or leave out other files) and prepare {kind} again"
-    return _counted("clips", len(store), known.clips, known.sure, advice)
-
-
-def _left_out(store: ClipStore) -> Check:
+        yield Check("clips", "ok", f"{len(store):,}")
+        yield Check("longest clip", "ok", f"{longest} frames")
+    else:
+        short = known.clips - len(store)
+        gone = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
+        advice = f"{gone}: complete the download (or leave out other files) and prepare {kind} again"
+        yield _counted("clips", len(store), known.clips, known.sure, advice)
+        advice = (
+            "the data set's longest clips are missing" if longest < known.longest else "clips were not cut as usual"
+        )
+        wrong: State = "wrong" if known.sure else "look"
+        yield _judge("longest clip", longest == known.longest, f"{longest} frames", f"{known.longest}", advice, wrong)
     unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
     found = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
     advice = f"{''.join(unexpected[:1])}; repair or download again what is listed in meta.json, then prepare again"
-    return _judge("left out", not unexpected, found, "0 unexpectedly", advice, "wrong")
-
-
-def _splits(store: ClipStore, known: Known | None) -> Iterator[Check]:
-    for name in store.meta.splits:
-        split = store.split(name)
-        found = len(split.train), len(split.test)
-        unseen = set(store.labels[split.test]) - set(store.labels[split.train])
-        if known and name in known.splits:
+    yield _judge("left out", not unexpected, found, "0 unexpectedly", advice, "wrong")
+    for split in map(store.split, store.meta.splits):
+        sizes = {"train": len(split.train), "test": len(split.test)}
+        if known and split.name in known.splits:
             advice = "not the published split: accuracies on it do not compare with published ones"
-            for part, count, expected in zip(("train", "test"), found, known.splits[name]):
-                yield _counted(f"{name}, {part}", count, expected, known.sure, advice)
+            for (part, size), expected in zip(sizes.items(), known.splits[split.name]):
+                yield _counted(f"{split.name}, {part}", size, expected, known.sure, advice)
         else:
-            advice = f"{counted(len(unseen), 'class')} in the test part alone, not to be recognised; use another split"
-            yield _judge(f"{name}, train / test", not unseen, f"{found[0]:,} / {found[1]:,}", "", advice)
-
-
-def _classes(store: ClipStore) -> Check:
+            unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
+            advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognised; use another split"
+            shown = f"{sizes['train']:,} / {sizes['test']:,}"
+            yield _judge(f"{split.name}, train / test", not unseen, shown, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)
     found = f"{store.num_classes}, {count.min():,} to {counted(count.max(), 'clip')} each"
     rarest = int(count.argmin())
     advice = f"no clip of class {rarest} ({store.classes[rarest]}); parts of the data may be missing"
-    return _judge("classes", count[rarest], found, "clips of every class", advice)
-
-
-def _details(store: ClipStore, known: Known | None) -> Iterator[Check]:
+    yield _judge("classes", count[rarest], found, "clips of every class", advice)
     for field, expected in (known.details if known else {}).items():
+        what = field.replace("_", " ")
         if known and field in store.meta.details:
-            count = int(store.meta.details[field])
             advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
-            yield _counted(field.replace("_", " "), count, expected, known.sure, advice)
+            yield _counted(what, int(store.meta.details[field]), expected, known.sure, advice)
         else:
             advice = "imported from a processed file, which does not say; prepare from raw files to check it"
-            yield Check(field.replace("_", " "), "look", "not recorded", f"{expected:,}", advice)
-
-
-def _longest(store: ClipStore, known: Known | None) -> Check:
-    longest = int(store.lengths.max())
-    if known is None:
-        return Check("longest clip", "ok", f"{longest} frames")
-    advice = "the data set's longest clips are missing" if longest < known.longest else "clips were not cut as usual"
-    otherwise: State = "wrong" if known.sure else "look"
-    return _judge("longest clip", longest == known.longest, f"{longest} frames", f"{known.longest}", advice, otherwise)
+            yield Check(what, "look", "not recorded", f"{expected:,}", advice)
 
 
 # ------------------------------------------------------------------------------------------------ numbers
-def _checksums(store: ClipStore) -> Check:
+def _numbers(store: ClipStore) -> Iterator[Check]:
+    """Compare the arrays with their checksums, and look for copies and impossible coordinates."""
     try:
         store.verify()
     except SkelbenchError:
         advice = "the files on disk changed since they were written; delete the folder and prepare or import again"
-        return Check("checksums", "wrong", "differ", "as written", advice)
-    return Check("checksums", "ok", "as written")
-
-
-def _copies(store: ClipStore) -> Check:
-    splits = on_both_sides(store)
-    found = "; ".join(f"{one.split}: {one.test:,} of {one.of:,} test clips" for one in splits) or "none"
-    example = splits[0].example if splits else ""
+        yield Check("checksums", "wrong", "differ", "as written", advice)
+    else:
+        yield Check("checksums", "ok", "as written")
+    copies = on_both_sides(store)
+    found = "; ".join(f"{one.split}: {one.test:,} of {one.of:,} test clips" for one in copies) or "none"
+    example = copies[0].example if copies else ""
     advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
-    return _judge("on both sides of a split", not splits, found, "none", advice)
-
-
-def _numbers(store: ClipStore) -> Iterator[Check]:
-    wrong, empty, large, zero_F = 0, 0, 0, np.zeros(len(store.frames_FJ), dtype=bool)
-    span_F = np.zeros(len(store.frames_FJ), dtype=np.float32)
-    for start in range(0, len(store.frames_FJ), 1 << 16):
-        rows_FJ = store.frames_FJ[start : start + (1 << 16)]
-        wrong += int(np.sum(~np.isfinite(rows_FJ)))
-        zero_F[start : start + len(rows_FJ)] = ~rows_FJ.any(axis=1)
-        with np.errstate(invalid="ignore", over="ignore"):
-            span_F[start : start + len(rows_FJ)] = np.ptp(rows_FJ, axis=1)
+    yield _judge("on both sides of a split", not copies, found, "none", advice)
+    wrong, empty, large = 0, 0, 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
+            rows_MCTJ = store.frames_FJ[start : start + 3 * length * bodies].reshape(bodies, 3, length, -1)
+            wrong += int(np.sum(~np.isfinite(rows_MCTJ)))
+            seen_MT = rows_MCTJ.any(axis=(1, 3))
+            empty += int(np.sum(~seen_MT.any(axis=0)))
+            sizes = np.ptp(rows_MCTJ, axis=3).max(axis=1)[seen_MT]
+            large += bool(len(sizes) and np.median(sizes) > LARGEST_M)
     found = f"{wrong:,} are not finite" if wrong else f"all {store.frames_FJ.size:,} finite"
     advice = "training on them gives nan; prepare or import again with the clips repaired or left out"
     yield _judge("coordinates", not wrong, found, "all finite", advice, "wrong")
-    for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
-        part_MCT = zero_F[start : start + 3 * length * bodies].reshape(bodies, 3, length)
-        empty += int(part_MCT.all(axis=(0, 1)).sum())
-        size_MT = span_F[start : start + 3 * length * bodies].reshape(bodies, 3, length).max(axis=1)
-        sizes = size_MT[~part_MCT.all(axis=1)]
-        large += bool(len(sizes) and np.median(sizes) > LARGEST_M)
     found = f"{counted(large, 'clip')} of bodies larger than {LARGEST_M:g} m" if large else "none impossible"
     advice = "no joint positions in metres are; an import leaves such clips out, prepare keeps what the files hold"
     yield _judge("sizes", not large, found, "none impossible", advice)
@@ -256,12 +230,6 @@ def _left(store: ClipStore, body: Anatomy) -> Check:
     )
     otherwise: State = "look" if share > 1 - SHARE else "wrong"
     return _judge("left and right", share >= SHARE, found, "in nearly all", advice, otherwise)
-
-
-def _origin(body: Anatomy) -> Check:
-    found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
-    advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
-    return _judge("origin", body.off_centre < 0.5, found, "near 0", advice)
 
 
 def _lengths(store: ClipStore, body: Anatomy) -> Check:

@@ -15,11 +15,11 @@ def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = 
     if not force and (cost := run.cost()):
         return cost
     from skelbench.evaluation.cost.report import run_cost
-    from skelbench.pipeline.memory import memory_told
+    from skelbench.pipeline.memory import memory_errors
 
     spec = run.spec
     bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
-    with memory_told(f"measuring the cost of {run.name}", session.device):
+    with memory_errors(f"measuring the cost of {run.name}", session.device):
         cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
     write_json(run.cost_path, cost)
     return cost

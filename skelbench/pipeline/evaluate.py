@@ -28,7 +28,7 @@ from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, ad
 from skelbench.models.encoder import Encoder
 from skelbench.pipeline.encoders import as_readout, hiding_of, load_encoder, named_encoder
 from skelbench.pipeline.leakage_checks import check_alike, clips_of, not_new, not_new_to_parents, source_of
-from skelbench.pipeline.memory import memory_told
+from skelbench.pipeline.memory import memory_errors
 from skelbench.pipeline.presets import own_of
 from skelbench.pipeline.session import Session
 from skelbench.plugin.host import Host
@@ -107,7 +107,7 @@ def evaluate(
         if (record := distributed.first(there) or distributed.first(begun)) is not None:
             return record
         what = f"probing {run.name} by {spec.protocol}"
-        with memory_told(what, session.device):
+        with memory_errors(what, session.device):
             return _evaluate(session, run, spec, path, like, force, lease)
 
 

@@ -20,18 +20,15 @@ from skelbench.core.hashing import digest
 from skelbench.core.spec import RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.cost.latency import wait_for
-from skelbench.evaluation.cost.report import flops_per_clip
-from skelbench.models.prototype_loss import fuse
+from skelbench.models.compile import compile_parts, undo
 from skelbench.pipeline.budget import Pace
 from skelbench.pipeline.length import lengthless
-from skelbench.pipeline.memory import settle_memory
 from skelbench.pipeline.pretrain import settle_threads
 from skelbench.pipeline.session import Session
 from skelbench.records.environment import hardware
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
-from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 HOW = ("recompute", "accumulate", "compile")
@@ -85,17 +82,16 @@ class Timer:
         trainer = Trainer(spec, method, store, run, self.session.device)
         method.train()
         try:
-            settle_memory(trainer, run, lambda: flops_per_clip(spec, self.session.host, store.topology))
             settle_threads(trainer, run)
             compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
             warm, mean, steps = WARM_COMPILED if compiled else WARM_STEPS, 0.0, 0
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
-                for middle, share in trainer.middles:
+                for middle, share in trainer.phase_midpoints:
                     seconds, done = _timed(trainer, middle, warm, report)
                     mean, steps = mean + share * seconds / done, steps + done
-                report(0, total=steps + warm * len(trainer.middles))
+                report(0, total=steps + warm * len(trainer.phase_midpoints))
         finally:
-            fuse(trainer.device, False)
+            undo(trainer.device)
             torch.set_num_threads(threads)
         return mean, steps
 
@@ -103,7 +99,7 @@ class Timer:
 def _timed(trainer: Trainer, first: int, warm: int, report: Callable[[], Any]) -> tuple[float, int]:
     """Seconds of so many steps from step ``first`` on, after ``warm`` that do not count."""
     started, done, seconds = time.perf_counter(), -warm, 0.0
-    for step, views in trainer.prefetched(first):
+    for step, views in trainer.batches(first):
         trainer.train_step(step, views)
         wait_for(trainer.device)
         report()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from skelbench.core import distributed
-from skelbench.core.errors import Elsewhere, Interrupted, Left, SkelbenchError, Stopped
+from skelbench.core.errors import FailedOnRankZero, Interrupted, SkelbenchError, Stopped, StoppedByLostPeer
 from skelbench.core.spec import RunSpec
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
-from skelbench.evaluation.cost.report import flops_per_clip
 from skelbench.methods.contract import Method
+from skelbench.models.compile import compile_parts, undo
 from skelbench.models.encoder import Encoder
-from skelbench.pipeline.memory import full, recorded, settle_memory, ways_left
+from skelbench.pipeline.memory import MemorySaving, memory_error, memory_record, next_saving, resume_saving
 from skelbench.pipeline.observe import Observing
 from skelbench.pipeline.resolve import Resolved
 from skelbench.pipeline.run_lock import alone, clear
@@ -30,10 +30,9 @@ from skelbench.records.environment import environment
 from skelbench.records.provenance import FIELD
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
+from skelbench.training.anomalies import UNMOVED
 from skelbench.training.build import build_method
 from skelbench.training.checkpoint import load_state, load_weights, save_encoders
-from skelbench.training.collapse import UNMOVED
-from skelbench.training.compiled import compile_parts
 from skelbench.training.loop import Trainer
 
 THEN = ", then "
@@ -85,94 +84,142 @@ def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
 
 
 def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
+    """Train ``run`` from its last state to the end; record the outcome and tell observers."""
     spec, chief = resolved.spec, not distributed.rank()
     identity = {"id": spec.id, "name": run.name, "directory": str(run.path), "spec": spec.model_dump(mode="json")}
     trains = resolved.method.trains
     observers = Observing(session.host, session.observe if chief and trains else (), identity)
 
-    def tell(event: str, **values: Any) -> None:
+    def notify(event: str, **values: Any) -> None:
         if chief:
             session.host.notify(f"skelbench_{event}", run=identity, **values)
             observers.tell(event, **values)
 
-    def record(*gone: str, **fields: Any) -> None:
+    def record(*removed: str, **fields: Any) -> None:
         if chief:
             run.check_held()
-            run.update(*gone, **fields)
+            run.update(*removed, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
-    trainer: Trainer | None = None
-    tell("run_started")
+    attempt = _Attempt(session, resolved, run, record, notify)
+    notify("run_started")
     try:
-        method = build_method(spec, session.host, resolved.store.topology, session.device)
-        if not trains:
-            if chief:
-                save_encoders(run, spec.id, method, 0)
-        else:
-            if spec.init_from:
-                after = resolved.method.stage.after if resolved.method.stage else ()
-                warm_start(session.results, method, spec.method, spec.init_from, after)
-            trainer = Trainer(spec, method, resolved.store, run, session.device)
-            anew = not run.checkpoint.exists()
-            first = [weight.detach().clone() for weight in method.inference_encoder().parameters()] if anew else []
-            clips = trainer.total * spec.train.batch_size
-            label = f"{resolved.title} {spec.tokens}x{resolved.store.topology.num_joints}"
-            with session.progress(total=clips, label=label, unit="clips") as report:
-                if run.info.get("step") and not run.checkpoint.exists():
-                    report(0, note=f"{run.checkpoint} is missing, which held what was done: the run begins anew")
-                chosen, saved = settle_memory(
-                    trainer, run, partial(flops_per_clip, spec, session.host, resolved.store.topology)
-                )
-                for note in filter(None, (settle_threads(trainer, run), saved)):
-                    report(0, note=note)
-                compiled, note = compile_parts(trainer.method, trainer.device, spec.train.compile)
-                if note:
-                    report(0, note=note)
-                here = environment(session.device)
-                if run.checkpoint.exists() and (before := run.info.get("environment", {}).get("hardware")):
-                    here["hardware"] = _through(before, here["hardware"])
-                    if here["hardware"] != before:
-                        report(0, note=f"was trained so far on {before}: its rows will say {here['hardware']}")
-                # Where it was stopped before and why is past, and so is how it was made to fit and to be fast.
-                now = {"environment": here, "train_clips": len(trainer.ids)}
-                now |= {"compiled": True} if compiled else {}
-                record("step", "reason", "memory", "compiled", outcome="running", **now, **recorded(chosen))
-                seconds = trainer.fit(
-                    report,
-                    log=lambda step, line: tell("log", step=step, metrics=line),
-                    signs=record,
-                )
-                facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
-                if first and all(map(torch.equal, first, method.inference_encoder().parameters())):
-                    report(0, note=UNMOVED)
-                    facts["unmoved"] = True
+        if trains:
+            facts = attempt.train()
+        elif chief:
+            method = build_method(spec, session.host, resolved.store.topology, session.device)
+            save_encoders(run, spec.id, method, 0)
         outcome = "done"
         record("reason", outcome=outcome, finished=time.time(), **facts)
     except Stopped as error:
         outcome = error.outcome
         record(outcome=outcome, step=error.step, **({} if isinstance(error, Interrupted) else {"reason": str(error)}))
-        if not isinstance(error, Left):  # all stopped at the same step, for the same reason
-            distributed.all_say("recorded")  # torchrun ends all as soon as one has ended
+        if not isinstance(error, StoppedByLostPeer):  # all processes stopped at the same step, for the same reason
+            distributed.all_say("recorded")  # torchrun ends all processes as soon as one has ended
             if not chief:
-                raise Elsewhere(str(error), error.exit_code) from error
+                raise FailedOnRankZero(str(error), error.exit_code) from error
         raise
-    except KeyboardInterrupt:  # outside the loop, which saves what there is
+    except KeyboardInterrupt:  # outside the loop, which saves its state
         outcome = "interrupted"
         record(outcome=outcome)
         raise
     except (Exception, SystemExit) as error:
         doing = f"with batches of {spec.train.batch_size} clips in {spec.train.precision}"
-        said = full(error, doing, session.device, _advice(spec, run, trainer))
-        with suppress(OSError):  # a full disk has no room for why, which must not take the place of what failed
-            record(outcome=outcome, reason=one_line(said or error))
-        if said:
-            raise said from error
+        message = memory_error(error, doing, session.device, _memory_advice(spec, run))
+        with suppress(OSError):  # a full disk must not replace the error that is reported
+            record(outcome=outcome, reason=one_line(message or error))
+        if message:
+            raise message from error
         raise
     finally:
-        tell("run_finished", outcome=outcome)
-    if trainer and trainer.stop_asked:  # in its last step, which was made, and so was all that follows from it
+        notify("run_finished", outcome=outcome)
+    if attempt.stopped_in_last_step:
         raise KeyboardInterrupt
     return run
+
+
+class _Attempt:
+    """One command's training of a run, which retries with less memory if a GPU has too little."""
+
+    def __init__(
+        self,
+        session: Session,
+        resolved: Resolved,
+        run: RunDir,
+        record: Callable[..., None],
+        notify: Callable[..., None],
+    ) -> None:
+        self.session, self.resolved, self.run = session, resolved, run
+        self.record, self.notify = record, notify
+        self.stopped_in_last_step = False
+
+    def train(self) -> dict[str, Any]:
+        """Train to the end; return the facts of run.json."""
+        saving: MemorySaving | None = None
+        while True:
+            trainer = self._trainer(saving)
+            try:
+                return self._run(trainer, saving)
+            except torch.OutOfMemoryError:
+                saving = next_saving(trainer)
+                if saving is None or trainer.world > 1:  # other processes are in the middle of their step
+                    raise
+            del trainer
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def _trainer(self, saving: MemorySaving | None) -> Trainer:
+        session, spec, topology = self.session, self.resolved.spec, self.resolved.store.topology
+        method = build_method(spec, session.host, topology, session.device)
+        if spec.init_from:
+            after = self.resolved.method.stage.after if self.resolved.method.stage else ()
+            warm_start(session.results, method, spec.method, spec.init_from, after)
+        trainer = Trainer(spec, method, self.resolved.store, self.run, session.device)
+        if saving:
+            trainer.save_memory(saving.recompute, saving.accumulate)
+        else:
+            resume_saving(trainer, self.run)
+        return trainer
+
+    def _run(self, trainer: Trainer, saving: MemorySaving | None) -> dict[str, Any]:
+        spec, run, encoder = self.resolved.spec, self.run, trainer.method.inference_encoder()
+        starts = not run.checkpoint.exists()
+        initial = [weight.detach().clone() for weight in encoder.parameters()] if starts else []
+        clips = trainer.total * spec.train.batch_size
+        label = f"{self.resolved.title} {spec.tokens}x{self.resolved.store.topology.num_joints}"
+        with self.session.progress(total=clips, label=label, unit="clips") as report:
+            for note in filter(None, self._prepare(trainer, saving)):
+                report(0, note=note)
+            try:
+                seconds = trainer.train(
+                    report, lambda step, line: self.notify("log", step=step, metrics=line), self.record
+                )
+            finally:
+                undo(trainer.device)
+            self.stopped_in_last_step = trainer.stopped_in_last_step
+            facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
+            if initial and all(map(torch.equal, initial, encoder.parameters())):
+                report(0, note=f"warning: {UNMOVED}")
+                facts["unmoved"] = True
+        return facts
+
+    def _prepare(self, trainer: Trainer, saving: MemorySaving | None) -> Iterator[str]:
+        """Choose threads and compile, record it; yield notes for the user."""
+        run = self.run
+        if run.info.get("step") and not run.checkpoint.exists():
+            yield f"{run.checkpoint} is missing, so the run starts again"
+        if saving:
+            yield f"out of memory: trying again with {' and '.join(saving.settings)}"
+        yield settle_threads(trainer, run)
+        compiled, note = compile_parts(trainer.method, trainer.device, trainer.spec.train.compile)
+        yield note
+        here = environment(self.session.device)
+        if run.checkpoint.exists() and (before := run.info.get("environment", {}).get("hardware")):
+            here["hardware"] = _through(before, here["hardware"])
+            if here["hardware"] != before:
+                yield f"was trained so far on {before}: its rows will say {here['hardware']}"
+        facts = {"environment": here, "train_clips": len(trainer.ids)} | ({"compiled": True} if compiled else {})
+        self.record("step", "reason", "memory", "compiled", outcome="running", **facts, **memory_record(trainer))
 
 
 def _through(before: str, here: str) -> str:
@@ -180,14 +227,11 @@ def _through(before: str, here: str) -> str:
     return before if before.split(THEN)[-1] == here else THEN.join([before, here])
 
 
-def _advice(spec: RunSpec, run: RunDir, trainer: Trainer | None) -> str:
-    """What needs less memory; first what leaves the numbers as they are, so that the same run goes on."""
+def _memory_advice(spec: RunSpec, run: RunDir) -> str:
+    """Settings that need less memory, first those that keep the id of the run."""
     other = "a smaller --batch-size or preset" + (", or --precision bf16" if spec.train.precision == "fp32" else "")
-    same = ways_left(trainer) if trainer else []
-    if not same:
-        return f"choose {other}"
-    kept = "the last state is kept, so issue the same command again" if run.checkpoint.exists() else "run again"
-    return f"{kept} with {' or '.join(f'--set {way}' for way in same)}, or choose {other}"
+    again = "the last state is kept, so run the same command again" if run.checkpoint.exists() else "run again"
+    return f"{again} with --set train.recompute=on or --set train.accumulate=2, or choose {other}"
 
 
 _settled: tuple[int, int] | None = None
@@ -195,8 +239,10 @@ _settled: tuple[int, int] | None = None
 
 
 def settle_threads(trainer: Trainer, run: RunDir) -> str:
-    """On a CPU: the number of threads with which a step is fastest now; a run that is continued keeps its number, since
-    bits depend on it. What the user names, or ``torchrun`` for its processes, stays. Returns what to say of it."""
+    """Choose the fastest number of CPU threads by timing steps; return a note for the user, "" for none.
+
+    A resumed run keeps its number, because its bits depend on it. A number that the user or ``torchrun`` names stays.
+    """
     if trainer.device.type != "cpu" or threads_are_named() or trainer.world > 1:  # a trial is one process's
         return ""
     global _settled
@@ -207,13 +253,13 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
         limit_threads(before := run.info.get("environment", {}).get("threads"))
         _settled = most, torch.get_num_threads()
         if before and _settled[1] < before:
-            return f"goes on with {_settled[1]} of its {before} threads: equal to rounding, not bit by bit"
+            return f"resumed with {_settled[1]} of its {before} threads: equal to rounding, not bit by bit"
     elif usable_cores() > 1:
         chosen = fastest_threads(trainer.trial())
         _settled = most, chosen
         if chosen < most:
             count = f"{chosen} thread{'s' if chosen > 1 else ''}"
-            return f"trained with {count}, faster here and now than {most}: cores are busy, or steps small"
+            return f"using {count}: measured faster than {most} (busy cores or small steps)"
     return ""
 
 

@@ -21,7 +21,7 @@ from skelbench.records.provenance import FIELD, added
 from skelbench.records.run_dir import ReadRun, RunDir, keep_of, shown
 from skelbench.reporting.controls import CONTROLS, Controls, question, shapes
 from skelbench.reporting.protocol_settings import Probe, plain, spent
-from skelbench.training.collapse import sentence
+from skelbench.training.anomalies import describe
 
 if TYPE_CHECKING:
     import pandas
@@ -154,7 +154,7 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "clip_gflops": _gflops(cost, BODIES),
         "step_gflops": 1e-9 * cost["step"]["flops_per_clip"] if cost and cost["step"] else None,
         "batch_size": spec.train.batch_size if spec.views else None,
-        "collapse": "; ".join(map(sentence, info.get("collapse") or ())) or None,
+        "collapse": "; ".join(map(describe, info.get("collapse") or ())) or None,
         "finished": info.get("finished"),
         "tags": ", ".join(run.tags),
         "added": {FIELD: info[FIELD]} if FIELD in info else None,

@@ -1,9 +1,7 @@
-"""Activations of blocks that are computed again in the backward pass instead of being kept (checkpointing).
+"""Activation checkpointing: blocks recompute their activations in the backward pass instead of storing them.
 
-Every number stays as it is, bit by bit, on a GPU up to rounding, since views are then taken one after another
-(:func:`skelbench.models.encoder.encode_all`): the same operations are done again on the same inputs, with the same
-random
-draws. A step takes about a third longer and keeps, of each block, its input alone.
+Numbers stay the same bit by bit on a CPU, and up to rounding on a GPU, where views are then encoded one after another
+(:func:`skelbench.models.encoder.encode_all`). A step takes about a third longer and stores only the block inputs.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ from skelbench.models.encoder import Encoder
 
 
 def blocks(method: nn.Module) -> Iterator[nn.Module]:
-    """The outermost entries of module lists that learn: blocks of encoders and decoders.
+    """Yield the trainable entries of outermost module lists: blocks of encoders and decoders.
 
-    Not those with a batch norm, whose running statistics would see each batch twice.
+    Blocks with a batch norm are skipped: its running statistics would see each batch twice.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.ModuleList([nn.Linear(2, 2), nn.BatchNorm1d(2)]))
     >>> [type(block).__name__ for block in blocks(net)]
@@ -39,18 +37,18 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
                 yield block
 
 
-def recompute(method: nn.Module, on: bool = True) -> None:
-    """Have the :func:`blocks` of ``method`` computed again in the backward pass, or no more."""
+def recompute_blocks(method: nn.Module, on: bool = True) -> None:
+    """Switch the recomputation of the :func:`blocks` of ``method`` on or off."""
     for part in method.modules():
         if isinstance(part, Encoder):
             part.recomputed = on
     for block in blocks(method):
         vars(block).pop("forward", None)
         if on:  # a partial can be copied and pickled with its module
-            object.__setattr__(block, "forward", partial(_again, block))
+            object.__setattr__(block, "forward", partial(_checkpointed, block))
 
 
-def _again(block: nn.Module, *args: Any, **options: Any) -> Any:
+def _checkpointed(block: nn.Module, *args: Any, **options: Any) -> Any:
     forward = partial(type(block).forward, block)
     if not (block.training and torch.is_grad_enabled()):
         return forward(*args, **options)

@@ -16,7 +16,7 @@ from skelbench.core.hashing import derive_seed
 from skelbench.core.spec import RunSpec, evaluation_defaults
 from skelbench.data.store.source import ClipSource
 from skelbench.models.encoder import Encoder, evaluating
-from skelbench.training.build import grid_of, turns_bodies
+from skelbench.training.build import grid_of, rotates_bodies
 from skelbench.views.augmentations import rotation
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
@@ -37,7 +37,7 @@ class FixedClips:
     """
 
     def __init__(self, spec: RunSpec, source: ClipSource, ids: np.ndarray) -> None:
-        store, self.often = source.store, turns_bodies(spec)
+        store, self.often = source.store, rotates_bodies(spec)
         two = _evenly(ids[store.present[ids] > 1], TWO_BODIES)
         chosen = np.union1d(two, _evenly(np.setdiff1d(ids, two), CLIPS - len(two)))
         plain = evaluation_spec(grid_of(spec, store.topology))

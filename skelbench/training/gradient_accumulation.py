@@ -85,7 +85,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
     return ""
 
 
-def check_pieces(method: Method, spec: RunSpec, pieces: int) -> None:
+def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
     """Raise :class:`SkelbenchError` where a step of this process cannot be taken in so many ``pieces``."""
     if pieces == 1:
         return
@@ -95,17 +95,17 @@ def check_pieces(method: Method, spec: RunSpec, pieces: int) -> None:
         )
     clips = spec.train.batch_size // distributed.world()
     if clips % pieces or clips // pieces < method.min_clips:
-        which = ", ".join(map(str, pieces_of(clips, method.min_clips))) or "none"
+        which = ", ".join(map(str, micro_batch_counts(clips, method.min_clips))) or "none"
         raise SkelbenchError(
             f"train.accumulate={pieces} does not divide the {clips} clips that a process has of a batch; possible "
             f"are: {which}"
         )
 
 
-def pieces_of(clips: int, least: int = 1) -> list[int]:
+def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
     """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each.
 
-    >>> pieces_of(12, least=2)
+    >>> micro_batch_counts(12, least=2)
     [2, 3, 4, 6]
     """
     return [n for n in range(2, clips + 1) if clips % n == 0 and clips // n >= least]

@@ -1,18 +1,16 @@
-"""The training loop: order, views, precision, schedules, logging, checkpoints, resume. Knows nothing of any loss."""
+"""The training loop: order, views, precision, schedules, logging, checkpoints, resume. It knows no loss."""
 
 from __future__ import annotations
 
 import copy
-import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from threading import Event
-from typing import IO, Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -20,51 +18,37 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from skelbench.core import distributed
-from skelbench.core.errors import Interrupted, Left, PeerLost, SkelbenchError
-from skelbench.core.files import naming
+from skelbench.core.errors import Diverged, Interrupted, SkelbenchError
 from skelbench.core.hashing import derive_seed
-from skelbench.core.malloc import USUAL_BYTES, give_back_memory, keep_freed_memory
+from skelbench.core.malloc import FreedMemory
 from skelbench.core.signals import stop_requested
 from skelbench.core.spec import RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.methods.contract import WITHOUT_GRADIENT, Method, Step
 from skelbench.models.batch_norm import synchronised
 from skelbench.models.optim.groups import groups_of
-from skelbench.models.prototype_loss import fuse
-from skelbench.plugin.plugin_errors import plugin_code, wrong
-from skelbench.records.metrics import logged_lines
+from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
-from skelbench.records.state_file import write_state
-from skelbench.training import divergence_report
-from skelbench.training.activation_checkpointing import recompute
-from skelbench.training.build import phases_of, training_clips, turns_bodies, view_specs
-from skelbench.training.checkpoint import ANEW, WITHOUT_LOG, cut_back, load_state, save_encoders, synced
-from skelbench.training.collapse import Collapse, sentence
-from skelbench.training.diagnostics import Watch
+from skelbench.training.activation_checkpointing import recompute_blocks
+from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
+from skelbench.training.build import phases_of, rotates_bodies, training_clips, view_specs
+from skelbench.training.checkpoint import save_encoders
+from skelbench.training.checkpointer import Checkpointer
+from skelbench.training.diagnostics import Diagnostics
 from skelbench.training.fixed_clips import FixedClips
-from skelbench.training.gradient_accumulation import Means, averaged, check_pieces
-from skelbench.training.nonfinite import Found, Verdict, state_problem
-from skelbench.training.optimization import Optimisation
+from skelbench.training.gradient_accumulation import Means, averaged, check_micro_batches
+from skelbench.training.metrics_log import MetricsLog
+from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
+from skelbench.training.optimization import Optimization
 from skelbench.training.order import Order
-from skelbench.training.shortcut import Shortcut
 from skelbench.views.builder import ViewBuilder, WholeStep
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
 from skelbench.views.transfer import read
 from skelbench.views.view import View
 
-LINES = 500
-"""Lines of metrics.jsonl, at even intervals, besides the first step and the last."""
-SNAPSHOTS = 4
-"""Encoders are kept after each quarter of the schedule."""
-CHECKPOINT_SECONDS = 120.0
-"""A state to continue from is written at least this often."""
 TRIAL_CLIPS = 16
-"""Of the steps that are timed to choose the number of threads."""
-TRIM_SECONDS = 10.0
-"""On a CPU, memory that the C library holds on to goes back to the system this often."""
-KEPT_BYTES = 1 << 30
-"""On a CPU, memory of tensors up to this size stays with the process while it trains."""
+"""Clips of the steps that are timed to choose the number of threads."""
 
 Report = Callable[..., None]
 Views = dict[str, View]
@@ -77,7 +61,7 @@ def total_steps(spec: RunSpec, clips: int) -> int:
 
 
 class Trainer:
-    """Trains one method; :meth:`fit` returns when the schedule is done, or raises after saving what there is."""
+    """Train one method. :meth:`train` returns at the end of the schedule, or raises after saving the state."""
 
     def __init__(self, spec: RunSpec, method: Method, store: ClipStore, run: RunDir, device: str) -> None:
         self.spec, self.method, self.run, self.device = spec, method, run, torch.device(device)
@@ -85,9 +69,9 @@ class Trainer:
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = training_clips(spec, store, self.device)
-        how = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
-        self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *how)
-        self.optim = Optimisation(groups_of(method), spec, self.total, method.turns)
+        preparation = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
+        self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *preparation)
+        self.optimization = Optimization(groups_of(method), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
         if spec.train.batch_size < self.world:
             raise SkelbenchError(
@@ -95,97 +79,151 @@ class Trainer:
                 "processes than clips, or choose a larger --batch-size"
             )
         self.phases = phases_of(method)
-        self.save_memory(spec.train.recompute == "on", 1 if spec.train.accumulate == "auto" else spec.train.accumulate)
+        micro_batches = 1 if spec.train.accumulate == "auto" else spec.train.accumulate
+        self.save_memory(spec.train.recompute == "on", micro_batches)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
             if spec.train.batch_norm == "synchronised":
                 method = self.method = synchronised(method, self.device)
-            # Each turn of a step reaches parameters of its own, and so may each phase.
-            parts = len(method.turns) > 1 or len(self.phases) > 1
-            self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", parts)
-        self.every = max(1, self.total // LINES)
-        self.snapshots = {round(self.total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
-        self.stop_asked = False
-        """Whether the last step was made when a signal asked for an end."""
-        # Only the first process looks at them. Its views are made now: in training another thread may be reading clips.
+            # Each optimizer, and each phase, may reach parameters of its own.
+            partial_graphs = len(method.turns) > 1 or len(self.phases) > 1
+            self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", partial_graphs)
+        self.finite = FiniteCheck(self.device, self._diverged)
+        self.checkpointer = Checkpointer(run, spec, self.method, self.optimization, self.total, self.epoch)
+        self.log = MetricsLog(run, self.total, {} if self.rank else self._detectors())
+        # The fixed clips are read now: during training another thread may be reading clips.
         fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
-        self.watch = Watch(method, self.total, self.every, fixed)
-        self.verdict = Verdict(self.device)
-        self.late = self.device.type != "cpu"
-        """Whether a step's verdict is read some steps later, where to read it at once would be to wait."""
-        self._first_pieces = True
-        self._lost: set[str] = set()
-        """Figures of the method of which it was said that they are not finite."""
-        if self.device.type == "cpu":
-            keep_freed_memory(KEPT_BYTES)
-        self._held: tuple[int, list[int] | None] = 0, None
-        """So many steps were made, and the versions that what they wrote had then; None = a further one writes."""
-        self._last_save = self._last_trim = time.monotonic()
+        self.diagnostics = Diagnostics(method, self.total, self.log.every, fixed)
+        self.freed_memory = FreedMemory(self.device.type == "cpu")
+        self.stopped_in_last_step = False
+        self._first_micro_batches = True
 
-    @cached_property
-    def signs(self) -> dict[str, Any]:
-        """What is looked for in logged figures. Those of prototypes are of a piece of this process's clips."""
+    def _detectors(self) -> dict[str, AnomalyDetector]:
+        """The anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
         batch = self.spec.train.batch_size
-        clips = len(range(batch)[distributed.own_share(batch)]) // self.pieces
-        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, turns_bodies(self.spec))}
+        clips = len(range(batch)[distributed.own_share(batch)]) // self.micro_batches
+        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, rotates_bodies(self.spec))}
 
     @property
-    def middles(self) -> list[tuple[int, float]]:
-        """Of every phase that has steps the one in its middle, and its share of them all."""
+    def phase_midpoints(self) -> list[tuple[int, float]]:
+        """Middle step and share of the schedule of each phase that has steps."""
         firsts = [math.ceil(start * self.total) for _, start in self.phases] + [self.total]
         spans = [(first, end) for first, end in pairwise(firsts) if end > first]
         return [((first + end) // 2, (end - first) / self.total) for first, end in spans]
 
-    @property
-    def bodies_per_clip(self) -> float:
-        """Mean over the training clips of bodies in a view."""
-        store, every = self.source.store, self.spec.data.second_body == "repeat"
-        match self.spec.train.bodies:
-            case "valid":
-                return max(2, store.max_bodies) if every else float(np.mean(store.bodies[self.ids]))
-            case "all-slots":
-                return max(2, store.max_bodies) if every else store.max_bodies
-        return 1.0
-
-    # ------------------------------------------------------------------------------------------ parts of a step
-    def save_memory(self, again: bool, pieces: int) -> None:
-        """Whether blocks are computed again in the backward pass, and in how many pieces a batch is taken.
-
-        Raises:
-            SkelbenchError: it cannot be taken in so many.
-        """
-        check_pieces(self.method, self.spec, pieces)
-        recompute(self.method, again)
-        self.recomputes, self.pieces = again, pieces
+    @cached_property
+    def _steps_per_epoch(self) -> float:
+        return self.spec.train.iters_per_epoch or len(self.ids) / self.spec.train.batch_size
 
     def epoch(self, step: int) -> float:
         """Epochs done before ``step``."""
-        per_epoch = self.spec.train.iters_per_epoch or len(self.ids) / self.spec.train.batch_size
-        return step / per_epoch
+        return step / self._steps_per_epoch
 
-    def views(self, step: int) -> dict[str, View]:
-        """This process's views of ``step``; the same draws whatever the number of processes."""
-        return self._in_pieces(step, 1)[0]
+    def save_memory(self, recompute: bool, micro_batches: int) -> None:
+        """Set whether blocks are recomputed in the backward pass, and the number of micro-batches of a batch.
+
+        Raises:
+            SkelbenchError: the method cannot take its batch in so many.
+        """
+        check_micro_batches(self.method, self.spec, micro_batches)
+        recompute_blocks(self.method, recompute)
+        self.recompute, self.micro_batches = recompute, micro_batches
+
+    # ------------------------------------------------------------------------------------------ views
+    def views(self, step: int) -> Views:
+        """This process's views of ``step``; the draws do not depend on the number of processes."""
+        return self._micro_batches(step, 1)[0]
 
     def batch(self, step: int) -> Views | list[Views]:
-        """What :meth:`train_step` takes: :meth:`views`, or those of each piece."""
-        each = self._in_pieces(step, self.pieces)
-        return each if len(each) > 1 else each[0]
+        """What :meth:`train_step` takes: the views of ``step``, or those of each micro-batch."""
+        batches = self._micro_batches(step, self.micro_batches)
+        return batches if len(batches) > 1 else batches[0]
 
-    def _in_pieces(self, step: int, pieces: int) -> list[Views]:
-        order, share = self.order(step), distributed.own_share(self.spec.train.batch_size)
-        bodies, made = self.source.bodies(order), []
-        for place in np.array_split(np.arange(len(order))[share], pieces):
-            whole = WholeStep(order, bodies, int(place[0]))
-            made.append(self.builder(self.source.gather(order[place]), Keyed(self.spec.seed, step), whole))
-        return made
+    def batches(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
+        """(step, batch) from ``start`` to the end; on a GPU the next batch is built during the step."""
+        return prefetched(self.batch, range(start, self.total), self.device)
 
     def views_of(self, step: int, ids: np.ndarray) -> Views:
-        """Views of the clips ``ids``, which stand alone, with the draws of ``step``."""
+        """Views of the clips ``ids`` alone, with the draws of ``step``."""
         return self.builder(self.source.gather(ids), Keyed(self.spec.seed, step))
 
+    def _micro_batches(self, step: int, count: int) -> list[Views]:
+        order, own = self.order(step), distributed.own_share(self.spec.train.batch_size)
+        bodies = self.source.bodies(order)
+        return [
+            self.builder(
+                self.source.gather(order[at]), Keyed(self.spec.seed, step), WholeStep(order, bodies, int(at[0]))
+            )
+            for at in np.array_split(np.arange(len(order))[own], count)
+        ]
+
+    # ------------------------------------------------------------------------------------------ one step
+    def step_info(self, step: int, turn: str = "main", micro_batches: int = 1) -> Step:
+        """What a method is told about ``step``."""
+        keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
+        generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
+
+        def uniform(keys_R: Any, n: int, op: int = 0) -> Tensor:
+            return keyed.uniform(keys_R, n, op=op).to(self.device)
+
+        phase = [name for name, start in self.phases if start * self.total <= step][-1]
+        place, batch = (step, self.total, self.epoch(step)), self.spec.train.batch_size
+        return Step(*place, generator, uniform, self.world, phase, self.diagnostics, turn, batch, micro_batches)
+
+    def train_step(self, step: int, views: Views | Sequence[Views]) -> dict[str, Tensor | float]:
+        """Forward, backward and update, once per optimizer; return the figures of the method, still on the device.
+
+        Figures of optimizers after the first are prefixed: ``critic_loss``.
+        """
+        torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
+        figures: dict[str, Tensor | float] = {}
+        stashed: dict[str, list[Tensor]] = {}
+        for turn in self.method.turns:
+            info = self.step_info(step, turn, 1 if isinstance(views, dict) else len(views))
+            reported = distributed.mean_figures(self.gradients(views, info))
+            if all(parameter.grad is None for parameter in self.method.parameters()):
+                raise wrong(self.method.training_step, WITHOUT_GRADIENT)
+            norms = self.optimization.norms(turn)
+            self.finite.record(step, reported["loss"], norms.values())
+            self.checkpointer.mark_incomplete()
+            figures |= self.optimization.step(step, norms, turn)
+            prefix = "" if turn == self.method.turns[0] else f"{turn}_"
+            figures |= {prefix + name: value.detach() for name, value in reported.items()}
+            stashed |= info.held
+        with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
+            self.method.after_step(replace(info, held=stashed))
+        self.finite.check_late()
+        return figures
+
+    def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
+        """Leave the gradients of ``batch`` in the parameters; return the method's figures over all micro-batches."""
+        if isinstance(batch, dict):
+            return self._backward(self.forward, batch, info)
+        means, last = Means(self.method, info.pieces), len(batch) - 1
+        info = replace(info, means=means)
+
+        def micro_batch(at: int) -> dict[str, Tensor]:
+            self.diagnostics.micro_batch = at
+            forward: Any = self.forward
+            waits = isinstance(forward, DistributedDataParallel) and at < last  # the last one exchanges gradients
+            with forward.no_sync() if waits else nullcontext():
+                return self._backward(forward, batch[at], info)
+
+        try:
+            return averaged(micro_batch, means, list(self.method.parameters()), check=self._first_micro_batches)
+        finally:
+            self.diagnostics.micro_batch, self._first_micro_batches = 0, False
+
+    def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
+            with distributed.reaching():
+                reported = forward(views, info)
+        with plugin_code(self.method.training_step), distributed.reaching():  # a gradient has no line of its own
+            (reported["loss"] / info.pieces).backward()
+        return reported
+
     def trial(self) -> Callable[[], None]:
-        """Forward and backward of a first step of a few clips, of which training keeps no trace; on one process."""
+        """Forward and backward of a few clips on a copy of the method, to be timed on one process."""
         method = copy.deepcopy(self.method)
         views = self.views_of(0, self.order(0)[:TRIAL_CLIPS])
 
@@ -195,278 +233,125 @@ class Trainer:
 
         return work
 
-    def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
-        """What a method reports of a turn, its gradients, of all pieces together, left in the parameters."""
-        if isinstance(batch, dict):
-            return self._backward(self.forward, batch, info)
-        means, last = Means(self.method, info.pieces), len(batch) - 1
-        info = replace(info, means=means)
-
-        def piece(at: int) -> dict[str, Tensor]:
-            self.watch.piece = at
-            forward: Any = self.forward
-            apart = isinstance(forward, DistributedDataParallel) and at < last  # gradients meet with the last piece's
-            with forward.no_sync() if apart else nullcontext():
-                return self._backward(forward, batch[at], info)
-
-        try:
-            return averaged(piece, means, list(self.method.parameters()), check=self._first_pieces)
-        finally:
-            self.watch.piece, self._first_pieces = 0, False
-
-    def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
-        """What a method reports of a turn of a piece, its share of the gradients left in the parameters."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
-            with distributed.reaching():
-                reported = forward(views, info)
-        with plugin_code(self.method.training_step), distributed.reaching():  # a gradient has no line of its own
-            (reported["loss"] / info.pieces).backward()
-        return reported
-
-    def step_info(self, step: int, turn: str = "main", pieces: int = 1) -> Step:
-        keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
-        generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
-
-        def uniform(keys_R: Any, n: int, op: int = 0) -> Tensor:
-            return keyed.uniform(keys_R, n, op=op).to(self.device)
-
-        phase = [name for name, start in self.phases if start * self.total <= step][-1]
-        where, batch = (step, self.total, self.epoch(step)), self.spec.train.batch_size
-        return Step(*where, generator, uniform, self.world, phase, self.watch, turn, batch, pieces)
-
-    def train_step(self, step: int, views: Views | Sequence[Views]) -> dict[str, Tensor | float]:
-        """One forward and backward, of each piece, and update per turn; returns what the method reported, still on the
-        device, of turns after the first under their name: ``critic_loss``."""
-        torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
-        figures: dict[str, Tensor | float] = {}
-        held: dict[str, list[Tensor]] = {}
-        for turn in self.method.turns:
-            info = self.step_info(step, turn, 1 if isinstance(views, dict) else len(views))
-            reported = distributed.mean_figures(self.gradients(views, info))
-            if all(parameter.grad is None for parameter in self.method.parameters()):
-                raise wrong(self.method.training_step, WITHOUT_GRADIENT)
-            norms = self.optim.norms(turn)
-            self.verdict.see(step, reported["loss"], norms.values())
-            if not self.late:  # nothing to wait for: what is not finite reaches no weight
-                self._check(self.verdict.read())
-            self._held = self._held[0], None  # fused optimisers leave the versions of tensors as they are
-            figures |= self.optim.step(step, norms, turn)
-            prefix = "" if turn == self.method.turns[0] else f"{turn}_"
-            figures |= {prefix + name: value.detach() for name, value in reported.items()}
-            held |= info.held
-        with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
-            self.method.after_step(replace(info, held=held))
-        if self.late:
-            self._check(self.verdict.late())
-        return figures
-
-    # ------------------------------------------------------------------------------------------ state
-    def _holds(self, step: int) -> None:
-        """Note that weights, statistics and optimiser are those after ``step`` steps, until one of them is written."""
-        self._held = step, [x._version for x in self._written]
-
-    @contextmanager
-    def _surviving(self, stopped: Event, seconds: Callable[[], float]) -> Iterator[None]:
-        """Where another process is lost, the first one saves what it holds, if that is of a whole step, and all end.
-
-        On a GPU nothing is saved then: what was asked of the lost process blocks the stream on which it would be read.
-        ``stopped`` is set where anything ends the training, so that signals from outside do not cut short what follows.
-        """
-        self._written = [*self.method.parameters(), *self.method.buffers()]
-        try:
-            yield
-        except PeerLost as lost:
-            stopped.set()
-            step, versions = self._held
-            if saves := not self.rank and self.device.type == "cpu" and versions == [x._version for x in self._written]:
-                self._save_snapshot(step)
-                self.save(step, seconds())
-            kept = f"state saved in {self.run.path}" if saves else f"what was last saved is in {self.run.path}"
-            raise Left(
-                f"{lost}; stopped after step {step} of {self.total}, {kept}; issue the same command again to continue",
-                step,
-            ) from lost
-        except BaseException:
-            stopped.set()
-            raise
-
-    def _save_snapshot(self, step: int) -> None:
-        """The encoders after ``step`` steps, where these are some of the quarters of the schedule."""
-        if step in self.snapshots and not self.rank:
-            save_encoders(self.run, self.spec.id, self.method, self.epoch(step), f"{self.epoch(step):.4g}")
-
-    def save(self, step: int, seconds: float) -> None:
-        """Write the state after ``step`` steps, at the end without what only further ones would need. Only rank 0
-        writes."""
-        self._last_save = time.monotonic()
-        if self.rank:
-            return
-        metrics_bytes = synced(self.run.metrics)
-        state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
-        state |= {"method": self.method.state_dict()}
-        state |= {"optimizer": self.optim.state_dict()} if step < self.total else {}
-        write_state(self.run.checkpoint, state)
-
-    def load(self) -> tuple[int, float]:
-        """Continue from last.pt if there is one: (steps done, seconds spent)."""
-        if not self.run.checkpoint.exists():
-            cut_back(self.run.metrics, 0)
-            return 0, 0.0
-        # The optimiser takes each part to where it keeps it in an unbroken run: step counts may be on the host.
-        state = load_state(self.run.checkpoint, self.spec.id)
-        try:
-            self.method.load_state_dict(state["method"])
-            size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
-            if step < self.total:
-                self.optim.load_state_dict(state["optimizer"])
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise SkelbenchError(f"checkpoint {self.run.checkpoint} does not fit this run; {ANEW}") from error
-        if not self.rank:
-            cut_back(self.run.metrics, size)
-            for line in logged_lines(self.run, WITHOUT_LOG):
-                for sign in self.signs.values():
-                    sign.see(line)
-        return step, seconds
-
     # ------------------------------------------------------------------------------------------ the loop
-    def fit(
+    def train(
         self,
         report: Report | None = None,
-        log: Callable[[int, dict[str, float]], None] | None = None,
-        signs: Callable[..., None] | None = None,
+        on_line: Callable[[int, dict[str, float]], None] | None = None,
+        on_anomaly: Callable[..., None] | None = None,
     ) -> float:
-        """Train from where the run stands to the end; returns seconds of training over all sittings.
+        """Train from the saved state to the end of the schedule; return the seconds of training over all attempts.
 
-        ``report(advance, **fields)`` is told clips and figures for a progress bar, and as ``note`` what to say at once;
-        ``log(step, metrics)`` gets every line written; ``signs(collapse=..., shortcut=...)`` all that was found in the
-        run whenever it changes (:class:`~skelbench.training.collapse.Sign`), the names alone where nothing was;
-        these two
-        on the first process alone. Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2 with the state saved,
-        and :class:`SkelbenchError` with outcome ``diverged`` when a loss is not finite.
+        ``report(clips, **fields)`` feeds a progress bar (``note``: a line to print). ``on_line`` and ``on_anomaly``:
+        see :class:`~skelbench.training.metrics_log.MetricsLog`.
+
+        Raises:
+            Interrupted: SIGINT, SIGTERM or SIGUSR2 came; the state is saved.
+            Diverged: a loss, gradient or weight is not finite; the last good state is kept.
         """
-        start, before = self.load()
-        stop = False
-        if len(found := set(distributed.all_say(start))) > 1:
-            raise SkelbenchError(
-                f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(found)))} "
-                f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
-            )
-        if signs and not self.rank:
-            said = {name: value for name, value in self.run.info.items() if name in self.signs}
-            if said != self._found():  # it is of steps that are not part of this training
-                signs(*self.signs, **self._found())
-        started = time.monotonic()
-        self.method.train()
-        batch = self.spec.train.batch_size
-        if report and start:
-            report(start * batch, note=f"continuing at step {start:,} of {self.total:,}")
-
-        def seconds() -> float:
-            return before + time.monotonic() - started
-
+        self.log.on_line, self.log.on_anomaly = on_line, on_anomaly
+        batch, (start, seconds_before) = self.spec.train.batch_size, self._resume(report)
+        clock = _Clock(seconds_before)
         with (
-            stop_requested() as stopped,
-            self._surviving(stopped, seconds),
-            naming(self.run.metrics),
-            open(self.run.metrics, "a") as metrics,
+            stop_requested() as stop_event,
+            self.checkpointer.saving_on_lost_peer(stop_event, clock.total),
+            nullcontext() if self.rank else self.log.open(),
+            self.freed_memory.kept(),
         ):
-            sitting = start
-            self._holds(start)
-            for step, views in self.prefetched(start):
+            self.checkpointer.mark_complete(start)
+            for step, views in self.batches(start):
                 done = step + 1
-                with self.watch.look(done) as figures:
-                    out = self.train_step(step, views)
-                self._holds(done)
-                logged = done == 1 or done % self.every == 0 or done == self.total
-                shown: dict[str, Any] = {}
-                if logged or not self.late:
-                    values = read(out)
-                    shown["loss"] = values["loss"]
-                if logged:
-                    self._check(self.verdict.read())
-                    rate = (done - sitting) * batch / max(1e-9, time.monotonic() - started)
-                    line = {"step": done, "epoch": self.epoch(done), "clips_seen": done * batch, **values, **figures}
-                    line |= {"clips_per_s": rate, "seconds": seconds()}
-                    if not self.rank:
-                        shown |= self._write_line(metrics, line, values, signs)
-                        if log:
-                            log(done, line)
-                if self.device.type == "cpu" and time.monotonic() - self._last_trim > TRIM_SECONDS:
-                    give_back_memory()
-                    self._last_trim = time.monotonic()
+                with self.diagnostics.record_step(done) as diagnostics:
+                    figures = self.train_step(step, views)
+                self.checkpointer.mark_complete(done)
+                shown = self._log(done, figures, diagnostics, (done - start) * batch, clock)
+                self.freed_memory.trim_if_due()
                 if report:
                     report(batch, **shown)
-                late = time.monotonic() - self._last_save > CHECKPOINT_SECONDS
-                stop, late = distributed.any_rank(stopped.is_set(), late)
-                saves = done == self.total or stop or late
-                if saves or done in self.snapshots:  # after a step that was not finite nothing is written
-                    self._check(self.verdict.read())
-                    self._check_state(done)
+                stop, due = distributed.any_rank(stop_event.is_set(), self.checkpointer.is_due())
+                due = due or stop
+                if self.checkpointer.writes_after(done, due):
+                    self.finite.check_now()
+                    self.finite.check_state(self.method, step)
                     self.run.check_held()
-                self._save_snapshot(done)
-                if saves:
-                    if not self.rank and not self.run.metrics.exists():  # without its log no state could be continued
-                        raise SkelbenchError(
-                            f"{self.run.path} was removed while it was written; issue the same command again to start "
-                            "anew"
-                        )
-                    self.save(done, seconds())
+                    self.checkpointer.save_after(done, due, clock.total())
                 if stop and done < self.total:
                     raise Interrupted(
-                        f"stopped after step {done} of {self.total}, state saved in {self.run.path}; "
-                        "issue the same command again to continue",
+                        f"stopped after step {done} of {self.total}, state saved in {self.run.path}; run the same "
+                        "command again to continue",
                         done,
                     )
-        self.stop_asked = stop
-        fuse(self.device, False)  # what comes after training counts and times what is not compiled
+                self.stopped_in_last_step = stop
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
-        if self.device.type == "cpu":  # what comes after training has tensors of other sizes
-            keep_freed_memory(USUAL_BYTES)
-            give_back_memory()
-        return seconds()
+        return clock.total()
 
-    def _write_line(
-        self, metrics: IO[str], line: dict[str, Any], values: Iterable[str], signs: Callable[..., None] | None
+    def _resume(self, report: Report | None) -> tuple[int, float]:
+        """Load the saved state; return (steps done, seconds of training before)."""
+        start, seconds = self.checkpointer.load()
+        if len(starts := set(distributed.all_say(start))) > 1:
+            raise SkelbenchError(
+                f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(starts)))} "
+                f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
+            )
+        if not self.rank:
+            if self.run.checkpoint.exists():
+                self.log.replay()
+            self.log.correct_record()
+        self.method.train()
+        if report and start:
+            report(start * self.spec.train.batch_size, note=f"continuing at step {start:,} of {self.total:,}")
+        return start, seconds
+
+    def _log(
+        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clips: int, clock: _Clock
     ) -> dict[str, Any]:
-        """Log ``line``, of which ``values`` are the method's own figures; what a progress bar is to show of it."""
-        self.run.check_held()
-        rounded = {key: _rounded(value) for key, value in line.items()}
-        metrics.write(json.dumps(rounded) + "\n")
-        metrics.flush()
-        rank = next((key for key in ("rank_masked", "rank_pooled") if key in line), None)
-        shown = {rank: line[rank]} if rank else {}
-        changed = {name: sign.see(rounded) for name, sign in self.signs.items()}
-        notes = [f"{name}: {sentence(one)}" for name, found in changed.items() for one in found]
-        if notes and signs:
-            signs(**self._found())
-        if lost := {name for name in values if rounded[name] is None} - self._lost:
-            self._lost |= lost
-            notes.append(f"not finite, so not logged, from step {line['step']:,} on: {', '.join(sorted(lost))}")
-        return shown | ({"note": "; ".join(notes)} if notes else {})
+        """Write a line of metrics if one is due; return fields for a progress bar."""
+        due = self.log.is_due(done)
+        if not due and self.finite.reads_late:  # reading would wait for the device
+            return {}
+        values = read(figures)
+        shown: dict[str, Any] = {"loss": values["loss"]}
+        if due:
+            self.finite.check_now()
+            place = {"step": done, "epoch": self.epoch(done), "clips_seen": done * self.spec.train.batch_size}
+            speed = {"clips_per_s": clips / max(1e-9, clock.here()), "seconds": clock.total()}
+            if not self.rank:
+                shown |= self.log.write(place | values | diagnostics | speed, values)
+        return shown
 
-    def _found(self) -> dict[str, list[dict[str, Any]]]:
-        """What ``signs`` is told."""
-        return {name: sign.found for name, sign in self.signs.items() if sign.found}
+    def _diverged(self, step: int, what: str, value: float) -> NoReturn:
+        """Raise :class:`Diverged` for ``what`` ("loss", "gradient" or the name of a weight) at ``step``."""
+        place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
+        store = self.source.store
+        bad_clip = next((int(i) for i in self.order(step) if not np.isfinite(store.clip(int(i))).all()), None)
+        if bad_clip is not None:
+            name = self.spec.data.name
+            raise Diverged(
+                f"clip {bad_clip} of dataset {name} holds coordinates that are not finite, so the {what} {place}; "
+                f"see all problems with: skelbench data verify {name}, then prepare or import it again",
+                step,
+            )
+        if what == "gradient" and not self.finite.reads_late:
+            what += f" of {nonfinite_gradient(self.method)}"
+        kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
+        advice = "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
+        if step == 0:
+            step_of_method = where(self.method.training_step) or type(self.method).__name__
+            advice = (
+                f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
+            )
+        raise Diverged(f"the {what} {place}; {kept}{advice}", step)
 
-    def prefetched(self, start: int) -> Iterator[tuple[int, Views | list[Views]]]:
-        """(step, views) to the end; on a GPU the next views are made while this step runs."""
-        return prefetched(self.batch, range(start, self.total), self.device)
 
-    # ------------------------------------------------------------------------------------------ what is not finite
-    def _check(self, found: Found | None) -> None:
-        """Raise :class:`Diverged` where the loss or a gradient of a step was not finite."""
-        if found:
-            raise divergence_report.of_step(self, found)
+class _Clock:
+    """Seconds of training in this attempt, and with those of earlier attempts."""
 
-    def _check_state(self, done: int) -> None:
-        """Raise :class:`Diverged` where what is to be saved after ``done`` steps is not finite."""
-        if name := next(filter(None, distributed.all_say(state_problem(self.method))), ""):
-            raise divergence_report.of_state(self, name, done)
+    def __init__(self, before: float) -> None:
+        self._before, self._started = before, time.monotonic()
 
+    def here(self) -> float:
+        return time.monotonic() - self._started
 
-def _rounded(value: float) -> float | None:
-    """Seven significant digits: float32 without noise; None of what is not finite, for which JSON has no word."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.7g}") if math.isfinite(value) else None
+    def total(self) -> float:
+        return self._before + self.here()

@@ -1,82 +1,103 @@
-"""Numbers that are no longer finite: where they came up, in words.
-
-A step is judged before it changes a weight. Reading a verdict waits for the device, so of an accelerator that is only
-done where it is waited for anyway: before anything is logged or saved. In between its verdict is read ``LAG`` steps
-late, from a copy that was made meanwhile.
-"""
+"""Stop training on a loss, gradient or weight that is not finite, before anything bad is saved."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
+from skelbench.core import distributed
 from skelbench.views.transfer import Fetched
 
-NEVER = 1 << 52
-"""A step that no run has, exact in float64."""
+NO_STEP = 1 << 52
+"""Larger than any step, exact in float64."""
 LAG = 2
-"""Steps that the host may be ahead of the device: as many as it takes for the device never to wait."""
+"""Steps that the host may be ahead of an accelerator, so that the accelerator never waits."""
 
-Found = tuple[int, str, float]
+FirstBad = tuple[int, str, float]
 """Step, "loss" or "gradient", and its value."""
 
 
-class Verdict:
-    """The first step whose loss, and whose gradient, was not finite, and its value; kept on the device."""
+class FiniteCheck:
+    """Record on the device the first step whose loss or gradient is not finite; call ``fail(step, what, value)``.
 
-    def __init__(self, device: torch.device) -> None:
-        self._first_22 = torch.full((2, 2), NEVER, dtype=torch.float64, device=device)
-        """Of loss and gradient: step and value."""
-        self._asked: deque[Fetched] = deque()
+    A step is checked before it changes a weight. Reading the result waits for the device. So an accelerator is read
+    ``LAG`` steps late, from a copy made meanwhile, and at once before anything is logged or saved.
+    """
 
-    def see(self, step: int, loss: Tensor, norms: Iterable[Tensor]) -> None:
-        """Judge ``step`` by its loss and by the norms of the gradients that are about to change weights (one that
-        overflows would overflow an optimiser's squares as well)."""
+    def __init__(self, device: torch.device, fail: Callable[[int, str, float], NoReturn]) -> None:
+        self.reads_late = device.type != "cpu"
+        self._fail = fail
+        self._first_22 = torch.full((2, 2), NO_STEP, dtype=torch.float64, device=device)
+        """Rows: loss, gradient. Columns: step, value."""
+        self._copies: deque[Fetched] = deque()
+
+    def record(self, step: int, loss: Tensor, norms: Iterable[Tensor]) -> None:
+        """Record ``step`` by its loss and by the norms of the gradients that are about to change weights.
+
+        A norm that overflows counts as bad: it would overflow the squares of an optimizer too.
+        """
         norm = torch.stack([norm.to(loss.device).float() for norm in norms]).sum()
-        worst_2 = torch.stack([loss.detach().float(), norm]).double()
-        new_2 = ~worst_2.isfinite() & (self._first_22[:, 0] == NEVER)
-        found_22 = torch.stack([torch.full_like(worst_2, step), worst_2], 1)
-        self._first_22 = torch.where(new_2[:, None], found_22, self._first_22)
+        value_2 = torch.stack([loss.detach().float(), norm]).double()
+        is_first_2 = ~value_2.isfinite() & (self._first_22[:, 0] == NO_STEP)
+        new_22 = torch.stack([torch.full_like(value_2, step), value_2], 1)
+        self._first_22 = torch.where(is_first_2[:, None], new_22, self._first_22)
+        if not self.reads_late:
+            self.check_now()
 
-    def read(self) -> Found | None:
-        """The first that was not finite; None where all were. Waits for the device."""
-        return _first(self._first_22)
+    def check_now(self) -> None:
+        """Fail if any recorded step was bad. Waits for the device."""
+        self._raise_if_bad(self._first_22)
 
-    def late(self) -> Found | None:
-        """:meth:`read` as it was ``LAG`` calls ago, after one for every step: the device is waited for only where it is
-        further behind. All processes find out at the same step."""
-        self._asked.append(Fetched(self._first_22))
-        return _first(self._asked.popleft().wait()) if len(self._asked) > LAG else None
+    def check_late(self) -> None:
+        """Fail if a step at least ``LAG`` steps ago was bad; every process finds out at the same step."""
+        if not self.reads_late:
+            return
+        self._copies.append(Fetched(self._first_22))
+        if len(self._copies) > LAG:
+            self._raise_if_bad(self._copies.popleft().wait())
+
+    def check_state(self, module: nn.Module, step: int) -> None:
+        """Fail if weights or buffers after ``step`` are not finite. Waits for the device."""
+        if name := next(filter(None, distributed.all_say(nonfinite_weight(module))), ""):
+            self._fail(step, name, float("nan"))
+
+    def _raise_if_bad(self, first_22: Tensor) -> None:
+        (step, value), what = min(zip(first_22.tolist(), ("loss", "gradient")), key=lambda row: row[0][0])
+        if step < NO_STEP:
+            self._fail(int(step), what, value)
 
 
-def _first(first_22: Tensor) -> Found | None:
-    (step, value), what = min(zip(first_22.tolist(), ("loss", "gradient")), key=lambda found: found[0][0])
-    return (int(step), what, value) if step < NEVER else None
+def nonfinite_gradient(module: nn.Module) -> str:
+    """Name of the first parameter whose gradient is not finite, "" if there is none."""
+    gradients = ((name, p.grad) for name, p in module.named_parameters() if p.grad is not None)
+    return next((name for name, gradient in gradients if not bool(gradient.isfinite().all())), "")
 
 
-def state_problem(module: nn.Module) -> str:
-    """The first parameter that is not finite, or buffer with nan in it (a mask may be infinite); "" where there is
-    none. Waits for the device once."""
+def nonfinite_weight(module: nn.Module) -> str:
+    """Name of the first parameter that is not finite, or buffer that holds nan (a mask may be infinite); "" if none.
+
+    Waits for the device once.
+    """
     weights = {name for name, _ in module.named_parameters()}
     state = {name: x for name, x in module.state_dict().items() if isinstance(x, Tensor) and x.is_floating_point()}
     good = [x.isfinite().all() if name in weights else ~x.isnan().any() for name, x in state.items()]
     if not good or bool(torch.stack(good).all()):
         return ""
-    return next(name for name, each in zip(state, good) if not each)
+    return next(name for name, is_good in zip(state, good) if not is_good)
 
 
-def saved_problem(state: Mapping[str, Any]) -> str:
-    """The first tensor with nan in a state that was saved, by its keys; "" where there is none."""
+def nan_in_state(state: Mapping[str, Any]) -> str:
+    """Dotted keys of the first tensor that holds nan in a saved state, "" if there is none."""
 
-    def tensors(value: Any, where: str) -> Iterator[tuple[str, Tensor]]:
+    def tensors(value: Any, keys: str) -> Iterator[tuple[str, Tensor]]:
         if isinstance(value, Tensor):
-            yield where, value
+            yield keys, value
         elif isinstance(value, Mapping):
             for key, inner in value.items():
-                yield from tensors(inner, f"{where}.{key}" if where else str(key))
+                yield from tensors(inner, f"{keys}.{key}" if keys else str(key))
 
     return next((name for name, x in tensors(state, "") if x.is_floating_point() and bool(x.isnan().any())), "")

@@ -1,4 +1,4 @@
-"""One step of the optimisers: schedules, scales, freezing, clipping, and whose turn it is."""
+"""One step of the optimizers: schedules, scales, freezing and clipping."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skelbench.core.component import find
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.models.optim.groups import merged
 from skelbench.models.optim.optimizers import Optimizer
 from skelbench.models.optim.schedules import Schedule
 from skelbench.models.schedule import cosine
+from skelbench.plugin.host import get_host
 
 
-class Optimisation:
-    """The optimiser of a run, one for each turn of a step, driven by shares of the schedule.
+class Optimization:
+    """The optimizers of a run (one per entry of ``turns``) and their schedules.
 
     ``groups``: see ``Method.optim_groups``; ``turns``: see ``Method.turns``.
     """
@@ -30,8 +30,8 @@ class Optimisation:
         self.train, self.total = spec.train, total_steps
         scale = (self.train.batch_size / 1024) ** 0.5 if self.train.lr_scaling == "sqrt-1024" else 1.0
         self.peak = self.train.lr * scale
-        self.schedule: Schedule = find("schedules", spec.schedule).model_validate(spec.schedule_config)
-        optimizer: Optimizer = find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
+        self.schedule: Schedule = get_host().find("schedules", spec.schedule).model_validate(spec.schedule_config)
+        optimizer: Optimizer = get_host().find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
         by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
         for group in merged(groups):
             turn = group.get("turn", turns[0])
@@ -48,7 +48,7 @@ class Optimisation:
             turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
         }
         self._parts: dict[str, dict[str, list[nn.Parameter]]] = {turn: defaultdict(list) for turn in turns}
-        """By turn, parameters whose gradients are clipped together, by the name of the part."""
+        """Per optimizer: name of a part -> parameters whose gradients are clipped together."""
         for turn, each in self.optimizers.items():
             for group in each.param_groups:
                 self._parts[turn][group.get("clip", "")].extend(group["params"])
@@ -63,14 +63,14 @@ class Optimisation:
         return self.train.weight_decay if end is None else cosine(self.train.weight_decay, end, step / self.total)
 
     def norms(self, turn: str = "main") -> dict[str, Tensor]:
-        """Norm of the gradients of what has its ``turn``, by the part that is clipped by itself."""
+        """Gradient norm of each separately clipped part of optimizer ``turn``."""
         return {
             part: torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
             for part, parameters in self._parts[turn].items()
         }
 
     def step(self, step: int, norms: Mapping[str, Tensor], turn: str = "main") -> dict[str, float]:
-        """Clip by their :meth:`norms` and update what has its ``turn``, clear all gradients; returns what was used."""
+        """Clip by ``norms``, update the parameters of ``turn``, clear all gradients; return the rate and decay used."""
         lr, decay, optimizer = self.lr(step), self.weight_decay(step), self.optimizers[turn]
         if self.train.clip_grad is not None:
             for part, parameters in self._parts[turn].items():
@@ -79,19 +79,19 @@ class Optimisation:
             frozen = step < group.get("frozen_until", 0.0) * self.total
             group["lr"] = 0.0 if frozen else lr * group.get("lr_scale", 1.0)
             group["weight_decay"] = decay * group.get("wd_scale", 1.0)
-            if frozen:  # no moments are gathered either, so the first free step is like a first step
+            if frozen:  # moments stay empty too: the first step after freezing is like a first step
                 for parameter in group["params"]:
                     parameter.grad = None
         optimizer.step()
-        for each in self.optimizers.values():  # a turn's loss may have reached parameters of the others
+        for each in self.optimizers.values():  # the loss may have reached parameters of the other optimizers
             each.zero_grad(set_to_none=True)
         return {"lr": lr, "weight_decay": decay}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every optimiser, by turn."""
+        """State of every optimizer, by turn."""
         return {turn: optimizer.state_dict() for turn, optimizer in self.optimizers.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """What :meth:`state_dict` returned."""
+        """Restore the result of :meth:`state_dict`."""
         for turn, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state[turn])

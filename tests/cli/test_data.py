@@ -1,14 +1,9 @@
 """`data import`, `data list` and `data info` on real and made recordings."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from skelbench.cli.main import main
-
-SHARED = Path(os.environ.get("SKELBENCH_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 
 def rows(text):
@@ -60,12 +55,6 @@ def test_import_then_list_then_info(made, tmp_path, capsys):
         assert row in found
 
 
-def test_data_root_option_wins_over_the_environment(made, tmp_path, capsys):
-    elsewhere = tmp_path / "elsewhere"
-    assert main(["data", "import", made(), "--name", "hive", "--data-root", str(elsewhere)]) == 0
-    assert (elsewhere / "hive" / "meta.json").is_file() and not (tmp_path / "data" / "hive").exists()
-
-
 @pytest.mark.parametrize(("changed", "options", "said"), [
     ({}, ["--name", "Two Words"], "cannot name a data set"),
     ({}, ["--name", "synthetic"], "built-in data set"),
@@ -79,13 +68,6 @@ def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_pa
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed and printed.count("\n") == 1
     assert not [path for path in (tmp_path / "data").glob("*") if path.is_dir()]
-
-
-def test_info_of_clips_with_rates_of_their_own(made, capsys):
-    rates = np.array([30.3, 32.05, 31, 31, 31, 31, 31, 31])
-    assert main(["data", "import", made(fps=rates), "--name", "hive"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "0.00 h at 30.3 to 32.05 frames/s (median 31; views count frames, not seconds)" in printed
 
 
 def test_an_existing_name_is_kept_unless_forced(made, capsys):
@@ -106,22 +88,3 @@ def test_a_damaged_store_is_a_line_in_the_list_and_an_error_in_info(made, tmp_pa
     assert any(row[:2] == ["hive", "unusable"] and "damaged" in row[2] for row in rows(capsys.readouterr().out))
     assert main(["data", "info", "hive"]) == 2
     assert "is damaged" in capsys.readouterr().err
-
-
-def test_info_of_an_unknown_data_set_names_the_nearest(made, capsys):
-    assert main(["data", "import", made(), "--name", "honeycomb"]) == 0
-    capsys.readouterr()
-    assert main(["data", "info", "honeycom"]) == 2
-    assert "did you mean 'honeycomb'?" in capsys.readouterr().err
-
-
-def test_real_recordings_become_a_twenty_way_data_set(capsys):
-    file = SHARED / "uiprmd_mini.npz"
-    if not file.is_file():
-        pytest.skip(f"real recordings are not at {file}")
-    assert main(["data", "import", str(file), "--name", "uiprmd", "--label-fields", "label,correct"]) == 0
-    found = rows(capsys.readouterr().out)
-    assert ["clips", "200"] in found and ["classes", "20 with 10 to 10 clips"] in found
-    assert ["odd-even", "100", "100", "default"] in found
-    assert ["licence", "ODC PDDL 1.0 (public domain)"] in found
-    assert ["0", "deep squat / incorrect", "10"] in found and ["1", "deep squat / correct", "10"] in found

@@ -1,7 +1,5 @@
 """`data import` and `data export` of other people's formats, as typed."""
 
-import re
-
 import numpy as np
 import pytest
 from made.files import annotation, mamp_arrays, people, slot_array, split_lists, write_nwucla, write_pickle
@@ -84,16 +82,6 @@ def test_short_clips_and_copies_on_both_sides_are_told_at_the_end(pickled, capsy
     assert "on both sides of split cross-subject" in " ".join(capsys.readouterr().out.split())
 
 
-def test_one_of_a_kind_is_called_so(tmp_path, capsys):
-    arrays = mamp_arrays()
-    one = arrays | {key: arrays[key][:1] for key in ("x_test", "y_test")}
-    np.savez(tmp_path / "x.npz", **one)
-    assert main(["data", "import", str(tmp_path / "x.npz"), "--name", "mine"]) == 0
-    assert "1 clip (x.npz: array 'x_test')" in capsys.readouterr().out
-    assert main(["data", "export", "mine", "-o", str(tmp_path / "y.npz")]) == 0
-    assert re.search(r"size +0\.[2-9] MB", capsys.readouterr().out)
-
-
 def test_a_hostile_pickle_is_one_sentence(tmp_path, capsys):
     class Hostile:
         def __reduce__(self):
@@ -103,22 +91,3 @@ def test_a_hostile_pickle_is_one_sentence(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.err.startswith("error: ") and "builtins.print" in printed.err and printed.err.count("\n") == 1
     assert "was run" not in printed.out and not list((tmp_path / "data").glob("[!.]*"))
-
-
-def test_help_says_what_can_be_said(capsys):
-    of_import = (
-        "--topology",
-        "--up",
-        "--units",
-        "--scale-2d",
-        "--image-height",
-        "--max-bodies",
-        "--train",
-        "pyskl",
-        "exit code",
-    )
-    of_export = ("mamp-npz", "--second-body", "--split", "--force")
-    for command, words in (("import", of_import), ("export", of_export)):
-        assert main(["data", command, "--help"]) == 0
-        printed = " ".join(capsys.readouterr().out.split())
-        assert all(word in printed for word in words)

@@ -298,14 +298,3 @@ def test_a_study_of_ones_own(folder, host):
     trials = complete(study, host, folder / "data", "cpu")
     assert len(trials) == 3 * 2 * 2 + 1 and trials[-1].resolved.setting == "native"
     assert {trial.resolved.spec.train.weight_decay for trial in trials} == {0.05}
-
-
-def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 600)
-    for words in (["--help"], ["diagnose", "--help"]):
-        assert main(words) == 0
-        panel = capsys.readouterr().out.partition(" Commands ")[2].splitlines()[1:-1]
-        lines = [line.strip("│ ") for line in panel if line.strip("│ ╰╯─")]
-        assert len(lines) > 3 and all(re.match(r"[a-z-]+ {2,}[A-Z]", line) for line in lines)
-    assert main(["report", "--help"]) == 0
-    assert any("With --serve" in line and "until Ctrl-C." in line for line in capsys.readouterr().out.splitlines())

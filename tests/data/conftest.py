@@ -1,4 +1,4 @@
-"""Fixtures of the data room."""
+"""Fixtures of the data tests."""
 
 import os
 from pathlib import Path
@@ -17,24 +17,6 @@ def clips():
 @pytest.fixture
 def store(tmp_path, clips):
     return ClipStore.open(write_store(tmp_path / "made", clips))
-
-
-@pytest.fixture
-def locked(monkeypatch):
-    """``locked(folder)`` makes it one that cannot be listed, whoever runs the tests (root reads everything)."""
-    real, folders = os.scandir, set()
-
-    def scandir(path):
-        if str(path) in folders:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path)
-
-    def lock(folder):
-        folder.mkdir(exist_ok=True)
-        folders.add(str(folder))
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    return lock
 
 
 @pytest.fixture(scope="session")

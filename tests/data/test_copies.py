@@ -31,13 +31,6 @@ def test_copies_are_found_and_counted_by_split(tmp_path):
     assert "(clip 4 (n4) is clip 1 (n1))" in check.advice
 
 
-def test_stores_without_checksums_are_read(tmp_path):
-    store = made(tmp_path / "made", [0, 1, 2, 1, 4, 5, 6])
-    del store.index["crc32"]
-    assert first_copies(store).tolist() == [0, 1, 2, 1, 4, 5, 6]
-    assert not on_both_sides(store)
-
-
 def test_equal_checksums_alone_are_no_copies_nor_is_another_confidence(tmp_path):
     store = made(tmp_path / "made", range(7))
     store.index["crc32"][:] = 1

@@ -51,19 +51,6 @@ def test_rows_follow_the_field_of_the_split_and_then_the_names(named, tmp_path):
     )
 
 
-def test_single_bodies_are_repeated_on_request(store, tmp_path):
-    export_mamp_npz(store, tmp_path / "zero.npz")
-    export_mamp_npz(store, tmp_path / "repeat.npz", second_body="repeat")
-    with np.load(tmp_path / "zero.npz") as zero, np.load(tmp_path / "repeat.npz") as repeat:
-        for part in ("train", "test"):
-            bodies = zero[f"bodies_{part}"]
-            one, two = (file[f"x_{part}"].reshape(len(bodies), -1, 2, 75) for file in (zero, repeat))
-            np.testing.assert_array_equal(two[:, :, 0], one[:, :, 0])
-            np.testing.assert_array_equal(two[bodies == 1][:, :, 1], one[bodies == 1][:, :, 0])
-            np.testing.assert_array_equal(two[bodies == 2], one[bodies == 2])
-            assert not one[bodies == 1][:, :, 1].any()
-
-
 def equal(back, store, ids):
     """Store ``back`` holds the clips ``ids`` of ``store``, in that order, with all that is known of them."""
     assert len(back) == len(ids)
@@ -86,50 +73,27 @@ def refused_again(store, tmp_path, said, *lost, **changes):
     for key, change in changes.items():
         arrays[key] = change(arrays[key])
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(SkelbenchError, match=f"x.npz.* {said}") as caught:
+    with pytest.raises(SkelbenchError, match=said) as caught:
         import_files([tmp_path / "x.npz"], "back", tmp_path / "root")
     assert "\n" not in str(caught.value) and not (tmp_path / "root" / "back").exists()
 
 
-@pytest.mark.parametrize("side", ["train", "test"])
-def test_a_file_without_one_of_its_parts_is_refused(named, tmp_path, side):
-    for lost in ((f"x_{side}", f"y_{side}"), (f"y_{side}",)):
-        refused_again(named, tmp_path, f"has no {', '.join(lost)}; export the data set again, with both parts", *lost)
-
-
-@pytest.mark.parametrize("field", ["subject", "source_frames", "flags", "length"])
-@pytest.mark.parametrize("value", [2**40, 2**31, -(2**31) - 1])
-def test_numbers_that_no_store_holds_are_refused(named, tmp_path, field, value):
-    said = rf"its array of {field} holds a number beyond 2\^31; export"
-    changed = {f"{field}_train": lambda a: np.where(np.arange(len(a)) == 1, value, a.astype(np.int64))}
-    refused_again(named, tmp_path, said, **changed)
-
-
 @pytest.mark.parametrize(("change", "said"), [
-    ({"flags_train": lambda flags: flags - 1}, "its array of flags says what no clip"),
-    ({"flags_test": lambda flags: flags | 1 << 20}, "its array of flags says what no clip"),
-    ({"flags_train": lambda flags: flags | Flag.EMPTY_BODY}, "or no clip of one body, can have"),
-    ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "labels go up to 8, but 3 classes are named; export"),
-    ({"skelbench": lambda a: np.array("{}")}, "array 'skelbench' is not skelbench's own"),
-    ({"skelbench": lambda a: np.array(3)}, "is not skelbench's own"),
-    ({"length_train": lambda a: a * 100}, "is to have .* frames"),
-    ({"bodies_train": lambda a: a * 0}, "is to have .* bodies"),
-    ({"origin_test": lambda a: a[:, :2]}, "its array of origin does not fit"),
-    ({"y_train": lambda a: a[:, :2]}, "(not one-hot|outside)"),
+    ({"skelbench": lambda a: np.array("{}")}, "is incomplete"),
+    ({"flags_train": lambda flags: flags | Flag.EMPTY_BODY}, "its second body is empty, which it is not"),
+    ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "label 8 is outside"),
+    ({"length_train": lambda a: a * 100}, "its arrays do not fit together"),
+    ({"subject_train": lambda a: a.astype(np.int64) + 2**40}, "does not fit 32 bits"),
 ])  # fmt: skip
 def test_arrays_that_mean_nothing_are_refused(named, tmp_path, change, said):
     assert named.bodies[named.split().train].min() == 1
     refused_again(named, tmp_path, said, **change)
 
 
-def test_an_array_that_is_missing_is_refused(named, tmp_path):
-    refused_again(named, tmp_path, "its array of length does not fit", "length_train")
-
-
 clip_shapes = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), min_size=4, max_size=7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(shapes=clip_shapes, seed=st.integers(0, 2**32), repeat=st.booleans(), named=st.booleans(), zeros=st.booleans(),
        confident=st.booleans())  # fmt: skip
 def test_what_is_exported_comes_back(tmp_path_factory, shapes, seed, repeat, named, zeros, confident):
@@ -189,17 +153,3 @@ def test_what_cannot_be_exported(store, tmp_path):
             export_mamp_npz(source, tmp_path / file, split=split)
     assert (tmp_path / "there.npz").read_bytes() == b"mine"
     assert not (tmp_path / "x.npz").exists()
-
-
-def test_an_interrupted_export_leaves_what_was_there(store, tmp_path):
-    path = export_mamp_npz(store, tmp_path / "x.npz")
-    before = path.read_bytes()
-
-    def stop(done, total):
-        assert total == len(store)
-        if done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        export_mamp_npz(store, path, second_body="repeat", overwrite=True, progress=stop)
-    assert path.read_bytes() == before and [one.name for one in tmp_path.glob("*x.npz*")] == ["x.npz"]

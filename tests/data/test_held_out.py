@@ -83,21 +83,6 @@ def test_cameras_are_held_out_with_subjects_and_neither_trains(clips, train):
     assert hold_out_views(split, "set", poisoned, "camera").hash == held.hash
 
 
-def test_a_camera_that_sees_no_kept_subject_alone_cannot_be_held_out():
-    index = index_of([1, 1, 2, 2, 3, 3]) | {"camera": np.array([2, 2, 3, 3, 1, 1])}
-    rule = FieldRule(field="camera", train=(2, 3))
-    split = make_split("view", rule, index, "here")
-    held = hold_out_views(split, "set", index, "camera")  # one subject is left, as the other camera sees it
-    assert len(held.split.train) == len(held.split.test) == 2 and held.of_views == 2
-    assert "1 of 2 training subjects" in held.sentence and "1 of 2 training cameras" in held.sentence
-    one = make_split("view", FieldRule(field="camera", train=(2,)), index, "here")
-    with pytest.raises(EmptySplit, match="hold out subjects alone: view~tune"):
-        hold_out_views(one, "set", index, "camera")
-    crossed = index | {"subject": np.array([1, 2, 1, 2, 3, 3])}
-    held = hold_out_views(make_split("view", rule, crossed, "here"), "set", crossed, "camera")
-    assert len(held.split.train) == len(held.split.test) == 1
-
-
 def test_who_is_held_out_hangs_on_data_set_split_and_subjects():
     index = index_of(list(range(1, 41)) * 2)
     split = make_split("s", FieldRule(field="subject", train="odd"), index, "here")
@@ -105,20 +90,6 @@ def test_who_is_held_out_hangs_on_data_set_split_and_subjects():
     others = {hold_out(split, f"set{number}", index).subjects for number in range(5)}
     assert chosen.subjects not in others and len(others) == 5
     assert chosen.subjects == hold_out(split, "set", index).subjects and len(chosen.subjects) == 4
-
-
-def test_one_subject_gives_clips_of_every_class_and_says_so():
-    index = index_of([0] * 60)
-    split = make_split("random", RandomRule(test=0.5), index, "here")
-    held = hold_out(split, "set", index)
-    labels = index["label"]
-    for label in range(3):
-        members = (labels[split.train] == label).sum()
-        assert (labels[held.split.test] == label).sum() == round(0.2 * members)
-    assert held.subjects == () and "stratified by class because it has no two subjects" in held.sentence
-    few = make_split("random", RandomRule(test=0.5), index_of([0] * 4), "here")
-    with pytest.raises(SkelbenchError, match="import the data set with its subjects"):
-        hold_out(few, "set", index_of([0] * 4))
 
 
 def test_a_store_knows_the_tuning_split_of_each_of_its_splits(tmp_path):

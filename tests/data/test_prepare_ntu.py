@@ -4,9 +4,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from made.files import zipped
-from made.fuzz_text import literal_recording
-from made.literal_ntu import literal_clip
-from made.ntu import Track, make_recordings, person, sample_names, wild_scene, write_recording
+from made.literal_ntu import literal_clip, literal_recording
+from made.ntu import Track, person, sample_names, wild_scene, write_recording
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of
@@ -45,9 +44,7 @@ def one():
 def test_names():
     assert sample_of("S001C002P003R002A013") == (1, 2, 3, 2, 13)
     assert sample_of("S032C003P106R002A120").extension and not sample_of("S017C003P040R002A060").extension
-    for name in ("S001C002P003R002A13", "S000C002P003R002A013", "S033C002P003R002A013", "S001C004P003R002A013",
-                 "S001C002P107R002A013", "S001C002P003R003A013", "S001C002P003R002A121", "s001c002p003r002a013",
-                 "S001C002P003R002A013x", "xS001C002P003R002A013", "S٠٠١C002P003R002A013", ""):  # fmt: skip
+    for name in ("S001C002P003R002A13", "S033C002P003R002A013", "s001c002p003r002a013", "S001C002P003R002A013x"):
         assert sample_of(name) is None, name
 
 
@@ -154,12 +151,10 @@ def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
 BAD = {
     "S001C001P106R002A001.skeleton": (b"", "the file is empty"),
     "S001C001P106R002A002.skeleton": (b"\0" * 9000, "line 1 holds NUL bytes"),
-    "S001C001P106R002A003.skeleton": (one()[:20_000], "the file is cut short"),
+    "S001C001P106R002A003.skeleton": (one()[:20_000], "cut short"),
     "S001C001P106R002A004.skeleton": (b"2\r\n0\r\n0\r\n", "no body in any of its 2 frames"),
     "S001C001P106R002A005.skeleton": (one().replace(b"\r\n25\r\n", b"\r\n"), "number of joints"),
-    "S001C001P106R002A061x.skeleton": (one(), "its name is not like"),
     "S099C001P106R002A001.skeleton": (one(), "its name is not like"),
-    "notes on S001C001P106R002A001.skeleton": (one(), "its name is not like"),
 }
 
 
@@ -170,51 +165,11 @@ def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
         report = prepare_ntu("ntu120", [raw, folder], f"made{workers}", tmp_path / "root", workers=workers)
         reasons = dict(report.unexpected)
         assert set(reasons) == {*BAD, again.name} and report.clips == 60
-        assert reasons[again.name] == "there is another file of that name, which is used instead"
+        assert reasons[again.name] == "another file of that name is used"
         assert all(text in reasons[name] for name, (_, text) in BAD.items())
         store = ClipStore.open(report.path)
         assert {(s.name, s.reason) for s in store.meta.skipped} == set(report.unexpected)
         assert not any(skipped.expected for skipped in store.meta.skipped)
-
-
-@pytest.mark.parametrize("bad", ["empty", "leads out"])
-def test_of_files_of_one_name_the_first_that_can_be_used_is(raw, tmp_path, bad):
-    files = sorted(raw.iterdir())[:20]
-    good, name = tmp_path / "b.zip", files[3].name
-    zipped(good, {file.name: file for file in files})
-    worse, member = ("a.zip", {name: b""}) if bad == "empty" else ("c.zip", {f"../x/{name}": files[4]})
-    worse = zipped(tmp_path / worse, member)
-    stores = []
-    for i, places in enumerate(([good, worse], [worse, good])):
-        report = prepare_ntu("ntu120", places, f"made{i}", tmp_path / "root")
-        why = "the file is empty" if bad == "empty" else "there is another file of that name, which is used instead"
-        assert report.unexpected == [(name, why)] and report.clips == 20
-        stores.append(ClipStore.open(report.path))
-    alone = ClipStore.open(prepare_ntu("ntu120", [good], "alone", tmp_path / "root").path)
-    assert {store.fingerprint for store in stores} == {alone.fingerprint}
-
-
-def test_if_none_of_the_files_of_one_name_can_be_used_each_gets_a_line(raw, tmp_path):
-    for folder, data in (("a", b""), ("b", b"\0" * 99)):
-        put(tmp_path / folder, {"S001C001P106R002A001.skeleton": data})
-    report = prepare_ntu("ntu120", [tmp_path / "b", raw, tmp_path / "a"], "made", tmp_path / "root")
-    assert [reason.partition(",")[0] for _, reason in report.unexpected] == [
-        "the file is empty", "line 1 holds NUL bytes",
-    ]  # fmt: skip
-
-
-def test_a_folder_that_cannot_be_listed_is_unexpected(raw, tmp_path, locked):
-    (tmp_path / "more").mkdir()
-    locked(tmp_path / "more" / "secret")
-    report = prepare_ntu("ntu120", [raw, tmp_path / "more"], "made", tmp_path)
-    assert report.unexpected == [("secret", "the folder cannot be read: Permission denied")] and report.clips == 60
-
-
-def test_an_action_that_ntu60_does_not_have_is_named_and_the_rest_goes_on(tmp_path):
-    names = [f"S001C001P{subject:03}R001A001.skeleton" for subject in (1, 3)] + ["S001C001P001R001A061.skeleton"]
-    put(tmp_path / "raw", dict.fromkeys(names, one()))
-    report = prepare_ntu("ntu60", [tmp_path / "raw"], "made", tmp_path / "root")
-    assert report.unexpected == [(names[2], "action 61 is not one of the 60 of NTU RGB+D")] and report.clips == 2
 
 
 def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):
@@ -231,23 +186,3 @@ def test_splits_that_a_part_of_the_data_cannot_fill_are_left_out(tmp_path):
     with pytest.raises(SkelbenchError, match="leave every split without"):
         prepare_ntu("ntu60", [folder], "other", tmp_path / "root")
     assert [path.name for path in (tmp_path / "root").iterdir() if path.is_dir()] == ["made"]
-
-
-def test_nothing_to_use_is_one_sentence_and_no_store(tmp_path):
-    folder = tmp_path / "raw"
-    folder.mkdir()
-    with pytest.raises(SkelbenchError, match="no file with a name like S001C002P003R002A013.skeleton"):
-        prepare_ntu("ntu60", [folder], "made", tmp_path)
-    (folder / "S001C001P001R001A001.skeleton").write_bytes(b"")
-    with pytest.raises(SkelbenchError, match="none of the files could be used; S001C001P001R001A001.*file is empty"):
-        prepare_ntu("ntu60", [folder], "made", tmp_path)
-    with pytest.raises(SkelbenchError, match="cannot name a data set"):
-        prepare_ntu("ntu60", [folder], "Made/../it", tmp_path)
-    assert not (tmp_path / "made").exists()
-
-
-def test_made_recordings_have_the_size_and_the_oddities_of_real_ones(tmp_path):
-    written = make_recordings(tmp_path / "raw", 60)
-    report = prepare_ntu("ntu60", [tmp_path / "raw"], "made", tmp_path / "root")
-    assert not report.unexpected and 200_000 < written / 60 < 350_000
-    assert np.bitwise_or.reduce(ClipStore.open(report.path).index["flags"]) & Flag.BODY_DROPPED

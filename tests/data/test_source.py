@@ -8,7 +8,6 @@ from made.clips import open_writer, random_clips, write_store
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.source import ClipSource
-from skelbench.views.degradations import ZeroFill
 
 
 @pytest.fixture(scope="module")
@@ -40,21 +39,6 @@ def test_resident_and_streamed_batches_hold_the_same_bits(shared, ids, prefetch)
     assert len(streamed.gather(ids).frames_FJ) == sum(3 * shared.lengths[i] * shared.bodies[i] for i in ids)
 
 
-def test_on_the_cpu_the_memory_map_is_the_tensor(shared):
-    batch = ClipSource(shared).gather(np.array([3]))
-    assert batch.frames_FJ.data_ptr() == shared.frames_FJ.ctypes.data
-
-
-def test_a_prefetched_batch_is_used_once_and_only_for_its_ids(store):
-    source, ids = ClipSource(store, resident=False), np.array([1, 2])
-    source.prefetch(ids)
-    np.testing.assert_array_equal(rows_of(source.gather(np.array([4])), 0), store.clip(4))
-    source.prefetch(ids)
-    before = rows_of(source.gather(ids), 0).copy()
-    store.frames_FJ[:] += 1  # the map in memory, not the file
-    np.testing.assert_array_equal(rows_of(source.gather(ids), 0), before + 1)
-
-
 @pytest.mark.parametrize("resident", [True, False])
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_a_changed_bit_stops_the_batch_that_it_is_in(store, resident, prefetch):
@@ -70,14 +54,6 @@ def test_a_changed_bit_stops_the_batch_that_it_is_in(store, resident, prefetch):
             continue
         with pytest.raises(SkelbenchError, match=f"clip {last} is not what was written"):
             source.gather(ids)
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_ids_outside_the_store(shared, resident):
-    source = ClipSource(shared, resident=resident)
-    for wrong in (-1, 9):
-        with pytest.raises(IndexError, match=r"0\.\.8"):
-            source.gather(np.array([0, wrong]))
 
 
 @pytest.mark.gpu
@@ -136,13 +112,3 @@ def test_a_second_body_that_is_stored_empty_is_absent(tmp_path, second_body):
     np.testing.assert_array_equal(batch.bodies, [1 + (second_body == "repeat"), 2, 1])
     np.testing.assert_array_equal(batch.stored, [1, 2, 2])
     assert batch.max_bodies == 2
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_a_degraded_source_has_the_bits_of_one_of_its_own_and_copies_nothing(shared, resident, monkeypatch):
-    ids, degrade = np.array([4, 0, 7]), (ZeroFill(share=0.3),)
-    source, own = ClipSource(shared, resident=resident), ClipSource(shared, degrade=degrade, seed=5)
-    monkeypatch.setattr(ClipSource, "_whole", lambda self: pytest.fail("copied again"))
-    for other, like in ((source.degraded(degrade, 5), own), (source, ClipSource(shared, resident=False))):
-        for b in range(len(ids)):
-            np.testing.assert_array_equal(rows_of(other.gather(ids), b), rows_of(like.gather(ids), b))

@@ -1,38 +1,17 @@
-import errno
 import json
 import re
-import tempfile
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from made.clips import CLASSES, open_writer, random_clips, write_store
+from made.clips import CLASSES, open_writer, write_store
 from small import write_small_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store import clip_store as module
-from skelbench.data.store.clip_store import ClipStore, Flag, Skipped, stored_format
-from skelbench.data.store.splits import FieldRule, NameRule
+from skelbench.data.store.clip_store import ClipStore, Flag, Skipped
+from skelbench.data.store.splits import FieldRule
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 from skelbench.views.skeleton.topology import NTU25
-
-
-@settings(max_examples=25, deadline=None)
-@given(count=st.integers(4, 12), seed=st.integers(0, 2**32 - 1))
-def test_what_is_written_comes_back_bit_for_bit(count, seed):
-    clips = random_clips(count, seed)
-    with tempfile.TemporaryDirectory() as folder:
-        store = ClipStore.open(write_store(Path(folder) / "made", clips))
-        assert len(store) == count
-        for i, x in enumerate(clips):
-            np.testing.assert_array_equal(store.clip(i), x)
-        assert store.lengths.tolist() == [x.shape[1] for x in clips]
-        assert store.max_bodies == max(len(x) for x in clips)
-        store.verify()
 
 
 def test_rows_lie_where_the_format_says(store, clips):
@@ -86,13 +65,6 @@ def test_names_flags_confidence_and_notes_come_back(tmp_path, clips):
     store.verify()
 
 
-def test_a_store_without_names_and_confidence(store, clips):
-    assert store.names is None and store.confidence_FJ is None
-    assert (store.confidence(2) == 1).all() and store.confidence(2).shape == clips[2].shape[:3]
-    np.testing.assert_array_equal(store.index["source_frames"], store.lengths)
-    assert not store.index["flags"].any() and stored_format(store.path) == 2
-
-
 @pytest.mark.parametrize("name", ["frames.npy", "confidence.npy"])
 def test_one_changed_bit_is_seen_and_a_cut_or_missing_file_too(tmp_path, clips, name):
     path, _ = write_rich(tmp_path / "made", clips)
@@ -125,16 +97,6 @@ def test_a_clip_is_compared_with_its_checksum_once(tmp_path, clips, name, row):
         store.check(np.array([0, 1, 3]))
 
 
-def test_a_store_of_before_clips_had_checksums_is_compared_as_a_whole(store, clips):
-    _edit_index(store.path, lambda arrays: arrays.pop("crc32"))
-    ClipStore.open(store.path).check(np.array([2]))
-    changed = np.load(store.path / "frames.npy", mmap_mode="r+")
-    changed[-1, 0] += 1
-    changed.flush()
-    with pytest.raises(SkelbenchError, match="frames.npy are not those that were written"):
-        ClipStore.open(store.path).check(np.array([0]))
-
-
 def test_frame_rates_are_kept_where_clips_differ(tmp_path, clips):
     with open_writer(tmp_path / "made", fps=20.0) as writer:
         for i, x in enumerate(clips[:3]):
@@ -143,30 +105,6 @@ def test_frame_rates_are_kept_where_clips_differ(tmp_path, clips):
             writer.add(clips[3], 0, fps=np.inf, name="walk")
     store = ClipStore.open(tmp_path / "made")
     assert store.fps.tolist() == [20, 30.3, 32.05] and store.meta.fps == 30.3
-    _edit_index(store.path, lambda arrays: arrays["fps"].fill(0))
-    with pytest.raises(SkelbenchError, match="a frame rate in index.npz is not a positive number"):
-        ClipStore.open(store.path)
-
-
-def test_names_and_confidence_are_part_of_the_fingerprint(tmp_path, clips):
-    made = [write_rich(tmp_path / str(i), clips, *change)[0] for i, change in enumerate([(), (False,), (True, "V2")])]
-    assert len({ClipStore.open(path).fingerprint for path in made}) == 3
-
-
-def test_splits_by_name(tmp_path, clips):
-    splits = {
-        "one": NameRule(field="name", train=("V1_0", "V1_3"), test=("V1_4",)),
-        "rest": NameRule(field="name", train=("V1_0",)),
-    }
-    store = ClipStore.open(write_rich(tmp_path / "made", clips, splits=splits)[0])
-    assert (store.split("one").train.tolist(), store.split("one").test.tolist()) == ([0, 3], [4])
-    assert store.split("rest").test.tolist() == [1, 2, 3, 4, 5, 6]
-    assert store.meta.splits == splits
-
-
-def test_writing_to_the_map_does_not_reach_the_disk(store, clips):
-    store.frames_FJ[:] = 0
-    np.testing.assert_array_equal(ClipStore.open(store.path).clip(0), clips[0])
 
 
 def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
@@ -181,25 +119,6 @@ def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
     assert len({first, *others}) == 4
 
 
-def test_a_store_that_is_replaced_while_it_is_opened_is_opened_again(tmp_path, clips, monkeypatch):
-    write_store(tmp_path / "s", clips)
-    read, replaced = module._read_meta, []
-
-    def replace_first(path):
-        meta = read(path)
-        if not replaced:
-            replaced.append(write_store(tmp_path / "s", random_clips(20), overwrite=True))
-        return meta
-
-    monkeypatch.setattr(module, "_read_meta", replace_first)
-    assert len(ClipStore.open(tmp_path / "s")) == 20
-
-
-def test_no_such_clip(store):
-    with pytest.raises(SkelbenchError, match="clips 0 to 6, there is no clip 7"):
-        store.clip(7)
-
-
 def _edit_meta(path, **changes):
     file = path / "meta.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
@@ -212,64 +131,24 @@ def _edit_index(path, change):
     np.savez(path / "index.npz", **arrays)
 
 
-def _spoil_member(path, name):
-    """Something else than an array in the archive, with a right checksum."""
-    with np.load(path / "index.npz") as file:
-        arrays = dict(file)
-    arrays.pop(name)
-    np.savez(path / "index.npz", **arrays)
-    with zipfile.ZipFile(path / "index.npz", "a") as file:
-        file.writestr(f"{name}.npy", b"404: not found")
-
-
 def _cut(name, keep):
     return lambda path: (path / name).write_bytes((path / name).read_bytes()[:keep])
 
 
 DAMAGE = {
     "meta missing": (lambda path: (path / "meta.json").unlink(), "not a clip store"),
-    "meta empty": (_cut("meta.json", 0), r"meta.json cannot be read"),
     "meta cut short": (_cut("meta.json", 100), "meta.json cannot be read"),
-    "meta nested without end": (
-        lambda path: (path / "meta.json").write_text("[" * 100_000),
-        r"meta.json cannot be read \(it is nested too deeply\)",
-    ),
-    "meta not an object": (lambda path: (path / "meta.json").write_text("[]"), "meta.json, top level"),
-    "meta binary": (lambda path: (path / "meta.json").write_bytes(b"\xff\x00"), "meta.json cannot be read"),
     "meta field of the wrong type": (lambda path: _edit_meta(path, clips="many"), "meta.json, clips"),
-    "older version": (lambda path: _edit_meta(path, format=1), "format 1.*prepare or import the data set again"),
     "newer version": (lambda path: _edit_meta(path, format=99, novelty=1), "format 99.*update skelbench"),
     "unknown topology": (lambda path: _edit_meta(path, topology="ntu52"), "damaged|did you mean 'ntu25'"),
     "classes changed": (lambda path: _edit_meta(path, classes=["a"]), "do not belong together"),
-    "counts changed": (lambda path: _edit_meta(path, clips=3), "does not hold the 3 clips"),
-    "rows changed": (lambda path: _edit_meta(path, rows=3), r"not float32 \[3, 25\]"),
-    "index missing": (lambda path: (path / "index.npz").unlink(), "index.npz cannot be read"),
-    "index empty": (_cut("index.npz", 0), "index.npz cannot be read"),
     "index cut short": (_cut("index.npz", 700), "index.npz cannot be read"),
-    "index without camera": (
-        lambda path: _edit_index(path, lambda a: a.pop("camera")),
-        "index.npz has no array 'camera'",
-    ),
-    "index with something else": (lambda path: _spoil_member(path, "camera"), "index.npz, camera is no array"),
+    "index without camera": (lambda path: _edit_index(path, lambda a: a.pop("camera")), "camera"),
     "index of another store": (lambda path: _edit_index(path, lambda a: a["label"].sort()), "do not belong together"),
     "frames missing": (lambda path: (path / "frames.npy").unlink(), "frames.npy cannot be read"),
-    "frames empty": (_cut("frames.npy", 0), "frames.npy cannot be read"),
     "frames cut short": (_cut("frames.npy", 2000), "frames.npy cannot be read"),
-    "frames twice": (
-        lambda path: (path / "frames.npy").write_bytes(2 * (path / "frames.npy").read_bytes()),
-        r"frames.npy goes on after its \d+ rows",
-    ),
     "frames of another type": (lambda path: np.save(path / "frames.npy", np.zeros((9, 25))), "not float32"),
 }
-
-
-def test_a_machine_at_its_limits_is_no_damage(store, monkeypatch):
-    def refused(*_, **__):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr("numpy.load", refused)
-    with pytest.raises(SkelbenchError, match=r"index.npz cannot be read now \(Too many open files\); .* may be whole"):
-        ClipStore.open(store.path)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -287,10 +166,3 @@ def test_the_plugin_of_a_skeleton_must_be_given(tmp_path, monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH")
     with pytest.raises(SkelbenchError, match="data set seven: unknown topology 'stick7'.*; .* with --plugin FILE"):
         ClipStore.open(path)
-
-
-def test_a_missing_store_and_a_file_in_its_place(tmp_path):
-    (tmp_path / "file").write_text("x")
-    for name in ("nothing", "file"):
-        with pytest.raises(SkelbenchError, match="there is no clip store at .*import or prepare"):
-            ClipStore.open(tmp_path / name)

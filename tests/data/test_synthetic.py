@@ -1,5 +1,4 @@
 import functools
-import json
 import subprocess
 import sys
 import threading
@@ -48,13 +47,6 @@ def test_splits_are_those_of_ntu(part):
     assert part.split().name == "cross-view"
 
 
-def test_setups_are_crossed_with_subjects():
-    seen = {(s, synthetic.setup_number(s, r)) for s in range(1, 17) for r in (1, 2)}
-    assert {setup for _, setup in seen} == set(range(1, 7))
-    for subject in range(1, 17):
-        assert {setup % 2 for s, setup in seen if s == subject} == {0, 1}
-
-
 def test_clips_are_centred_and_origins_lie_before_the_camera(part):
     for i in range(0, len(part), 37):
         assert not part.clip(i)[0, 0, NTU25.center].any()
@@ -78,12 +70,6 @@ def test_the_data_set_is_still_version_1(tmp_path):
     made = small(tmp_path / "made")
     assert synthetic.NAME == "synthetic-v1"
     assert made.meta.frames_sha256 == "14840b4a4f19069e268301b8776e057e127d2ff9010f7120224f3f2ab322cd6d"
-
-
-def test_coordinates_lie_on_the_grid_so_that_sums_are_exact(part):
-    for i in (0, 100, 700):
-        camera = part.clip(i) + part.index["origin"][i]
-        np.testing.assert_array_equal(camera * 2**13, np.round(camera * 2**13))
 
 
 def test_people_have_their_own_proportions_and_keep_them(part):
@@ -140,15 +126,6 @@ def test_order_and_direction_are_what_tells_pairs_apart():
             assert x[:, J[f"{side} hand"], 1].max() > x[:, J[f"{other} hand"], 1].max() + 0.1
 
 
-def test_two_people_face_each_other_and_the_livelier_comes_first(part):
-    for i in np.flatnonzero(part.bodies == 2)[::5]:
-        x = part.clip(i)
-        assert x[0].reshape(-1, 3).var(0).sum() > 0.8 * x[1].reshape(-1, 3).var(0).sum()
-        between = x[1, 0, 0] - x[0, 0, 0]
-        toes = [np.mean([b[0, J[f"{s} foot"]] - b[0, J[f"{s} ankle"]] for s in ("left", "right")], axis=0) for b in x]
-        assert toes[0] @ between > 0 > toes[1] @ between
-
-
 def test_a_new_view_is_what_defeats_raw_coordinates(part):
     """Full-size figures: python -m benchmarks.synthetic_baselines."""
     raw, turned = resized(part, heading=True), resized(part, heading=False)
@@ -183,18 +160,7 @@ def test_the_built_in_set_is_made_once_even_by_two_at_a_time(tmp_path, monkeypat
     assert len(stores) == 3 and len({store.fingerprint for store in stores}) == 1
 
 
-def test_a_built_in_set_of_an_older_format_is_made_anew(tmp_path, monkeypatch):
-    generate = functools.partial(synthetic.generate, subjects=(1, 2), labels=(0,))
-    monkeypatch.setattr(synthetic, "generate", generate)
-    first = synthetic.open_synthetic(tmp_path)
-    meta = first.path / "meta.json"
-    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 1}))
-    (first.path / "index.npz").unlink()
-    assert synthetic.open_synthetic(tmp_path).fingerprint == first.fingerprint
-
-
-def test_data_without_torch():
-    names = ("store.writer", "store.roots", "foreign", "synthetic.dataset", "raw.ntu.prepare", "raw.pku.prepare")
+def test_data_needs_no_torch():
+    names = ("store.writer", "store.roots", "importers", "synthetic.dataset", "raw.ntu.prepare", "raw.pku.prepare")
     modules = ", ".join(f"skelbench.data.{name}" for name in names)
-    code = f"import sys, {modules}\nassert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", f"import sys, {modules}\nassert 'torch' not in sys.modules"], check=True)

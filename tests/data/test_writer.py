@@ -1,27 +1,28 @@
+"""Writing clip stores: whole or not at all, by one writer at a time, and only clips that a run can use."""
+
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from made.clips import open_writer, random_clips, write_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store import writer as writer_module
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.roots import list_stores, open_dataset
 from skelbench.data.store.splits import FieldRule
+from skelbench.data.store.writer import store_lock
 
 GOOD = np.zeros((1, 4, 25, 3))
+SURE = {"confidence_MTJ": GOOD[..., 0]}
 
 
 def visible(folder):
     return sorted(p.name for p in folder.iterdir())
-
-
-SURE = {"confidence_MTJ": GOOD[..., 0]}
 
 
 def late(frame, value):
@@ -30,28 +31,17 @@ def late(frame, value):
 
 @pytest.mark.parametrize(("first", "second", "message"), [
     ({}, {"x_MTJC": np.zeros((1, 4, 20, 3))}, r"clip 1: expected \[bodies, frames, 25, 3\].*got \[1, 4, 20, 3\]"),
-    *[({}, {"x_MTJC": np.zeros(shape)}, "clip 1: expected")
-      for shape in ((4, 25, 3), (1, 0, 25, 3), (0, 4, 25, 3))],
+    ({}, {"x_MTJC": np.zeros((1, 0, 25, 3))}, "clip 1: expected"),
     ({}, late(2, np.nan), "clip 1, frame 2: .*not finite"),
-    ({}, late(3, np.inf), "clip 1, frame 3: .*not finite"),
     ({}, {"label": 3}, "clip 1: label 3 is outside 0..2"),
-    ({}, {"label": -1}, "clip 1: label -1 is outside 0..2"),
     ({"name": "a"}, {"name": "a"}, "two clips are called 'a'"),
     (SURE, {}, "clip 1: confidence is given for some clips only"),
-    ({}, SURE, "clip 1: confidence is given for some clips only"),
     ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
-    ({"confidence_MTJ": GOOD[..., 0] * np.nan}, {}, "clip 0: confidence must be"),
     ({"confidence_MTJ": GOOD[:, :3, :, 0]}, {}, "clip 0: confidence must be"),
-    *[({}, {field: value}, f"clip 1: {field} {value} does not fit 32 bits")
-      for field in ("subject", "camera", "setup", "trial", "source_frames")
-      for value in (2**31, -(2**31) - 1)],
-    ({}, {"flags": 2**40}, f"clip 1: flags {2**40} does not fit 32 bits"),
-    ({}, {"flags": 128 | Flag.MERGED}, "clip 1: flags 129 hold 128, which means nothing"),
-    ({}, {"flags": -1}, "clip 1: flags -1 hold"),
-    ({}, {"flags": Flag.EMPTY_BODY, "x_MTJC": np.ones((2, 4, 25, 3))}, "clip 1: a flag says that its second body is"),
-    *[({}, {"origin": origin}, "clip 1: origin .* is no place")
-      for origin in (0.0, (1.0, 2.0), (1.0, 2.0, np.nan))],
-    ({}, {"flags": Flag.EMPTY_BODY}, "clip 1: it has one body and a flag that says the second one is empty"),
+    ({}, {"subject": 2**31}, f"clip 1: subject {2**31} does not fit 32 bits"),
+    ({}, {"origin": (1.0, 2.0, np.nan)}, "clip 1: origin .* is no place"),
+    ({}, {"flags": Flag.EMPTY_BODY}, "clip 1: a flag says that its second body is empty, which it is not"),
+    ({}, {"fps": np.inf}, "clip 1: inf frames per second are none"),
 ])  # fmt: skip
 def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
     with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
@@ -73,62 +63,22 @@ def test_no_clips_and_empty_splits_are_refused(tmp_path):
     assert visible(tmp_path) == []
 
 
-def test_overwriting_must_be_asked_for(tmp_path):
-    first, second = random_clips(5, seed=1), random_clips(6, seed=2)
-    path = write_store(tmp_path / "made", first)
+def test_overwriting_must_be_asked_for_and_a_failed_one_keeps_the_old_store(tmp_path):
+    path = write_store(tmp_path / "made", random_clips(5, seed=1))
     with pytest.raises(SkelbenchError, match="exists already"):
-        write_store(path, second)
-    assert len(ClipStore.open(path)) == 5
-    write_store(path, second, overwrite=True)
-    assert len(ClipStore.open(path)) == 6
-    assert visible(tmp_path) == ["made"]
-
-
-def test_a_failed_overwrite_keeps_the_old_store(tmp_path):
-    path = write_store(tmp_path / "made", random_clips(5))
+        write_store(path, random_clips(6))
     with pytest.raises(ZeroDivisionError), open_writer(path, overwrite=True) as writer:
         writer.add(GOOD, 0)
         raise ZeroDivisionError
-    assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
-
-
-@pytest.mark.parametrize(("error", "seen"), [(OSError(28, "No space left on device"), SkelbenchError),
-                                             (KeyboardInterrupt(), KeyboardInterrupt)])  # fmt: skip
-def test_the_old_store_comes_back_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch, error, seen):
-    path = write_store(tmp_path / "made", random_clips(5))
-    real, calls = os.replace, []
-
-    def replace(source, target):
-        calls.append(source)
-        if len(calls) == 2:
-            raise error
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(seen):
-        write_store(path, random_clips(6), overwrite=True)
-    assert len(ClipStore.open(path)) == 5 and visible(tmp_path) == ["made"]
-
-
-REPLACE = """
-    import os, subprocess, sys
-    from made.clips import *
-    real, calls = os.replace, []
-    def replace(source, target):
-        calls.append(source)
-        if len(calls) == 2:
-            {halfway}
-        real(source, target)
-    os.replace = replace
+    assert len(ClipStore.open(path)) == 5
     write_store(path, random_clips(6), overwrite=True)
-"""
-LOOK = "import sys; from skelbench.data.store.roots import *; print(list_stores(Path(sys.argv[1])))"
+    assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
-@pytest.mark.parametrize("then", ["list", "open", "refuse", "fail", "replace"])
+@pytest.mark.parametrize("then", ["list", "open", "refuse", "replace"])
 def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then):
     path = write_store(tmp_path / "made", random_clips(5))
-    assert _python(REPLACE.format(halfway="os._exit(9)"), path).returncode == 9 and not path.exists()
+    path.rename(tmp_path / ".made.old")  # the first half of a replacement
     if then == "list":
         assert list_stores(tmp_path) == {"made": path}
     elif then == "open":
@@ -136,57 +86,10 @@ def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then
     elif then == "refuse":
         with pytest.raises(SkelbenchError, match="exists already"):
             write_store(path, random_clips(6))
-    elif then == "fail":
-        with pytest.raises(SkelbenchError, match="no clips"), open_writer(path, overwrite=True):
-            pass
     else:
         write_store(path, random_clips(6), overwrite=True)
         assert visible(tmp_path) == ["made"]
     assert len(ClipStore.open(path)) == (6 if then == "replace" else 5)
-
-
-def test_what_was_replaced_does_not_come_back_when_its_successor_is_removed(tmp_path, monkeypatch):
-    """A kill, or a file that cannot be removed, may leave it behind."""
-    for seed in (0, 1):
-        monkeypatch.setattr(writer_module.shutil, "rmtree", lambda *_, **__: None)
-        write_store(tmp_path / "s", random_clips(seed=seed), overwrite=True)
-        monkeypatch.undo()
-    shutil.rmtree(tmp_path / "s")
-    assert list_stores(tmp_path) == {}
-    write_store(tmp_path / "s", random_clips())
-    assert visible(tmp_path) == ["s"] and not list(tmp_path.glob(".s.gone*"))
-
-
-def test_what_is_left_of_a_replacement_is_removed_while_its_successor_is_there(tmp_path):
-    path = write_store(tmp_path / "s", random_clips())
-    shutil.copytree(path, tmp_path / ".s.old")  # as of a kill between the two
-    assert list(list_stores(tmp_path)) == ["s"] and not (tmp_path / ".s.old").exists()
-
-
-def test_folders_that_are_no_stores_are_let_be(tmp_path):
-    for name in (".notes.old", "notes", ".other.old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "diary.txt").write_text(name)
-    shutil.copytree(write_store(tmp_path / "s", random_clips()), tmp_path / ".notes.old/s")
-    assert list(list_stores(tmp_path)) == ["s"]
-    assert all((tmp_path / name / "diary.txt").exists() for name in (".notes.old", "notes", ".other.old"))
-
-
-def test_a_link_is_not_replaced(tmp_path):
-    large = write_store(tmp_path / "large", random_clips())
-    (tmp_path / "s").symlink_to(large)
-    with pytest.raises(SkelbenchError, match="is a link"):
-        write_store(tmp_path / "s", random_clips(), overwrite=True)
-    assert (tmp_path / "s").is_symlink() and len(ClipStore.open(tmp_path / "s")) == len(ClipStore.open(large))
-
-
-def test_a_store_that_is_being_replaced_is_left_to_its_writer(tmp_path):
-    """Another process that looks between the two steps puts nothing back."""
-    path = write_store(tmp_path / "made", random_clips(5))
-    look = f"subprocess.run([sys.executable, '-c', {LOOK!r}, str(path.parent)], check=True)"
-    ended = _python(REPLACE.format(halfway=look), path)
-    assert (ended.returncode, ended.stdout) == (0, "{}\n"), ended.stderr
-    assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
 def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
@@ -197,19 +100,21 @@ def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
     assert (tmp_path / "thesis" / "chapter").read_text() == "x"
 
 
-def test_two_writers_at_once(tmp_path):
+def test_two_writers_at_once_and_the_same_thread_again(tmp_path):
+    with store_lock(tmp_path / "made"):
+        write_store(tmp_path / "made", random_clips())
+    shutil.rmtree(tmp_path / "made")
     with open_writer(tmp_path / "made") as writer:
         for i in range(4):
             writer.add(GOOD, 0, subject=i, camera=i)
-        other = _python("from made.clips import *; write_store(path, random_clips())", tmp_path / "made")
-        assert other.returncode == 1 and "is being written by another process" in other.stderr
+        with ThreadPoolExecutor(1) as other, pytest.raises(SkelbenchError, match="is being written by another process"):
+            other.submit(write_store, tmp_path / "made", random_clips()).result()
     assert len(ClipStore.open(tmp_path / "made")) == 4
 
 
 def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
     code = """
         import os, signal
-        from made.clips import *
         with open_writer(path) as writer:
             for i, x in enumerate(random_clips(50)):
                 writer.add(x, 0, subject=i, camera=i)
@@ -218,8 +123,7 @@ def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
     """
     assert _python(code, tmp_path / "made").returncode == -9
     assert list_stores(tmp_path) == {} and not (tmp_path / "made").exists()
-    clips = random_clips(6)
-    store = ClipStore.open(write_store(tmp_path / "made", clips))
+    store = ClipStore.open(write_store(tmp_path / "made", random_clips(6)))
     store.verify()
     assert len(store) == 6 and visible(tmp_path) == ["made"]
 
@@ -227,7 +131,6 @@ def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
 def test_a_full_disk(tmp_path):
     code = """
         import resource
-        from made.clips import *
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         write_store(path, [np.zeros((2, 100, 25, 3))] * 10)
     """
@@ -236,17 +139,10 @@ def test_a_full_disk(tmp_path):
     assert visible(tmp_path) == []
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(SkelbenchError, match="cannot write .*choose another place"):
-        write_store(tmp_path / "file" / "made", random_clips())
-
-
 def _python(code, path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    code = f"from pathlib import Path\npath = Path({str(path)!r})\n{textwrap.dedent(code)}"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    code = f"from pathlib import Path\nfrom made.clips import *\npath = Path({str(path)!r})\n{textwrap.dedent(code)}"
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
 
 def test_slots_that_pad_a_clip_are_no_bodies(tmp_path):

@@ -7,11 +7,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from hypothesis import strategies as st
-
-from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers import import_files
-from skelbench.data.store.clip_store import ClipStore
 
 from .ntu import person
 
@@ -156,22 +151,3 @@ def flat_annotation(i, **changes):
         img_shape=(1080, 1920), original_shape=(1080, 1920),
     )  # fmt: skip
     return entry | changes
-
-
-DAMAGE = dict(place=st.floats(0, 1, exclude_max=True), junk=st.binary(min_size=1, max_size=12), cut=st.booleans())
-"""Of a file: cut there, or some bytes replaced."""
-
-
-def survive_damage(folder, place, junk, cut):
-    """Damaged, ``folder``/good.npz is refused in one sentence or read as it was."""
-    data = (folder / "good.npz").read_bytes()
-    at = int(place * len(data))
-    (folder / "bad.npz").write_bytes(data[:at] if cut else data[:at] + junk + data[at + len(junk) :])
-    good = ClipStore.open(import_files([folder / "good.npz"], "good", folder / "root").path)
-    try:
-        bad = ClipStore.open(import_files([folder / "bad.npz"], "bad", folder / "root").path)
-    except SkelbenchError as error:
-        assert "\n" not in str(error)
-        return
-    assert bad.meta.frames_sha256 == good.meta.frames_sha256
-    np.testing.assert_array_equal(bad.labels, good.labels)

@@ -1,10 +1,10 @@
-"""The CTR-GCN / MAMP pipeline in plain words: slow, frame by frame, from its description. For comparison only."""
+"""Slow, literal readers of raw texts, and the CTR-GCN / MAMP pipeline frame by frame, from its description."""
 
 import numpy as np
 
 
 def literal_clip(frames, seen):
-    """``seen``: (frame, id, 75 float32 as bytes), as `fuzz_text.literal_recording` gives them.
+    """``seen``: (frame, id, 75 float32 as bytes), as :func:`literal_recording` gives them.
 
     Returns [M][T] lists of 75 float32 values with the origin subtracted, and the origin; None if there is no clip.
     """
@@ -81,3 +81,71 @@ def without_furniture(tracks):
         elif wide:
             track["motion"] = min(track["motion"], motion(upright))
     return left
+
+
+def _lines(data):
+    """Fields of every line; None if there is anything but printable ASCII and usual blanks."""
+    text = data.decode("latin-1")
+    if any(not (" " <= c <= "~" or c in "\t\r\n") for c in text):
+        return None
+    return [line.split() for line in text.split("\n")]
+
+
+def _number(field):
+    if "_" in field:
+        raise ValueError
+    return float(field)
+
+
+def _count(field):
+    if not field.isdigit() or len(field) > 9:
+        raise ValueError
+    return int(field)
+
+
+def literal_recording(data):
+    """(frames, [(frame, id, 75 float32 values), ...]) of a `.skeleton` text; None if it is not one."""
+    lines = _lines(data)
+    if lines is None:
+        return None
+    place = 0
+
+    def take(count):
+        nonlocal place
+        fields = lines[place]
+        place += 1
+        if len(fields) != count:
+            raise ValueError
+        return fields
+
+    try:
+        frames, seen = _count(take(1)[0]), []
+        for frame in range(frames):
+            for _ in range(_count(take(1)[0])):
+                identity = take(10)[0]
+                if not identity.removeprefix("-").isdigit() or len(identity.removeprefix("-")) > 20:
+                    raise ValueError
+                if take(1) != ["25"]:
+                    raise ValueError
+                values = [np.float32(_number(field)) for _ in range(25) for field in take(12)[:3]]
+                seen.append((frame, identity, np.array(values).tobytes()))
+    except (ValueError, IndexError):
+        return None
+    if any(lines[place:]) or not seen:
+        return None
+    return frames, seen
+
+
+def literal_frames(data):
+    """Rows of float32 of a PKU-MMD video, as bytes; None if it is not one."""
+    try:
+        rows = [[np.float32(_number(field)) for field in line] for line in _lines(data) or [] if line]
+    except ValueError:
+        return None
+    return np.array(rows).tobytes() if rows and all(len(row) == 150 for row in rows) else None
+
+
+def comparable(recording):
+    """Result of the parser under test, in the form of :func:`literal_recording`."""
+    ids = [identity.decode() for identity in recording.id_K]
+    return recording.frames, list(zip(recording.frame_K, ids, [x.tobytes() for x in recording.x_KJC], strict=True))

@@ -5,7 +5,7 @@ import torch
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
-from skelbench.training.optimization import Optimisation
+from skelbench.training.optimization import Optimization
 
 
 class Adversary(torch.nn.Module):
@@ -26,7 +26,7 @@ def spec(**fields):
 def test_only_the_one_whose_turn_it_is_moves():
     torch.manual_seed(0)
     net = Adversary()
-    optim = Optimisation(net.optim_groups(), spec(optimizer="sgd"), 10, ("main", "critic"))
+    optim = Optimization(net.optim_groups(), spec(optimizer="sgd"), 10, ("main", "critic"))
     for turn, moving in (("main", net.maker), ("critic", net.critic)):
         before = {name: value.clone() for name, value in net.named_parameters()}
         net.critic(net.maker(torch.ones(3, 2))).sum().backward()
@@ -39,11 +39,11 @@ def test_only_the_one_whose_turn_it_is_moves():
 @pytest.mark.parametrize("name,cls", [("adamw", "AdamW"), ("adam", "Adam"), ("sgd", "SGD")])
 def test_each_turn_has_its_optimiser_and_state(name, cls):
     net = Adversary()
-    optim = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
+    optim = Optimization(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
     assert [type(optimizer).__name__ for optimizer in optim.optimizers.values()] == [cls] * 2
     net.critic(net.maker(torch.ones(3, 2))).sum().backward()
     optim.step(0, optim.norms("critic"), "critic")
-    again = Optimisation(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
+    again = Optimization(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
     again.load_state_dict(optim.state_dict())
     assert not again.optimizers["main"].state and len(again.optimizers["critic"].state) == 2
 
@@ -51,7 +51,7 @@ def test_each_turn_has_its_optimiser_and_state(name, cls):
 def test_sgd_is_the_formula():
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     settings = {"momentum": 0.9}
-    optim = Optimisation([{"params": [weight]}], spec(optimizer="sgd", optimizer_config=settings), 10)
+    optim = Optimization([{"params": [weight]}], spec(optimizer="sgd", optimizer_config=settings), 10)
     expected, velocity = weight.detach().clone(), torch.zeros(2)
     for step in range(3):
         weight.grad = torch.tensor([1.0, 0.5]) * (step + 1)
@@ -63,6 +63,6 @@ def test_sgd_is_the_formula():
 
 def test_turns_without_parameters_and_unknown_ones_are_refused():
     with pytest.raises(SkelbenchError, match="turn 'judge', which is none of its turns: main, critic"):
-        Optimisation(Adversary().optim_groups("judge"), spec(), 10, ("main", "critic"))
+        Optimization(Adversary().optim_groups("judge"), spec(), 10, ("main", "critic"))
     with pytest.raises(SkelbenchError, match="turn 'judge' of the method has no parameters"):
-        Optimisation(Adversary().optim_groups(), spec(), 10, ("main", "critic", "judge"))
+        Optimization(Adversary().optim_groups(), spec(), 10, ("main", "critic", "judge"))

@@ -137,7 +137,7 @@ def test_what_a_reader_must_know_is_said():
 
 MODULES = (
     "efficiency", "filters", "flops", "inputs", "linear", "published", "render", "study_rows",
-    "table", "target_control",
+    "table", "target_control", "token_budget",
 )  # fmt: skip
 
 

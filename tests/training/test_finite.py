@@ -14,11 +14,11 @@ from skelbench.pipeline.encoders import load_encoder
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain, warm_start
 from skelbench.records.metrics import read_metrics
-from skelbench.training import loop
+from skelbench.training import checkpointer, loop
+from skelbench.training.anomalies import UNMOVED
 from skelbench.training.build import build_method
 from skelbench.training.checkpoint import save_weights
-from skelbench.training.collapse import UNMOVED
-from skelbench.training.nonfinite import Verdict
+from skelbench.training.nonfinite import FiniteCheck
 
 BAD = {
     "loss": lambda loss, method: loss * float("inf"),
@@ -44,7 +44,7 @@ def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, notin
     nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
     monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | nan)
     run = pretrain(session, resolved("mamp", batch_size=12))
-    assert run.outcome == "done" and said == ["not finite, so not logged, from step 1 on: extra, rank_extra"]
+    assert run.outcome == "done" and said == ["not finite, so not logged, since step 1: extra, rank_extra"]
     assert "NaN" not in run.metrics.read_text() and read_metrics(run)["extra"].isna().all()
 
 
@@ -57,7 +57,7 @@ def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, not
 
     monkeypatch.setattr(Method, "forward", forward)
     run = pretrain(session, resolved("mamp", **{"train.lr": 1e-4}))
-    assert run.info["unmoved"] and said == [UNMOVED]
+    assert run.info["unmoved"] and said == [f"warning: {UNMOVED}"]
     print_summary([(run, {})], None, made, session.data_root)
     assert f"unmoved: {UNMOVED}" in " ".join(capsys.readouterr().out.split())
 
@@ -69,7 +69,7 @@ def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
     resolved, session, monkeypatch, index, what, clip_grad
 ):
     """Step 5 is the last one, after which the state is saved and the run would be done."""
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # save after every step
+    monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)  # save after every step
     spoil(monkeypatch, index, what)
     named = {"loss": "the loss became inf", "gradient": r"the gradient of \S+ became nan"}[what]
     with pytest.raises(SkelbenchError, match=f"{named}.* at step {index} of 6.*train.lr.*run again"):
@@ -97,7 +97,7 @@ def test_a_parameter_that_an_update_broke_is_not_saved(resolved, session, monkey
         return out
 
     monkeypatch.setattr(loop.Trainer, "train_step", broken)
-    with pytest.raises(SkelbenchError, match="encoder.norm.bias holds nan or inf after step 5 of 6.*train.lr"):
+    with pytest.raises(SkelbenchError, match="encoder.norm.bias became nan at step 5 of 6.*train.lr"):
         pretrain(session, resolved("mamp"))
     (run,) = session.results.runs()
     assert run.outcome == "diverged" and not run.checkpoint.exists() and not run.encoder_path().exists()
@@ -116,7 +116,7 @@ def spoil_store(monkeypatch, path, clip):
 def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkeypatch):
     clip = int(ClipStore.open(data_root / "small").split().train[3])
     spoil_store(monkeypatch, data_root / "small", clip)
-    with pytest.raises(SkelbenchError, match=rf"clip {clip} of data set small.* not finite.*data verify small"):
+    with pytest.raises(SkelbenchError, match=rf"clip {clip} of dataset small.* not finite.*data verify small"):
         pretrain(session, resolved("mamp", epochs=4))
     (run,) = session.results.runs()
     assert run.outcome == "diverged" and not run.encoder_path().exists()
@@ -132,7 +132,7 @@ def test_a_test_clip_that_is_not_finite_is_named_and_no_record_written(resolved,
 
 
 def test_a_saved_state_with_nan_is_refused(resolved, session, monkeypatch):
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
     spoil(monkeypatch, 3, "loss")
     with pytest.raises(SkelbenchError):
         pretrain(session, resolved("mamp"))
@@ -188,24 +188,17 @@ def test_a_probe_that_diverges_leaves_no_record(resolved, session):
     assert not list(run.path.glob("eval-*"))
 
 
-def test_a_verdict_is_of_the_first_step_that_was_not_finite():
-    """As on an accelerator, which is asked some steps later."""
-    verdict, one = Verdict(torch.device("cpu")), torch.ones(2)
-    verdict.see(0, one[0], [one])
-    assert verdict.read() is None
-    for step, loss, gradient in ((1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
-        verdict.see(step, torch.tensor(loss), [one, one * gradient])
-    assert verdict.read() == (1, "gradient", float("inf"))
-    verdict.see(4, one[0], [one[0]])
-
-
-def test_a_verdict_is_read_two_steps_late_at_most():
-    verdict, one = Verdict(torch.device("cpu")), torch.ones(())
-    seen = []
-    for step in range(6):
-        verdict.see(step, one / (step != 2), [one])
-        seen.append(verdict.late())
-    assert seen == [None] * 4 + [(2, "loss", float("inf"))] * 2
+def test_the_first_step_that_was_not_finite_is_reported_at_most_two_steps_late():
+    """As on an accelerator, which is read some steps later."""
+    bad = []
+    check, one = FiniteCheck(torch.device("cpu"), lambda *first: bad.append(first)), torch.ones(2)
+    check.reads_late = True
+    for step, loss, gradient in ((0, 1.0, 1.0), (1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
+        check.record(step, torch.tensor(loss), [one, one * gradient])
+        check.check_late()
+    assert bad == [(1, "gradient", float("inf"))]
+    check.check_now()
+    assert bad == 2 * [(1, "gradient", float("inf"))]
 
 
 @pytest.mark.parametrize("what,index,noticed", [("loss", 1, 3), ("gradient", 2, 4), ("loss", 4, 5), ("gradient", 5, 5)])
@@ -217,7 +210,7 @@ def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it
 
     def late(self, *args):
         init(self, *args)
-        self.late, self.every = True, 1000
+        self.finite.reads_late, self.log.every = True, 1000
 
     def counted(self, step_index, views):
         made.append(step_index)
@@ -225,7 +218,7 @@ def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it
 
     monkeypatch.setattr(loop.Trainer, "__init__", late)
     monkeypatch.setattr(loop.Trainer, "train_step", counted)
-    monkeypatch.setattr(loop, "SNAPSHOTS", 6)  # after every step
+    monkeypatch.setattr(checkpointer, "SNAPSHOTS", 6)  # after every step
     spoil(monkeypatch, index, what)
     with pytest.raises(SkelbenchError, match=f"the {what} became (inf|nan) at step {index} of 6"):
         pretrain(session, resolved("mamp"))

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from skelbench.models.encoder import Encoded, Encoder
+from skelbench.training.diagnostics import Diagnostics
 from skelbench.training.fixed_clips import CLIPS, FixedClips, sensitivity, slot_share
 
 
@@ -31,7 +32,7 @@ def of_height(x_RTJC):
 
 @pytest.fixture
 def fixed(trainer):
-    return trainer("mamp", epochs=1).watch.fixed
+    return trainer("mamp", epochs=1).diagnostics.fixed
 
 
 def test_a_turn_changes_no_invariant_feature_and_the_coordinates_as_much_as_they_turn(fixed):
@@ -73,7 +74,7 @@ def test_slot_share_by_hand():
 
 
 def test_clips_are_the_same_in_every_method_and_some_have_two_bodies(trainer):
-    one, other = (trainer(name, epochs=1).watch.fixed for name in ("slim", "dino"))
+    one, other = (trainer(name, epochs=1).diagnostics.fixed for name in ("slim", "dino"))
     assert torch.equal(one.view.x_RTJC, other.view.x_RTJC) and torch.equal(one.turned.x_RTJC, other.turned.x_RTJC)
     assert one.view.clips <= CLIPS and int((one.view.rows_R % 2).sum()) >= 2
 
@@ -98,10 +99,8 @@ def test_flat_poses_are_not_turned_and_a_few_clips_tell_nothing(trainer):
 
 
 @pytest.mark.parametrize(("often", "steps"), [(True, [1, 48, 100]), (False, [100])])
-def test_looks_are_at_the_start_in_the_middle_and_at_the_end_or_only_there(often, steps):
-    from skelbench.training.diagnostics import Watch
-
-    looks = Watch(nn.Identity(), 100, 1, SimpleNamespace(often=often))
-    assert [done for done in range(1, 101) if looks.due(done) and looks.turns(done)] == steps
-    alone = Watch(nn.Identity(), 100, 1)
-    assert not any(alone.turns(done) for done in range(1, 101))
+def test_fixed_clips_are_measured_at_the_start_in_the_middle_and_at_the_end_or_only_there(often, steps):
+    diagnostics = Diagnostics(nn.Identity(), 100, 1, SimpleNamespace(often=often))
+    assert [step for step in range(1, 101) if diagnostics.is_due(step) and diagnostics.measures_rotation(step)] == steps
+    other_rank = Diagnostics(nn.Identity(), 100, 1)
+    assert not any(other_rank.measures_rotation(step) for step in range(1, 101))

@@ -23,7 +23,7 @@ from skelbench.pipeline.session import open_session
 from skelbench.pipeline.warm_start import finished
 from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
-from skelbench.training.optimization import Optimisation
+from skelbench.training.optimization import Optimization
 from skelbench.training.order import Order
 
 
@@ -52,7 +52,7 @@ class _Net(torch.nn.Module):
 def _optimisation(net, steps, **fields):
     train = TrainSpec(**{"epochs": 1, "lr": 1e-2, "batch_size": 256, **fields})
     spec = RunSpec(method="none", train=train, schedule_config={"min_lr": 1e-4, "warmup": 0.2})
-    return Optimisation(net.optim_groups(), spec, steps)
+    return Optimization(net.optim_groups(), spec, steps)
 
 
 def test_learning_rate_warms_up_and_falls_along_a_cosine():

@@ -18,8 +18,8 @@ from small import KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import report
 from skelbench.core import distributed
-from skelbench.core.errors import Elsewhere, Interrupted
-from skelbench.core.locks import FileLock
+from skelbench.core.errors import FailedOnRankZero, Interrupted
+from skelbench.core.leases import Lease
 from skelbench.evaluation import downstream, features, knn
 from skelbench.pipeline import evaluate as evaluation
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
@@ -85,7 +85,7 @@ def steps(run, folder):
     trainer = Trainer(run.spec, method, run.store, RunDir(folder), "cpu")
     trainer.train_step(0, trainer.views(0))
     views, step = trainer.views(1), trainer.step_info(1)
-    with trainer.watch.look(1) as watched:
+    with trainer.diagnostics.record_step(1) as watched:
         reported = trainer.forward(views, step)
         reported["loss"].backward()
     with torch.no_grad():
@@ -133,7 +133,10 @@ def train(folder, results, case, stop=None, **asked):
     session = session or silent_session(folder, get_host(), folder / results)
     if stop is None:
         return session, pretrain(session, run)
-    with at_step(stop, told_to_stop), pytest.raises(Elsewhere if distributed.rank() else Interrupted, match="step"):
+    with (
+        at_step(stop, told_to_stop),
+        pytest.raises(FailedOnRankZero if distributed.rank() else Interrupted, match="step"),
+    ):
         pretrain(session, run)
     return session, None
 
@@ -207,7 +210,7 @@ def done(tmp_path_factory):
     place = tmp_path_factory.getbasetemp()
     place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
     folder = place / "ranks"
-    with FileLock(place / "ranks.lock"):
+    with Lease(place / "ranks.lock", float("inf")):
         if not (folder / "all").exists():
             folder.mkdir()
             torch.save(all_done(folder), folder / "all")
@@ -335,7 +338,7 @@ def test_one_that_is_killed_ends_the_others_and_the_run_goes_on(done):
     assert list(ends) == ["0", "2"]
     assert [code for code, _ in ends.values()] == [1, 1]
     assert "stopped after step 3 of 6, state saved" in ends["0"][1][-1]
-    assert "stopped after step 3 of 6, what was last saved is in" in ends["2"][1][-1]
+    assert "stopped after step 3 of 6, the last saved state is in" in ends["2"][1][-1]
     assert run.outcome == "interrupted" and not [
         line for _, said in ends.values() for line in said if "Traceback" in line
     ]

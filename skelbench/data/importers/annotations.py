@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import Pose, Unusable, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
@@ -31,44 +32,43 @@ from skelbench.data.importers.recording import Recording
 from skelbench.data.importers.split_names import side_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
 
 
 def is_annotations(value: Any) -> bool:
-    """Whether an unpickled value looks like such a file, right or wrong in its details."""
+    """Whether an unpickled value has this layout, right or wrong in its details."""
     if isinstance(value, dict):
         return "annotations" in value
-    return isinstance(value, list) and any(isinstance(one, dict) and "frame_dir" in one for one in value[:100])
+    return isinstance(value, list) and any(isinstance(entry, dict) and "frame_dir" in entry for entry in value[:100])
 
 
 def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
-    """The recording in an unpickled file; refuses in one sentence what makes all of it unusable."""
+    """Return the recording in an unpickled file."""
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
     rows = [row for row, entry in enumerate(entries) if isinstance(entry, dict)]
     good = [entries[row] for row in rows]
-    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
-    other = next((entry["keypoint"] for entry in good if entry.get("keypoint") is not None), None)
-    if not arrays and other is not None:
-        raise SkelbenchError(
-            f"{path}: its key points are kept as {type(other).__name__}, not as numpy arrays; save them as arrays "
-            f"[bodies, frames, joints, 2 or 3]"
-        )
-    if not arrays:
+    points = [entry["keypoint"] for entry in good if entry.get("keypoint") is not None]
+    arrays = [array for array in points if isinstance(array, np.ndarray)]
+    if not points:
         raise SkelbenchError(
             f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
             f"points lie in other files: expand them into one file with pyskl's DecompressPose first"
+        )
+    if not arrays:
+        raise SkelbenchError(
+            f"{path}: its key points are kept as {type(points[0]).__name__}, not as numpy arrays; save them as arrays "
+            f"[bodies, frames, joints, 2 or 3]"
         )
     if any("frame_inds" in entry for entry in good[:100]):
         raise SkelbenchError(
             f"{path}: its key points are packed by detection (frame_inds), not by body and frame; expand them with "
             f"pyskl's DecompressPose first"
         )
-    # The usual shape: a single annotation may be the damaged one, and is left out then.
+    # The most frequent shape: a single annotation that differs is skipped.
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
@@ -80,17 +80,25 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
-    reader = _Reader(entries, dict(zip(names, labels.tolist())), topology, options, shape[3])
+    pose: Pose | FlatPose
     if shape[3] == 2:
-        reader.pose = FlatPose(options)
-        lineage = "pyskl 2-D, " + reader.pose.lineage
+        pose = FlatPose(options)
+        lineage = "pyskl 2-D, " + pose.lineage
     else:
-        reader.pose = find_pose(reader.sample(), topology, options.up, options.units, str(path))
-        details["up_axis_of_file"] = reader.pose.up
+        sample = islice(_sample(entries, topology), 64)
+        pose = find_pose(sample, topology, options.up, options.units, str(path))
+        details["up_axis_of_file"] = pose.up
         lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    label_of = dict(zip(names, labels.tolist()))
+
+    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+        for row, entry in enumerate(entries):
+            name = entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}"
+            yield name, partial(_clip, entry, label_of.get(name, 0), topology, pose, options.max_bodies)
+
     return Recording(
         kind=f"pyskl pickle, {shape[3]}-D",
-        clips=reader.read,
+        clips=clips,
         total=len(entries),
         topology=topology,
         classes=ntu.class_names(labels, index),
@@ -104,89 +112,66 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     )
 
 
-def _labels(given: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
+def _labels(labels: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
     values = []
-    for row, value in given:
-        value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-        if value is None:
-            raise SkelbenchError(f"{path}: annotation {row} has no label; add the labels")
-        if type(value) not in (int, bool, float) or (type(value) is float and not value.is_integer()):
-            raise SkelbenchError(
-                f"{path}: annotation {row} has label {_shown(value)}, which is not one whole number; correct it"
-            )
+    for row, value in labels:
+        value = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
+        if value is None or type(value) not in (int, bool, float):
+            problem = "no label" if value is None else f"label {value!r:.40}, which is not one whole number"
+            raise SkelbenchError(f"{path}: annotation {row} has {problem}; correct it")
         values.append(value)
     return whole(values, str(path))[0]
 
 
 def _name(row: int, name: Any, path: Path) -> str:
-    if not isinstance(name, str) or not 1 <= len(name) <= 1000 or not name.isprintable():
-        what = "no frame_dir" if name is None else f"frame_dir {_shown(name)}, which is not printable text"
-        raise SkelbenchError(f"{path}: annotation {row} has {what}; give every clip its name")
+    if not isinstance(name, str) or not name or not name.isprintable():
+        problem = "no frame_dir" if name is None else f"frame_dir {name!r:.40}, which is not printable text"
+        raise SkelbenchError(f"{path}: annotation {row} has {problem}; give every clip its name")
     return name
-
-
-def _shown(value: Any) -> str:
-    """A wrong value in a few words, by its type if it holds others: numpy may print an array for minutes."""
-    several = isinstance(value, list | tuple)
-    few = value[:9] if several else value
-    if all(isinstance(part, str | int | float) for part in (few if several else [few])):
-        return ascii(few)[:40]
-    return f"of type {type(value).__name__}"
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) and value.size <= 8 else value
 
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
-    """Rules, the lists they come from, and how many listed names are no clip's.
+    """Return rules, the lists they come from, and the number of listed names that no clip has.
 
     Lists that follow from sample names become rules over fields.
     """
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
-        seen.add(name)
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
     if not isinstance(split, dict) or not all(
         isinstance(key, str)
-        and key.isprintable()
-        and isinstance(value, list | tuple)
+        and isinstance(value, list | tuple | np.ndarray)
         and all(isinstance(name, str) for name in value)
         for key, value in split.items()
     ):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    unknown, empty = 0, []
+    annotated, unknown, empty = set(names), 0, ""
     for key, test_key, name in _pairs(split):
-        train, test = (tuple(one for one in split[part] if one in seen) for part in (key, test_key))
+        train, test = (tuple(clip for clip in split[part] if clip in annotated) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
-            empty += [one for one, found in ((key, train), (test_key, test)) if not found]
+            empty = empty or (test_key if train else key)
             continue
-        name = f"{name}-{test_key}" if name in rules else name
         if set(train) & set(test):
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
-        rules[name], sources[name] = NameRule(field="name", train=train, test=test), (f"list {key}", f"list {test_key}")
-        if index is not None:
-            for full, rule in ntu.splits_of(index).items():
-                if ALIASES.get(name, name) == full and _same(rule, index, names, train, test):
-                    rules[full], sources[full] = rule, sources[name]
-                    if full != name:
-                        del rules[name]
+        name = f"{name}-{test_key}" if name in rules else name
+        rule: Rule = NameRule(field="name", train=train, test=test)
+        full = ALIASES.get(name, name)
+        if index is not None and (usual := ntu.splits_of(index).get(full)) and _same(usual, index, names, train, test):
+            name, rule = full, usual
+        rules[name], sources[name] = rule, (f"list {key}", f"list {test_key}")
     if not rules and index is not None:
-        rules = ntu.splits_of(index)
+        rules = {**ntu.splits_of(index)}
     if not rules and empty:
-        names_of = split[empty[0]]
-        example = f" (the first: {names_of[0]!r:.60})" if names_of else ""
         raise SkelbenchError(
-            f"{path}: of the {len(names_of)} names in its list {empty[0]!r} none is the frame_dir of an "
-            f"annotation{example}; correct the list, or add its annotations"
+            f"{path}: of the {len(split[empty])} names in its list {empty!r} none is the frame_dir of an annotation; "
+            "correct the list, or add its annotations"
         )
-    lists = [key for key, value in split.items() if not seen.isdisjoint(value)]
+    lists = [key for key, value in split.items() if not annotated.isdisjoint(value)]
     if not rules and lists:
         raise SkelbenchError(
             f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
@@ -196,13 +181,13 @@ def _splits(
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(training list, test list, name of the split) for every two lists that belong together by their names.
+    """Iterate over (training list, test list, name of the split) for lists that belong together by their names.
 
     A test list comes before a validation list: the first split is the default one.
     """
-    said = {key: side_of(key) for key in split}
-    for key, (side, rest) in said.items():
-        tests = {other: kind for other, (kind, also) in said.items() if also == rest and kind in ("valid", "test")}
+    sides = {key: side_of(key) for key in split}
+    for key, (side, rest) in sides.items():
+        tests = {other: kind for other, (kind, also) in sides.items() if also == rest and kind in ("valid", "test")}
         if side != "train" or not tests:
             continue
         name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"
@@ -210,56 +195,40 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 
-def _same(rule: Rule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
-    if not isinstance(rule, FieldRule):
-        return False
+def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
     sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(rule, index)]
     return sides == [set(train), set(test)]
 
 
-@dataclass
-class _Reader:
-    entries: Sequence[Any]
-    labels: Mapping[str, int]
-    topology: Topology
-    options: ImportOptions
-    axes: int
-    pose: Pose | FlatPose | None = None
+def _points(entry: Any, topology: Topology, axes: int) -> np.ndarray:
+    """Return key points [M, T, J, 2 or 3] as stored."""
+    if not isinstance(entry, dict):
+        raise Unusable(f"the file has {entry!r:.40} for it", expected=entry is None)
+    array = entry.get("keypoint")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise Unusable("it has no array of key points")
+    if len(array.shape) != 4 or array.shape[2:] != (topology.num_joints, axes) or 0 in array.shape:
+        raise Unusable(f"its key points have shape {list(array.shape)}")
+    return array
 
-    def sample(self) -> Iterator[np.ndarray]:
-        """Key points of the first clips that have any."""
-        every = (self._points(row, entry) for row, entry in enumerate(self.entries))
-        return islice((x_MTJC for x_MTJC in every if isinstance(x_MTJC, np.ndarray) and x_MTJC.any()), 64)
 
-    def read(self) -> Iterator[Clip | Skipped]:
-        for row, entry in enumerate(self.entries):
-            x_MTJC = self._points(row, entry)
-            yield x_MTJC if isinstance(x_MTJC, Skipped) else self._clip(row, entry, x_MTJC)
+def _sample(entries: Sequence[Any], topology: Topology) -> Iterator[np.ndarray]:
+    """Iterate over the key points of entries that have any."""
+    for entry in entries:
+        with suppress(Unusable):
+            if (x_MTJC := _points(entry, topology, 3)).any():
+                yield x_MTJC
 
-    def _points(self, row: int, entry: Any) -> np.ndarray | Skipped:
-        """Key points [M, T, J, 2 or 3] as stored, or why there are none."""
-        if entry is None:
-            return Skipped(name=f"annotation {row}", reason="the file has None for it: nobody was seen", expected=True)
-        if not isinstance(entry, dict):
-            return Skipped(name=f"annotation {row}", reason="it is not a dictionary")
-        name, array = entry["frame_dir"], entry.get("keypoint")
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-            return Skipped(name=name, reason="it has no array of key points")
-        if len(array.shape) != 4 or array.shape[2:] != (self.topology.num_joints, self.axes) or 0 in array.shape:
-            return Skipped(name=name, reason=f"its key points have shape {list(array.shape)}")
-        return array
 
-    def _clip(self, row: int, entry: dict, x_MTJC: np.ndarray) -> Clip | Skipped:
-        name, frames = entry["frame_dir"], x_MTJC.shape[1]
-        if isinstance(self.pose, FlatPose):
-            score = entry.get("keypoint_score")
-            if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
-                return Skipped(name=name, reason="it has no keypoint_score for each of its key points")
-            clip = flat_clip(x_MTJC, score, self.topology.center, self.pose, _plain(entry.get("img_shape")))
-        else:
-            assert self.pose is not None  # set before anything is read
-            clip = solid_clip(self.pose.apply(x_MTJC), self.options.max_bodies, self.topology.center)
-        if isinstance(clip, str):
-            return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO)
-        x_MTJC, origin, flags, confidence_MTJ = clip
-        return Clip(x_MTJC, self.labels[name], origin, name, who(name), flags, frames, confidence_MTJ)
+def _clip(entry: Any, label: int, topology: Topology, pose: Pose | FlatPose, most: int) -> Clip:
+    x_MTJC = _points(entry, topology, 2 if isinstance(pose, FlatPose) else 3)
+    if isinstance(pose, FlatPose):
+        score = entry.get("keypoint_score")
+        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
+            raise Unusable("it has no keypoint_score for each of its key points")
+        clip = flat_clip(x_MTJC, score, topology.center, pose, entry.get("img_shape"))
+    else:
+        clip = solid_clip(pose.apply(x_MTJC), most, topology.center)
+    posed, origin, flags, confidence_MTJ = clip
+    name = entry["frame_dir"]
+    return Clip(posed, label, origin, name, who(name), flags, x_MTJC.shape[1], confidence_MTJ)

@@ -1,4 +1,4 @@
-"""Bodies in other people's files: which skeleton, which way is up, which unit, and where the origin goes.
+"""Bodies in imported files: skeleton, up-axis, unit and origin.
 
 M bodies, T frames, J joints, C = x, y, z.
 """
@@ -20,7 +20,6 @@ Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Units = Literal["m", "cm", "mm"]
 
 ALL_ZERO = "all its coordinates are zero"
-NOT_FINITE = "a coordinate is not a finite number"
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
@@ -41,7 +40,7 @@ SMALLEST_M, LARGEST_M = 0.02, 10.0
 
 
 def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
-    """The skeleton with that many joints; with several, or none, the sentence says what to do."""
+    """Return the skeleton with that many joints; raise if there is none, or several and none is requested."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -63,7 +62,7 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
 
 @dataclass(frozen=True)
 class Pose:
-    """How a file's coordinates become metres with Y up."""
+    """Rotation and scale that turn a file's coordinates into meters with Y up."""
 
     up: str
     scale: float = 1.0
@@ -85,14 +84,11 @@ def find_pose(
     where: str,
     *,
     usual: Up = "auto",
-    cure: str = "say --units {}",
-    turn: str = "say which is right, --up {} or --up {}",
 ) -> Pose:
-    """Unit and up-axis of some clips [M, T, J, 3], judged by their bodies; refuses what cannot be joint positions.
+    """Find unit and up-axis of clips [M, T, J, 3] by their bodies; raise if they cannot be joint positions.
 
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
     that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
-    ``cure``: what to do about the wrong unit, ``turn``: about the wrong axis (as the bodies say, as the format says).
     """
     units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
@@ -130,7 +126,7 @@ def find_pose(
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
-        hint = cure.format(fits[0]) if fits else "give the file of joint positions in metres"
+        hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
         what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
     if up != "auto":
@@ -142,13 +138,14 @@ def find_pose(
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
         raise SkelbenchError(
-            f"{where}: {usual} should point up, but its bodies stand along {shown}; {turn.format(shown, usual)}"
+            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
+            f"or --up {usual}"
         )
     return Pose(shown, METRES[units])
 
 
 def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
-    """Whether one axis of clips [M, T, J, 3] holds shares where the others are far larger: it is no coordinate."""
+    """Whether one axis of clips [M, T, J, 3] holds scores from 0 to 1 while the others are pixels."""
     low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
     for x_MTJC in sample:  # clip by clip, as they may be views of a file
         seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
@@ -158,43 +155,51 @@ def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
     return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
 
 
-def fault(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> str:
-    """Why no run could use a clip in metres with Y up, whatever file it is from; "" if there is nothing wrong.
+class Unusable(Exception):
+    """Reason why a clip is skipped; ``expected``: the format foresees it, as a clip that shows nobody."""
 
-    Joints of confidence 0, which lie at the origin, have no part in how large bodies are.
+    def __init__(self, reason: str, expected: bool = False) -> None:
+        super().__init__(reason)
+        self.expected = expected
+
+
+def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> None:
+    """Raise :class:`Unusable` for a clip that no run could use: meters with Y up, whatever file it is from.
+
+    Joints of confidence 0, which are at the origin, do not count for the size of bodies.
     """
     if not np.isfinite(x_MTJC).all():
-        return NOT_FINITE
+        raise Unusable("a coordinate is not a finite number")
     seen_MT = x_MTJC.any(axis=(2, 3))
     seen_FJC = x_MTJC[seen_MT]
     if not len(seen_FJC):
-        return ALL_ZERO
+        raise Unusable(ALL_ZERO)
     sure_FJ1 = True if confidence_MTJ is None else (confidence_MTJ[seen_MT] > 0)[..., None]
     high_FC, low_FC = (sign * np.where(sure_FJ1, sign * seen_FJC, -np.inf).max(axis=1) for sign in (1, -1))
     size = float(np.median((high_FC - low_FC).max(axis=1)))
-    # Of a flat body a single joint may be seen, which has no size.
+    # A flat body may show a single joint, which has no size.
     if size > LARGEST_M or (size < SMALLEST_M and seen_FJC[..., 2].any()):
-        return f"its bodies measure {size:.3g} m from end to end, which no joint positions in metres do"
-    return ""
+        raise Unusable(f"its bodies measure {size:.3g} m from end to end, which no joint positions in meters do")
 
 
-def solid_clip(
-    x_MTJC: np.ndarray, most: int, center: int | None
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
-    """Clip, origin, flags and no confidence from metres with Y up, at most ``most`` bodies; or why there is none.
+Posed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
+"""Coordinates [M, T, J, 3], origin, flags, and confidence [M, T, J] or None."""
 
-    Centred at joint ``center`` of the first frame; None = as it is.
+
+def solid_clip(x_MTJC: np.ndarray, most: int, center: int | None) -> Posed:
+    """Return a clip in meters with Y up, of at most ``most`` bodies, without frames that show nobody.
+
+    ``center``: joint that is moved to the origin in the first frame; None = coordinates stay.
     """
     x_MTJC, flags = drop_absent(x_MTJC, most)
     if 0 in x_MTJC.shape:
-        return ALL_ZERO
+        raise Unusable(ALL_ZERO, expected=True)
     x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
     return x_MTJC, origin, flags, None
 
 
 def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Numbers of the bodies that are in some frame, of more than ``most`` those seen longest, and what was done as
-    flags."""
+    """Return the bodies that are in some frame, at most the ``most`` seen longest, and flags."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
     if len(bodies) <= most:
         return bodies, 0
@@ -203,7 +208,7 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
 
 
 def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """The clip without frames that show nobody and bodies that are in no frame, and what was done as flags.
+    """Return the clip without frames that show nobody and bodies that are in no frame, and flags.
 
     At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
     """

@@ -1,20 +1,16 @@
 """Clips padded to one length: the npz files of CTR-GCN and MAMP, and SGN's HDF5 files, which share their layout.
 
 ``x_*`` float [N, T, M * J * 3], frame -> body -> joint -> xyz, zeros behind the last frame; ``y_*`` one-hot [N, K] or
-whole numbers [N]. Arrays that :mod:`skelbench.data.importers.exporters` adds (``length_train`` and others) give back
-what this layout cannot hold.
-
-What is read out of the zeros: a clip ends with its last frame that is not zero. In files that repeat single bodies
-(NTU RGB+D 120) an equal second body is dropped, and one that is zero is an empty body which the pipeline kept; else a
+whole numbers [N]. A clip ends with its last frame that is not zero. In files that repeat single bodies (NTU RGB+D 120)
+an equal second body is dropped, and a second body of zeros is an empty one that the pipeline kept. In other files a
 body that is zero throughout is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +18,17 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, seen_longest
-from skelbench.data.importers.exporters import ExportedMeta, NumbersOfClip
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, seen_longest
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.tables import Table, first_rows
+from skelbench.data.importers.tables import Table
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
 from skelbench.data.raw.origin import centre
-from skelbench.data.store.clip_store import Flag, Skipped
-from skelbench.data.store.splits import NameRule, RandomRule, Rule, make_split
+from skelbench.data.store.clip_store import Flag
+from skelbench.data.store.splits import NameRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology, topologies
 
@@ -50,9 +45,7 @@ class Part:
     labels: np.ndarray
     classes: int
     names: list[str] = field(default_factory=list)
-    numbers: NumbersOfClip | None = None
-    confidence: Table | None = None
-    """[N, T, M, J] of a file that skelbench wrote."""
+    """Names of the clips, restored or made up."""
 
     def __post_init__(self) -> None:
         if len(self.x.shape) != 3 or self.x.dtype.kind != "f":
@@ -66,71 +59,35 @@ class Part:
             )
 
 
-def padded(
-    parts: list[Part], kind: str, options: ImportOptions, close: Callable[[], None], meta: ExportedMeta | None = None
-) -> Recording:
-    """The recording in these parts; ``meta`` is there if skelbench wrote the file."""
+def padded(parts: list[Part], kind: str, options: ImportOptions) -> Recording:
+    """Return the recording in these parts."""
     where = parts[0].x.where
     widths = {part.x.shape[2] for part in parts}
     if len(widths) > 1:
         raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
-    bodies, joints = _layout(widths.pop(), meta.topology if meta else options.topology, where)
-    topology = choose_topology(joints, meta.topology if meta else options.topology, where)
+    bodies, joints = _layout(widths.pop(), options.topology, where)
+    topology = choose_topology(joints, options.topology, where)
+    sample = (_clip(row, bodies) for row in parts[0].x.first(64))
+    pose = find_pose(sample, topology, options.up, options.units, where)
+    repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in part.x.first(_PEEK))
     details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
-    if meta is not None:
-        if (
-            options.units not in (None, "m")
-            or options.up not in ("auto", "y")
-            or options.topology not in (None, topology.name)
-            or options.max_bodies < bodies
-        ):
-            raise SkelbenchError(
-                f"{where}: skelbench wrote this file, in metres with Y up and skeleton {topology.name}; leave out "
-                f"--units, --up, --topology and --max-bodies"
-            )
-        for part in parts:
-            if (sure := part.confidence) is not None and sure.shape != (*part.x.shape[:2], bodies, joints):
-                raise SkelbenchError(
-                    f"{sure.where} has shape {list(sure.shape)}, not a number for each joint; export the data set again"
-                )
-        most = max(int(part.labels.max()) for part in parts)
-        if most >= len(meta.classes):
-            raise SkelbenchError(
-                f"{where}: labels go up to {most}, but {len(meta.classes)} classes are named; export the data set again"
-            )
-        about: dict[str, Any] = {
-            "classes": meta.classes,
-            "splits": _kept_splits(parts, meta),
-            "default_split": meta.split,
-            "sources": {meta.split: _sources(parts, 1)},
-        }
-        about |= {"lineage": meta.lineage, "licence": meta.licence}
-        pose, repeated = None, False
-    else:
-        sample = (_clip(row, bodies) for row in first_rows(parts[0].x, 64))
-        pose = find_pose(sample, topology, options.up, options.units, where)
-        repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in first_rows(part.x, _PEEK))
-        about = _describe(parts, details)
-        details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+    about = _describe(parts, details)
+    details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
 
-    def read() -> Iterator[Clip | Skipped]:
+    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
         for part in parts:
-            sure = repeat(None) if part.confidence is None else first_rows(part.confidence, len(part.labels))
-            for row, (values, sure_TMJ) in enumerate(zip(first_rows(part.x, len(part.labels)), sure)):
+            for row, values in enumerate(part.x.rows()):
                 x_MTJC = _clip(values, bodies).astype(np.float32)
-                if pose is None:  # skelbench wrote the file: coordinates are taken as they are
-                    yield _exact(part, row, x_MTJC, sure_TMJ)
-                else:
-                    yield _made(part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
+                make = partial(_made, part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
+                yield part.names[row], make
 
     return Recording(
         kind=kind,
         clips=read,
         total=sum(part.x.shape[0] for part in parts),
         topology=topology,
-        fps=meta.fps if meta else options.fps,
+        fps=options.fps,
         details=details,
-        close=close,
         **about,
     )
 
@@ -155,30 +112,8 @@ def _repeats(x_MTJC: np.ndarray) -> bool:
     return bool(x_MTJC[0].any()) and np.array_equal(x_MTJC[0], x_MTJC[1])
 
 
-def _kept_splits(parts: list[Part], meta: ExportedMeta) -> dict[str, Rule]:
-    """The rules of the exported store that hold for the clips in the file; the exported split always does."""
-    index = {"label": np.concatenate([part.labels for part in parts])}
-    index |= {
-        field: np.concatenate([getattr(part.numbers, field) for part in parts])
-        for field in ("subject", "camera", "setup", "trial")
-    }
-    index["name"] = np.array([name for part in parts for name in part.names or [""] * len(part.labels)])
-    splits: dict[str, Rule] = {}
-    for name, rule in meta.splits.items():
-        with suppress(SkelbenchError):
-            if not isinstance(rule, RandomRule):  # whose choice hangs on the order of all clips
-                make_split(name, rule, index, "")
-                splits[name] = rule
-    if meta.split not in splits:
-        for part in parts:
-            names = part.names or [""] * len(part.labels)
-            part.names = [name or f"{part.name}_{row:06}" for row, name in enumerate(names)]
-        splits[meta.split] = NameRule(field="name", train=tuple(parts[0].names), test=tuple(parts[-1].names))
-    return splits
-
-
 def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
-    """Fields of the recording of a file that skelbench did not write; gives every part the names of its clips."""
+    """Return fields of the recording, and give every part the names of its clips."""
     found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
     if found is not None:
         split, parts[0].names, parts[1].names = found
@@ -216,36 +151,14 @@ def _sources(parts: list[Part], training: int) -> tuple[str, str]:
     return train, test
 
 
-def _exact(part: Part, row: int, x_MTJC: np.ndarray, sure_TMJ: np.ndarray | None) -> Clip:
-    numbers = part.numbers
-    assert numbers is not None  # only files with all of them are read this way
-    length, bodies = int(numbers.length[row]), int(numbers.bodies[row])
-    if not (1 <= length <= x_MTJC.shape[1] and 1 <= bodies <= len(x_MTJC)):
-        raise SkelbenchError(
-            f"{part.x.where}: clip {row} is to have {length} frames of {bodies} bodies, which it has not room for; "
-            f"export the data set again"
-        )
-    return Clip(
-        x_MTJC[:bodies, :length],
-        int(part.labels[row]),
-        origin=numbers.origin[row],
-        name=part.names[row] if part.names else "",
-        who={key: int(getattr(numbers, key)[row]) for key in ("subject", "camera", "setup", "trial")},
-        flags=int(numbers.flags[row]),
-        source_frames=int(numbers.source_frames[row]),
-        confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
-        fps=None if numbers.fps is None else float(numbers.fps[row]),
-    )
-
-
 def _made(
     part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
-) -> Clip | Skipped:
+) -> Clip:
     name = part.names[row]
     seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
     frames = np.flatnonzero(seen_MT.any(axis=0))
     if not len(frames):
-        return Skipped(name=name, reason=ALL_ZERO, expected=True)
+        raise Unusable(ALL_ZERO, expected=True)
     length = int(frames[-1]) + 1
     if repeated and most > 1 and not seen_MT[1].any():
         flags = int(Flag.EMPTY_BODY)

@@ -1,4 +1,4 @@
-"""Writing a clip store in other people's formats, so that their code can be run on the same clips.
+"""Writing a clip store in other people's formats, so that their code can be run on the same clips, and reading it back.
 
 mamp-npz: what the CTR-GCN and MAMP scripts save and their feeders read: ``x_train``, ``x_test`` float32 [N, T, 150],
 frame -> body -> joint -> xyz, zeros behind the last frame, T = frames of the longest clip; ``y_train``, ``y_test``
@@ -10,9 +10,10 @@ that ``data import`` gives back the same clips.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count, repeat
 from pathlib import Path
 from typing import IO, Literal
 
@@ -22,8 +23,14 @@ from pydantic import ValidationError
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
-from skelbench.data.store.clip_store import ClipStore, Flag
-from skelbench.data.store.splits import FieldRule, Rule, for_choosing
+from skelbench.data.importers.labels import read_labels
+from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.tables import Npz
+from skelbench.data.store.clip_store import ClipStore, first_line
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing, make_split
+from skelbench.data.store.writer import Clip
+from skelbench.views.skeleton.topology import get_topology
 
 META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""
@@ -31,8 +38,13 @@ META = "skelbench"
 SecondBody = Literal["zero", "repeat"]
 
 
+NUMBERS = ("length", "bodies", "subject", "camera", "setup", "trial", "flags", "source_frames", "origin", "fps")
+"""Arrays of the index that the layout of frames cannot hold; ``fps`` only if clips differ in it."""
+PARTS = ("train", "test")
+
+
 class ExportedMeta(Spec):
-    """What an exported file says about itself."""
+    """Description of an exported file."""
 
     topology: str
     classes: tuple[str, ...]
@@ -42,56 +54,6 @@ class ExportedMeta(Spec):
     lineage: str
     licence: str
     fps: float
-
-    @classmethod
-    def parse(cls, text: str, where: str) -> ExportedMeta:
-        """From JSON; refuses in one sentence."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            field = ".".join(map(str, error.errors()[0]["loc"])) or "top level"
-            raise SkelbenchError(
-                f"{where}: array {META!r} is not skelbench's own ({field}); export the data set again"
-            ) from None
-
-
-@dataclass(frozen=True)
-class NumbersOfClip:
-    """What the layout of frames cannot hold, [N] each (origin [N, 3])."""
-
-    length: np.ndarray
-    bodies: np.ndarray
-    subject: np.ndarray
-    camera: np.ndarray
-    setup: np.ndarray
-    trial: np.ndarray
-    flags: np.ndarray
-    source_frames: np.ndarray
-    origin: np.ndarray
-    fps: np.ndarray | None = None
-    """None where it is the same for all."""
-
-    @classmethod
-    def parse(cls, arrays: Mapping[str, np.ndarray], clips: int, where: str) -> NumbersOfClip:
-        """From arrays of these names; refuses what is missing or of the wrong shape."""
-        for field in fields(cls):
-            array = arrays.get(field.name)
-            if array is None and field.name == "fps":
-                continue
-            shape, kinds = {"origin": ((clips, 3), "f"), "fps": ((clips,), "f")}.get(field.name, ((clips,), "iu"))
-            if array is None or array.shape != shape or array.dtype.kind not in kinds:
-                raise SkelbenchError(f"{where}: its array of {field.name} does not fit; export the data set again")
-            if clips and kinds == "iu" and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
-                raise SkelbenchError(
-                    f"{where}: its array of {field.name} holds a number beyond 2^31; export the data set again"
-                )
-        flags = arrays["flags"].astype(np.int64)
-        if (flags & ~sum(Flag)).any() or ((flags & Flag.EMPTY_BODY > 0) & (arrays["bodies"] < 2)).any():
-            raise SkelbenchError(
-                f"{where}: its array of flags says what no clip, or no clip of one body, can have; export the data set "
-                f"again"
-            )
-        return cls(**{field.name: arrays[field.name] for field in fields(cls) if field.name in arrays})
 
 
 def export_mamp_npz(
@@ -149,8 +111,7 @@ def export_mamp_npz(
                 one_hot = (np.eye(1, store.num_classes, label) for label in store.labels[clips].tolist())
                 _member(file, f"y_{part}", np.dtype("<f8"), (len(clips), store.num_classes), one_hot)
             for part, clips in rows.items():
-                kept = [field.name for field in fields(NumbersOfClip) if field.name in store.index]
-                arrays = {name: store.index[name][clips] for name in kept}
+                arrays = {name: store.index[name][clips] for name in NUMBERS if name in store.index}
                 if store.confidence_FJ is not None:
                     shape = (len(clips), frames, 2, 25)
                     _member(file, f"confidence_{part}", np.dtype("<f4"), shape, confidence(clips))
@@ -189,3 +150,79 @@ def _member(file: zipfile.ZipFile, name: str, dtype: np.dtype, shape: tuple[int,
         np.lib.format.write_array_header_1_0(stream, header)
         for block in blocks:
             stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+
+
+# ------------------------------------------------------------------------------------------------ reading it back
+def exported(npz: Npz, options: ImportOptions) -> Recording:
+    """Return the recording in a file that :func:`export_mamp_npz` wrote: the same clips, bit by bit."""
+    path = npz.path
+    try:
+        meta = ExportedMeta.model_validate_json(str(npz[META]))
+        index = {name: np.concatenate([npz[f"{name}_{part}"] for part in PARTS]) for name in NUMBERS[:-1]}
+        if f"fps_{PARTS[0]}" in npz:
+            index["fps"] = np.concatenate([npz[f"fps_{part}"] for part in PARTS])
+        tables = [npz.table(f"x_{part}") for part in PARTS]
+        labels = [read_labels(npz[f"y_{part}"], npz.where(f"y_{part}"))[0] for part in PARTS]
+    except (ValidationError, KeyError) as error:
+        raise SkelbenchError(f"{path} is incomplete ({first_line(error)}); export the dataset again") from None
+    index["label"], counts = np.concatenate(labels), [len(part) for part in labels]
+    frames = min(table.shape[1] for table in tables)
+    if (
+        any(len(values) != sum(counts) for values in index.values())
+        or [table.shape[0] for table in tables] != counts
+        or not 1 <= index["length"].min() <= index["length"].max() <= frames
+        or not 1 <= index["bodies"].min() <= index["bodies"].max() <= 2
+    ):
+        raise SkelbenchError(f"{path}: its arrays do not fit together; export the dataset again")
+    if options != ImportOptions():
+        raise SkelbenchError(
+            f"{path}: skelbench wrote this file, so options say nothing about it; leave out all of them"
+        )
+    names = [f"{part}_{row:06}" for part, size in zip(PARTS, counts) for row in range(size)]
+    if kept := f"name_{PARTS[0]}" in npz:
+        names = np.concatenate([npz[f"name_{part}"] for part in PARTS]).tolist()
+    splits: dict[str, Rule] = {}
+    for name, rule in meta.splits.items():
+        with suppress(SkelbenchError):
+            if not isinstance(rule, RandomRule):  # its choice depends on the order of all clips
+                make_split(name, rule, index | {"name": np.array(names if kept else [""] * len(names))}, "")
+                splits[name] = rule
+    if meta.split not in splits:
+        kept, train = True, counts[0]
+        splits[meta.split] = NameRule(field="name", train=tuple(names[:train]), test=tuple(names[train:]))
+
+    def make(i: int, values: np.ndarray, sure_TMJ: np.ndarray | None) -> Clip:
+        bodies, length = int(index["bodies"][i]), int(index["length"][i])
+        return Clip(
+            values.reshape(len(values), 2, 25, 3).transpose(1, 0, 2, 3)[:bodies, :length],
+            int(index["label"][i]),
+            origin=index["origin"][i],
+            name=names[i] if kept else "",
+            who={key: int(index[key][i]) for key in ("subject", "camera", "setup", "trial")},
+            flags=int(index["flags"][i]),
+            source_frames=int(index["source_frames"][i]),
+            confidence_MTJ=None if sure_TMJ is None else sure_TMJ.transpose(1, 0, 2)[:bodies, :length],
+            fps=float(index["fps"][i]) if "fps" in index else None,
+        )
+
+    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
+        row = count()
+        for part, table in zip(PARTS, tables):
+            key = f"confidence_{part}"
+            sure = npz.table(key).rows() if key in npz else repeat(None)
+            for values, sure_TMJ, i in zip(table.rows(), sure, row):
+                yield names[i], partial(make, i, values, sure_TMJ)
+
+    return Recording(
+        kind="skelbench's own mamp-npz",
+        clips=read,
+        total=sum(counts),
+        topology=get_topology(meta.topology),
+        classes=meta.classes,
+        splits=splits,
+        default_split=meta.split,
+        sources={meta.split: (f"{path.name}: array 'x_train'", f"{path.name}: array 'x_test'")},
+        lineage=meta.lineage,
+        licence=meta.licence,
+        fps=meta.fps,
+    )

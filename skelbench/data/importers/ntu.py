@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of, who
-from skelbench.data.store.splits import FieldRule, Rule, by_field
+from skelbench.data.store.splits import FieldRule, by_field
 
 PERFORMERS = {
     1: "1-8", 2: "3 7-14", 3: "1-2 7-8 15-19", 4: "3 7-8 20", 5: "4 10 13 15-18 21", 6: "1 7-8 15-17 19 22-24",
@@ -59,9 +59,9 @@ def data_of(index: Mapping[str, np.ndarray]) -> str:
     return "ntu60" if index["setup"].max() <= 17 else "ntu120"
 
 
-def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, Rule]:
-    """The data set's splits, as far as these samples leave neither side empty."""
-    usable: dict[str, Rule] = {}
+def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, FieldRule]:
+    """Return the dataset's splits of which these samples leave neither side empty."""
+    usable: dict[str, FieldRule] = {}
     for name, rule in SPLITS[data_of(index)].items():
         train, test = by_field(rule, index)
         if train.any() and test.any():

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import parsed
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, fault, find_pose, solid_clip
+from skelbench.data.importers.bodies import Pose, Unusable, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
 from skelbench.data.raw.files import BadFile, RawFile, list_all
-from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import KINECT20, Topology, get_topology
@@ -35,19 +35,16 @@ ACTIONS = {
 """By their numbers in file names; labels are their places in this list."""
 LISTED = {"train": 1020, "test": 464}
 """Clips in the lists that CTR-GCN's code holds."""
-MAX_BYTES = 4 << 20
-"""Of a file. The longest clip of the data set, 201 frames, has 0.13 MB."""
 
 _NAME = re.compile(r"(a([0-9]{2})_s([0-9]{2})_e([0-9]{2})_v0([123]))\.json")
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A file of the data set, and what its name tells."""
+class _Entry(NamedTuple):
+    """A file of the dataset and the numbers in its name."""
 
     file: RawFile
     name: str
-    label: int
+    action: int
     subject: int
     trial: int
     camera: int
@@ -65,106 +62,84 @@ def files_of(path: Path) -> list[RawFile]:
 
 
 def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Recording:
-    """The recording in these files. A file that cannot be used is left out."""
-    entries, left_out, others = _sort(files)
-    if not entries:
+    """Return the recording in these files; a file that cannot be used is skipped."""
+    matches = [(file, match) for file in files if (match := _NAME.fullmatch(file.name))]
+    entries = [_Entry(file, match[1], *map(int, match.groups()[1:])) for file, match in matches]
+    known = [entry for entry in entries if entry.action in ACTIONS]
+    if not known:
         raise SkelbenchError(f"{path} holds no action of NW-UCLA (a01 to a06, a08, a09, a11, a12); check the folder")
     topology = KINECT20 if options.topology is None else get_topology(options.topology)
     if topology.num_joints != KINECT20.num_joints:
         raise SkelbenchError(f"{path}: NW-UCLA has 20 joints, topology {topology.name} has {topology.num_joints}")
-    arrays = (x[None] for x in map(_skeletons, entries) if isinstance(x, np.ndarray) and x.any())
-    sample = list(islice(arrays, 64))
-    if not sample and isinstance(reason := _skeletons(entries[0]), str):
-        raise SkelbenchError(
-            f"{path}: none of its {len(entries)} clips can be used (the first, {entries[0].name}: {reason}); check the "
-            f"files"
-        )
-    pose = find_pose(sample, topology, options.up, options.units, str(path))
-    details: dict[str, Any] = {"up_axis_of_file": pose.up, "other_files_passed_over": others}
-    cameras = {entry.camera for entry in entries}
+    sample = list(islice(_sample(known), 64))  # nothing in it: no clip is usable, which is reported when they are read
+    pose = find_pose(sample, topology, options.up, options.units, str(path)) if sample else Pose("y")
+    cameras = Counter(entry.camera for entry in known)
+    found = {"train": cameras[1] + cameras[2], "test": cameras[3]}
     splits: dict[str, Rule] = {"cross-view": FieldRule(field="camera", train=(1, 2), test=(3,))}
-    if not cameras & {1, 2} or 3 not in cameras:
-        labels = np.array([entry.label for entry in entries])
+    if not all(found.values()):
+        labels = np.array([_label(entry) for entry in known])
         splits = random_split(labels, str(path), "the files of all three cameras")
+
+    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+        seen: set[str] = set()
+        for entry in entries:
+            yield entry.name, partial(_clip, entry, topology, pose, entry.name in seen)
+            seen.add(entry.name)
+
     return Recording(
         kind="NW-UCLA, JSON files",
-        clips=lambda: _read(entries, left_out, topology, pose, details),
-        total=len(entries) + len(left_out),
+        clips=clips,
+        total=len(entries),
         topology=topology,
         classes=tuple(ACTIONS.values()),
         splits=splits,
         sources={"cross-view": ("cameras 1 and 2", "camera 3")},
         lineage=f"NW-UCLA, JSON files of CTR-GCN, centred at {topology.joints[topology.center]} of the first frame",
         fps=options.fps,
-        details=details,
+        details={
+            "up_axis_of_file": pose.up,
+            "other_files_passed_over": len(files) - len(entries),
+            "of_the_public_lists": ", ".join(
+                f"{found[side]:,} of {count:,} for {side}" for side, count in LISTED.items()
+            ),
+        },
     )
 
 
-def _sort(files: Sequence[RawFile]) -> tuple[list[_Entry], list[Skipped], int]:
-    """Clips, what should be one and cannot be, and how many files are none of the data set's."""
-    entries: dict[str, _Entry] = {}
-    left_out: list[Skipped] = []
-    others = 0
-    for file in files:
-        match = _NAME.fullmatch(file.name)
-        if match is None and not file.folder:
-            others += 1
-            continue
-        name, action, *numbers = match.groups() if match else (file.name, "0")
-        if reason := file.problem or _unknown(int(action), name in entries):
-            left_out.append(Skipped(name=name, reason=reason))
-        else:
-            entries[name] = _Entry(file, name, list(ACTIONS).index(int(action)), *map(int, numbers))
-    return list(entries.values()), left_out, others
+def _label(entry: _Entry) -> int:
+    return list(ACTIONS).index(entry.action)
 
 
-def _unknown(action: int, again: bool) -> str:
-    if action not in ACTIONS:
-        return "NW-UCLA has no action of that number"
-    return "another file of that name comes before it" if again else ""
-
-
-def _read(
-    entries: list[_Entry], left_out: list[Skipped], topology: Topology, pose: Pose, details: dict[str, Any]
-) -> Iterator[Clip | Skipped]:
-    yield from left_out
-    found = dict.fromkeys(LISTED, 0)
+def _sample(entries: Sequence[_Entry]) -> Iterator[np.ndarray]:
+    """Iterate over the coordinates [1, T, 20, 3] of files that can be read and show somebody."""
     for entry in entries:
-        x_TJC = _skeletons(entry)
-        if isinstance(x_TJC, str):
-            yield Skipped(name=entry.name, reason=x_TJC)
-            continue
-        clip = solid_clip(pose.apply(x_TJC)[None], 1, topology.center)
-        if isinstance(clip, str):
-            yield Skipped(name=entry.name, reason=clip, expected=clip == ALL_ZERO)
-            continue
-        x_MTJC, origin, flags, _ = clip
-        if not fault(x_MTJC):  # else it will be left out
-            found["test" if entry.camera == 3 else "train"] += 1
-        about = {"subject": entry.subject, "camera": entry.camera, "trial": entry.trial}
-        yield Clip(x_MTJC, entry.label, origin, entry.name, about, flags, len(x_TJC))
-    counts = ", ".join(f"{found[side]:,} of {count:,} for {side}" for side, count in LISTED.items())
-    details["of_the_public_lists"] = counts
+        with suppress(Unusable):
+            if (x_TJC := _skeletons(entry)).any():
+                yield x_TJC[None]
 
 
-def _skeletons(entry: _Entry) -> np.ndarray | str:
-    """Coordinates [T, 20, 3] as in the file, or why they cannot be used."""
+def _clip(entry: _Entry, topology: Topology, pose: Pose, again: bool) -> Clip:
+    if again or entry.action not in ACTIONS:
+        raise Unusable("another file of that name comes before it" if again else "NW-UCLA has no action of that number")
+    x_TJC = _skeletons(entry)
+    x_MTJC, origin, flags, _ = solid_clip(pose.apply(x_TJC)[None], 1, topology.center)
+    about = {"subject": entry.subject, "camera": entry.camera, "trial": entry.trial}
+    return Clip(x_MTJC, _label(entry), origin, entry.name, about, flags, len(x_TJC))
+
+
+def _skeletons(entry: _Entry) -> np.ndarray:
+    """Return coordinates [T, 20, 3] as in the file."""
+    wanted = _label(entry) + 1
     try:
-        value = parsed(json.loads, entry.file.read(MAX_BYTES))
-    except BadFile as error:
-        return str(error)
-    except ValueError:
-        return "it is not readable as JSON; it may be cut short, download it again"
-    if not isinstance(value, dict) or not isinstance(value.get("skeletons"), list):
-        return "it has no list of skeletons"
-    if value.get("label", entry.label + 1) != entry.label + 1:
-        return f"its label is {ascii(value['label'])[:20]}, by its name it is {entry.label + 1}"
-    if value.get("file_name", entry.name) != entry.name:
-        return f"it says of itself that it is {ascii(value['file_name'])[:40]}"
-    try:
+        value = json.loads(entry.file.read())
         x_TJC = np.array(value["skeletons"])
-    except (ValueError, OverflowError):
-        return "its skeletons differ in their joints"
+        label, name = value.get("label", wanted), value.get("file_name", entry.name)
+    except BadFile as error:
+        raise Unusable(str(error)) from None
+    except (ValueError, TypeError, KeyError):
+        raise Unusable("it is no JSON object with a list of skeletons; download it again") from None
+    if (label, name) != (wanted, entry.name):
+        raise Unusable(f"it says that it is {name!r:.40} of label {label!r:.20}, by its name the label is {wanted}")
     if x_TJC.dtype.kind not in "iuf" or x_TJC.ndim != 3 or x_TJC.shape[1:] != (20, 3):
-        return f"its skeletons are no numbers [frames, 20, 3] but {x_TJC.dtype} {list(x_TJC.shape)}"
+        raise Unusable(f"its skeletons are no numbers [frames, 20, 3] but {x_TJC.dtype} {list(x_TJC.shape)}")
     return x_TJC

@@ -46,8 +46,12 @@ class ImportOptions:
         if self.image_m is not None and self.scale_2d == "body":
             raise SkelbenchError("--image-height is for --scale-2d image; with body it is --body-height that counts")
 
-    @property
-    def of_flat(self) -> list[str]:
-        """What was said that only 2-D poses heed, as options."""
-        said = {"--scale-2d": self.scale_2d, "--image-height": self.image_m, "--body-height": self.body_m}
-        return [option for option, value in said.items() if value is not None]
+    def check_used(self, ragged: bool, flat: bool, where: str) -> None:
+        """Raise if an option was given that does not apply to this format."""
+        if self.label_fields != ImportOptions.label_fields and not ragged:
+            raise SkelbenchError(f"{where}: --label-fields is for ragged npz; leave it out")
+        if not flat and (self.scale_2d, self.image_m, self.body_m) != (None, None, None):
+            raise SkelbenchError(
+                f"{where}: --scale-2d, --image-height and --body-height are for 2-D poses, and these are 3-D; leave "
+                "them out (--units says the unit of their coordinates)"
+            )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers.bodies import Posed, Unusable
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.store.clip_store import Flag
 
@@ -35,28 +36,29 @@ class FlatPose:
         what = "each clip's largest body" if self.by_body else "the image's height"
         self.lineage = f"{what} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
 
-    def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float | str:
-        """Metres per unit of the file, or why there is no saying."""
+    def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float:
+        """Return nominal meters per unit of the file."""
         if not self.by_body:
-            if not isinstance(image, list | tuple) or len(image) not in (2, 3) or not _positive(image[0]):
-                return "it has no img_shape (height, width), so its pixels have no size; import with --scale-2d body"
-            return self.metres / float(image[0])
+            height = image[0] if isinstance(image, list | tuple | np.ndarray) and len(image) in (2, 3) else None
+            if not isinstance(height, int | float | np.number) or not 0 < height < np.inf:
+                raise Unusable("it has no img_shape, so pixels have no size; import with --scale-2d body")
+            return self.metres / float(height)
         bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
         seen_MT = sure_MTJ.sum(axis=2) >= 2
         if not seen_MT.any():
-            return "no frame shows two joints of a body, so it has no size"
+            raise Unusable("no frame shows two joints of a body, so it has no size")
         sides = []
         for body, seen_T in zip(bound, seen_MT, strict=True):
             if seen_T.any():
                 box_FC = np.nanmax(body[seen_T], axis=1) - np.nanmin(body[seen_T], axis=1)
                 sides.append(float(np.median(box_FC.max(axis=1))))
-        return self.metres / max(sides) if max(sides) > 0 else "its bodies have no size"
+        if max(sides) == 0:
+            raise Unusable("its bodies have no size")
+        return self.metres / max(sides)
 
 
-def flat_clip(
-    xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, center: int, pose: FlatPose, image: Any
-) -> tuple[np.ndarray, np.ndarray, int, np.ndarray | None] | str:
-    """Clip [M, T, J, 3], origin, flags and confidence [M, T, J] in [0, 1] from pixels [M, T, J, 2]; or a reason.
+def flat_clip(xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, center: int, pose: FlatPose, image: Any) -> Posed:
+    """Return a clip with confidence in [0, 1] from pixels [M, T, J, 2] and scores [M, T, J].
 
     Joints of confidence 0 are nowhere: they are put at the origin, and neither they nor bodies or frames without any
     other joint count as seen. Scores above 1, which heat maps give, become 1.
@@ -64,13 +66,13 @@ def flat_clip(
     xy_MTJC = xy_MTJC.astype(np.float32)
     confidence_MTJ = confidence_MTJ.astype(np.float32)
     if not np.isfinite(xy_MTJC).all() or not np.isfinite(confidence_MTJ).all():
-        return "a coordinate or a score is not a finite number"
+        raise Unusable("a coordinate or a score is not a finite number")
     confidence_MTJ = confidence_MTJ.clip(0, 1)
     sure_MTJ = confidence_MTJ > 0
     sums_M = confidence_MTJ.sum(axis=(1, 2))
     bodies = np.flatnonzero(sums_M > 0)
     if not len(bodies):
-        return "no joint has a confidence above 0"
+        raise Unusable("no joint has a confidence above 0")
     flags = 0
     if len(bodies) > pose.options.max_bodies:
         bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
@@ -79,8 +81,6 @@ def flat_clip(
     flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
     xy_MTJC, confidence_MTJ, sure_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, confidence_MTJ, sure_MTJ))
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
-    if isinstance(scale, str):
-        return scale
     origin = np.zeros(3, dtype=np.float32)
     origin[:2] = _start(xy_MTJC, sure_MTJ, center)
     signs = np.array([scale, -scale if pose.down else scale, 0], dtype=np.float32)
@@ -96,7 +96,3 @@ def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:
         return xy_MTJC[0, frames[0], joint]
     first = int(np.argmax(sure_MTJ[0].any(axis=1)))
     return xy_MTJC[0, first][sure_MTJ[0, first]].mean(axis=0)
-
-
-def _positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < float("inf")

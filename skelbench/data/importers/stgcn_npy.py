@@ -15,23 +15,25 @@ scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, solid_clip
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.tables import StreamTable, first_rows
+from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
@@ -57,9 +59,9 @@ SAME_POSE_M = 1e-5
 
 @dataclass
 class Slots:
-    """One array, its kind, and what lies beside it."""
+    """One array of clips with its labels."""
 
-    x: StreamTable
+    x: Table
     kind: Kind
     topology: Topology
     pose: Pose | FlatPose
@@ -68,27 +70,19 @@ class Slots:
     """Empty = the label file has none."""
     num_frame: np.ndarray | None = None
     side: str = ""
-    """Which part it is by the names of its files, "train" or "test"; empty = they do not say."""
+    """Part by the name of its file: "train", "valid", "test" or ""."""
     files: list[Path] = field(default_factory=list)
-    """Of the array, of its labels, and of lengths if there is one."""
-
-    @property
-    def signature(self) -> tuple:
-        """Equal for arrays that can be parts of one data set."""
-        return self.kind, self.x.shape[1:]
+    """Files of the array, its labels, and its lengths if there are any."""
 
 
-def is_slots(table: StreamTable) -> bool:
-    """Whether an array has this layout."""
+def look(path: Path, options: ImportOptions) -> Slots:
+    """Return the array in an npy file with its kind; refuse one that holds no joint positions."""
+    table = table_of(open_npy(path), str(path))
     shape = table.shape
-    return table.dtype.kind == "f" and len(shape) == 5 and shape[1] == 3 and 1 <= shape[4] <= 4 and 0 not in shape
-
-
-def look(table: StreamTable, options: ImportOptions) -> Slots:
-    """Tell which kind of array it is; refuses what holds no joint positions."""
-    frames, joints = table.shape[2:4]
-    topology = choose_topology(joints, options.topology, table.where)
-    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, first_rows(table, 64))]
+    if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
+        raise SkelbenchError(f"{path} holds {table.dtype} {list(shape)}, not clips [N, 3, frames, joints, bodies]")
+    topology = choose_topology(shape[3], options.topology, table.where)
+    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, table.first(64))]
     kind: Kind = "raw"
     if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
         return Slots(table, "scores", topology, FlatPose(options, down=False))
@@ -100,19 +94,17 @@ def look(table: StreamTable, options: ImportOptions) -> Slots:
 
 
 def _scored(x_MTJC: np.ndarray) -> bool:
-    """Third channel in [0, 1] and zero exactly where the joint is at 0: a score, not a depth."""
+    """Whether the third channel is in [0, 1] and zero where the joint is at 0: a score, not a depth."""
     score_MTJ = x_MTJC[..., 2]
     nowhere_MTJ = ~x_MTJC[..., :2].any(axis=-1)
     return bool(((score_MTJ >= 0) & (score_MTJ <= 1)).all() and not (score_MTJ[nowhere_MTJ] > 0).any())
 
 
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
-    """The recording in one or two arrays, of which the first one trains."""
+    """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
-    arrays = [Path(part.x.where).name for part in parts]
-    details: dict = {"arrays": ", ".join(arrays), "labels_from": ", ".join(part.files[1].name for part in parts)}
-    if any(part.num_frame is not None for part in parts):
-        details["lengths_from"] = ", ".join(part.files[2].name if part.files[2:] else "none" for part in parts)
+    arrays = [part.files[0].name for part in parts]
+    details: dict = {"files": ", ".join(file.name for part in parts for file in part.files)}
     details["frames_stored"] = first.x.shape[2]
     if len(parts) == 1 and first.side:
         details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
@@ -123,29 +115,29 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         lineage = _LINEAGE[first.kind] + first.pose.lineage
     named = all(part.names for part in parts)
     index = ntu.index_of([name for part in parts for name in part.names]) if named else None
-    splits: dict[str, Rule] = ntu.splits_of(index) if index is not None else {}
+    splits: dict[str, Rule] = {**ntu.splits_of(index)} if index is not None else {}
     if not named:
         for number, part in enumerate(parts):
             part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
-    default, origin = "", [f"drawn from {arrays[0]}"]
+    default, sources = "", {"random": (f"drawn from {arrays[0]}",) * 2}
     if len(parts) == 2:
-        origin = arrays
         default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
         if default == "given":
             field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
             splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test)), **splits}
+        sources = {default: (arrays[0], arrays[1])}
     labels = np.concatenate([part.labels for part in parts])
     if not splits:
         splits = random_split(labels, first.x.where, "name the files of the test part too")
     return Recording(
         kind=TITLES[first.kind],
-        clips=lambda: _read(parts, options, details),
+        clips=lambda: _read(parts, options.max_bodies),
         total=len(labels),
         topology=first.topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
         default_split=default,
-        sources={default or "random": (origin[0], origin[-1])},
+        sources=sources,
         lineage=lineage,
         flat=isinstance(first.pose, FlatPose),
         licence=NTU_LICENCE if index is not None else "",
@@ -155,7 +147,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
 
 
 def _as_given(splits: dict[str, Rule], index: Mapping[str, np.ndarray], training: int) -> str:
-    """The split by NTU's own rules that the files are made for, with their ``training`` first clips; else "given"."""
+    """Return the NTU split whose training part is the ``training`` first clips, else "given"."""
     wanted = np.arange(len(index["camera"])) < training
     for name, rule in splits.items():
         if isinstance(rule, FieldRule) and np.array_equal(by_field(rule, index), (wanted, ~wanted)):
@@ -168,22 +160,27 @@ def _clip(row: np.ndarray) -> np.ndarray:
     return row.transpose(3, 1, 2, 0)
 
 
-def _read(parts: list[Slots], options: ImportOptions, details: dict) -> Iterator[Clip | Skipped]:
+def _read(parts: list[Slots], most: int) -> Iterator[tuple[str, Callable[[], Clip]]]:
     for part in parts:
-        for row, values in enumerate(first_rows(part.x, part.x.shape[0])):
-            yield _made(part, row, _clip(values), options.max_bodies, details)
+        for row, values in enumerate(part.x.rows()):
+            yield part.names[row], partial(_made, part, row, _clip(values), most)
 
 
-def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int, details: dict) -> Clip | Skipped:
+def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int) -> Clip:
     name, center = part.names[row], part.topology.center
+    if not x_MTJC.any():
+        raise Unusable(ALL_ZERO, expected=True)
     if isinstance(part.pose, FlatPose):
         clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
     else:
         turned = part.pose.apply(x_MTJC)
-        length = _length(part, row, turned, details) if part.kind == "per frame" else _end(turned)
+        if part.kind != "per frame":
+            length = _end(turned)
+        elif part.num_frame is not None:
+            length = int(part.num_frame[row])
+        else:
+            length = _period(turned)
         clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
-    if isinstance(clip, str):
-        return Skipped(name=name, reason=clip, expected=clip == ALL_ZERO or not x_MTJC.any())
     x_MTJC, origin, flags, confidence_MTJ = clip
     source = None if part.num_frame is None else int(part.num_frame[row])
     if source is not None and source > part.x.shape[2]:
@@ -191,25 +188,14 @@ def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int, details: dict) -
     return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
 
 
-def _length(part: Slots, row: int, x_MTJC: np.ndarray, details: dict) -> int:
-    """Frames before the clip repeats itself."""
-    stored = x_MTJC.shape[1]
-    if part.num_frame is not None:
-        return max(1, min(int(part.num_frame[row]), stored))
-    period = _period(x_MTJC)
-    key = "lengths_from_repetition" if period < stored else "clips_that_fill_the_array"
-    details[key] = details.get(key, 0) + 1
-    return period
-
-
 def _end(x_MTJC: np.ndarray) -> int:
-    """Frames up to the last one that is not zero."""
+    """Return the number of frames up to the last one that is not zero."""
     frames = np.flatnonzero(x_MTJC.any(axis=(0, 2, 3)))
     return int(frames[-1]) + 1 if len(frames) else 0
 
 
 def _period(x_MTJC: np.ndarray) -> int:
-    """Frames before every body repeats itself to the end; all frames if one does not.
+    """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
     Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
     may repeat itself sooner. They are equal up to rounding, while two poses that a sensor saw never are.

@@ -16,10 +16,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,7 +32,7 @@ from pydantic import Field, ValidationError
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.files import check_regular, read_json
+from skelbench.core.files import read_json
 from skelbench.data.store.splits import (
     TUNE,
     VIEWS,
@@ -59,8 +57,6 @@ NOTES = ("source_frames", "flags")
 """... and those that only tell where a clip comes from."""
 LATER = ("crc32", "fps")
 """Arrays that not every store has."""
-OPENINGS = 3
-"""How often a store that is replaced while it is opened is opened again."""
 
 
 class Flag(IntFlag):
@@ -163,20 +159,14 @@ class ClipStore:
 
     @classmethod
     def open(cls, path: Path | str, name: str | None = None) -> ClipStore:
-        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`. ``name``: what
-        it is called now, where its folder may have been renamed. One that is replaced meanwhile is opened again."""
-        path = Path(path)
-        for _ in range(OPENINGS):
-            before = _written(path)
-            try:
-                store = cls._open(path, name)
-            except SkelbenchError:
-                if _written(path) == before:
-                    raise
-            else:
-                if _written(path) == before:
-                    return store
-        return cls._open(path, name)
+        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`.
+
+        ``name``: its present name, which differs from the stored one if the folder was renamed.
+        """
+        try:
+            return cls._open(Path(path), name)
+        except SkelbenchError:  # another process may be replacing it
+            return cls._open(Path(path), name)
 
     @classmethod
     def _open(cls, path: Path, name: str | None) -> ClipStore:
@@ -185,10 +175,9 @@ class ClipStore:
         meta = _read_meta(path)
         meta = meta if name is None else meta.model_copy(update={"name": name})  # which no fingerprint holds
         index = _read_index(path)
-        if meta.fingerprint != fingerprint(meta, index):
+        # The fingerprint covers what the arrays hold, so what the writer has checked needs no second check.
+        if meta.fingerprint != fingerprint(meta, index) or len(index["length"]) != meta.clips:
             raise _damaged(path, "index.npz and meta.json do not belong together")
-        if meta.clips < 1 or any(values.shape[:1] != (meta.clips,) for values in index.values()):
-            raise _damaged(path, f"index.npz does not hold the {meta.clips} clips that meta.json counts")
         try:
             joints = get_topology(meta.topology).num_joints
         except SkelbenchError as error:
@@ -198,18 +187,7 @@ class ClipStore:
             ) from error
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
-        store = cls(path, meta, index, frames_FJ, confidence_FJ)
-        if (
-            index["length"].min() < 1
-            or index["bodies"].min() < 1
-            or (3 * store.lengths * store.bodies).sum() != meta.rows
-        ):
-            raise _damaged(path, "the lengths in index.npz do not add up to the rows of frames.npy")
-        if not (np.isfinite(store.fps) & (store.fps > 0)).all():
-            raise _damaged(path, "a frame rate in index.npz is not a positive number")
-        if not 0 <= index["label"].min() <= index["label"].max() < len(meta.classes):
-            raise _damaged(path, f"a label in index.npz is none of the {len(meta.classes)} classes")
-        return store
+        return cls(path, meta, index, frames_FJ, confidence_FJ)
 
     @cached_property
     def topology(self) -> Topology:
@@ -370,14 +348,14 @@ class ClipStore:
         Found by their recorded checksums, then compared.
         """
         seen: dict[tuple[int, ...], list[int]] = {}
-        for i, key in zip(others.tolist(), other._keys(others)):
+        for i, key in zip(others.tolist(), other.keys(others)):
             seen.setdefault(key, []).append(i)
-        keyed = zip(ids.tolist(), self._keys(ids))
+        keyed = zip(ids.tolist(), self.keys(ids))
         alike = [i for i, key in keyed if any(np.array_equal(self.clip(i), other.clip(o)) for o in seen.get(key, ()))]
         return np.array(alike, dtype=np.int64)
 
-    def _keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
-        """The same for clips that are the same: bodies, frames, checksum."""
+    def keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
+        """Return bodies, frames and checksum of clips: equal if the clips are."""
         sums = self.index["crc32"][ids] if "crc32" in self.index else self.checksums(ids)
         return list(zip(self.bodies[ids].tolist(), self.lengths[ids].tolist(), sums.tolist()))
 
@@ -392,23 +370,10 @@ class ClipStore:
         return int(self.bodies[i]), int(self.lengths[i]), int(self.offsets[i])
 
 
-def stored_format(path: Path) -> int | None:
-    """Format number of the store at ``path``; None where nothing readable says one."""
-    try:
-        raw = read_json(Path(path) / "meta.json")
-    except (OSError, ValueError):
-        return None
-    version = raw.get("format") if isinstance(raw, dict) else None
-    return version if isinstance(version, int) else None
-
-
 def _unreadable(path: Path, name: str, error: Exception) -> SkelbenchError:
-    """What to do about a file of the store; to delete it only where the file is at fault, not the machine."""
-    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        return SkelbenchError(
-            f"{path / name} cannot be read now ({error.strerror}); the clip store may be whole: look at its rights, at "
-            f"the memory and at how many files are open, then try again"
-        )
+    """Return the error for a file of the store; only damaged content makes it advise to delete the store."""
+    if isinstance(error, OSError) and error.strerror:
+        return SkelbenchError(f"{path / name} cannot be read ({error.strerror}); check its access rights and the disk")
     return _damaged(path, f"{name} cannot be read ({first_line(error)})")
 
 
@@ -416,21 +381,14 @@ def _damaged(path: Path, reason: str) -> SkelbenchError:
     return SkelbenchError(f"the clip store at {path} is damaged: {reason}; delete the folder and make it again")
 
 
-_OF_THE_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE}
-"""Errors of a file that say nothing about what it holds."""
-
-
 def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
     """Map ``path``/``name``, float32 of that shape, copy on write."""
     try:
-        check_regular(path / name)
         array = np.load(path / name, mmap_mode="c", allow_pickle=False)
     except Exception as error:  # damaged bytes make numpy raise almost anything
         raise _unreadable(path, name, error) from error
     if array.dtype != np.float32 or array.shape != shape:
         raise _damaged(path, f"{name} is not float32 {list(shape)}")
-    if isinstance(array, np.memmap) and array.offset + array.nbytes != (path / name).stat().st_size:
-        raise _damaged(path, f"{name} goes on after its {shape[0]} rows")
     return array
 
 
@@ -446,15 +404,6 @@ def first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _written(path: Path) -> tuple[int, ...] | None:
-    """Tells the store that is at ``path`` now from another that takes its place; None where there is none."""
-    try:
-        found = os.stat(path / "meta.json")
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
-
-
 def _read_meta(path: Path) -> Meta:
     try:
         raw = read_json(path / "meta.json")
@@ -465,7 +414,7 @@ def _read_meta(path: Path) -> Meta:
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:
         newer = f"up to {FORMAT}; update skelbench"
-        advice = newer if version > FORMAT else f"{FORMAT}; prepare or import the data set again with --force"
+        advice = newer if version > FORMAT else f"{FORMAT}; make the dataset again"
         raise SkelbenchError(f"the clip store at {path} has format {version}, this skelbench reads {advice}")
     try:
         return Meta.model_validate(raw)
@@ -476,21 +425,9 @@ def _read_meta(path: Path) -> Meta:
 
 
 def _read_index(path: Path) -> dict[str, np.ndarray]:
-    index = {}
     try:
-        check_regular(path / "index.npz")
         with np.load(path / "index.npz", allow_pickle=False) as file:
-            for name in (*FIELDS, *NOTES, "origin", "name"):
-                index[name] = file[name]
-            index |= {name: file[name] for name in LATER if name in file}
-    except KeyError:
-        raise _damaged(path, f"index.npz has no array {name!r}") from None
+            names = [*FIELDS, *NOTES, "origin", "name", *(name for name in LATER if name in file)]
+            return {name: np.asarray(file[name]) for name in names}
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise _unreadable(path, "index.npz", error) from error
-    for name, values in index.items():
-        kinds = {"name": "U", "origin": "f", "fps": "f"}.get(name, "iu")
-        if not isinstance(values, np.ndarray):  # numpy hands out the bytes of what does not begin as an array does
-            raise _damaged(path, f"index.npz, {name} is no array")
-        if values.dtype.kind not in kinds or values.ndim != 1 + (name == "origin"):
-            raise _damaged(path, f"index.npz, {name} is {values.dtype} {list(values.shape)}")
-    return index

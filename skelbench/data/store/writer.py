@@ -11,17 +11,15 @@ import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from glob import escape
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import unwritable
-from skelbench.core.locks import Busy, FileLock
+from skelbench.core.leases import Busy, Lease
 from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
@@ -51,7 +49,7 @@ class StoreWriter:
 
     Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
     killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
-    the new one is whole. Coordinates are metres with Y up; the settings are those of :class:`Meta`. ``skipped`` and
+    the new one is whole. Coordinates are meters with Y up; the settings are those of :class:`Meta`. ``skipped`` and
     ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
 
     >>> from tempfile import TemporaryDirectory
@@ -122,8 +120,7 @@ class StoreWriter:
                 raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
             with _disk_errors(self.path):
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
-                for left in (self.partial, *self.path.parent.glob(f".{escape(self.path.name)}.gone*")):
-                    shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(self.partial, ignore_errors=True)
                 self.partial.mkdir()
                 self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
         except BaseException:
@@ -178,7 +175,7 @@ class StoreWriter:
             there_M[0] |= not there_M.any()
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
-        if flags & Flag.EMPTY_BODY and there_M[1:].any():
+        if flags & Flag.EMPTY_BODY and (len(there_M) < 2 or there_M[1:].any()):
             raise SkelbenchError(f"{where}: a flag says that its second body is empty, which it is not; drop the flag")
         origin_C = np.asarray(origin, dtype=np.float32)
         if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
@@ -186,7 +183,8 @@ class StoreWriter:
         bodies, length = x_MTJC.shape[:2]
         entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
         numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
-        _check_numbers(numbers, where)
+        if wrong := [field for field, value in numbers.items() if not -_INT32 <= value < _INT32]:
+            raise SkelbenchError(f"{where}: {wrong[0]} {numbers[wrong[0]]} does not fit 32 bits; use smaller numbers")
         fps = self.usual_fps if fps is None else fps
         if not 0 < fps < math.inf:
             raise SkelbenchError(f"{where}: {fps} frames per second are none; give a positive number")
@@ -302,18 +300,16 @@ class StoreWriter:
 
     def _move_into_place(self) -> None:
         old = _aside(self.path)
+        shutil.rmtree(old, ignore_errors=True)
         try:
             if self.path.exists():  # a folder cannot be replaced in one step
-                shutil.rmtree(old, ignore_errors=True)
                 os.replace(self.path, old)
             os.replace(self.partial, self.path)
         except BaseException:
             _put_back(self.path)
             raise
         _sync_folder(self.path.parent)
-        with suppress(OSError):  # under its name it would come back where this one is removed one day
-            os.replace(old, gone := _gone(self.path))
-            shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 class _Rows:
@@ -349,26 +345,9 @@ class _Rows:
         np.lib.format.write_array_header_1_0(self.file, header)
 
 
-def _check_numbers(numbers: Mapping[str, int], where: str) -> None:
-    for field, value in numbers.items():
-        if not -_INT32 <= value < _INT32:
-            raise SkelbenchError(f"{where}: {field} {value} does not fit 32 bits; use smaller numbers")
-    flags = numbers["flags"]
-    if unknown := flags & ~sum(Flag):
-        raise SkelbenchError(f"{where}: flags {flags} hold {unknown}, which means nothing; use those of Flag")
-    if flags & Flag.EMPTY_BODY and numbers["bodies"] < 2:
-        raise SkelbenchError(f"{where}: it has one body and a flag that says the second one is empty; drop either")
-
-
 def _aside(path: Path) -> Path:
     """Where the store at ``path`` is for the moment in which another takes its place."""
     return path.with_name(f".{path.name}.old")
-
-
-def _gone(path: Path) -> Path:
-    """Where the store that one at ``path`` has replaced is removed: each elsewhere, as an earlier one may still be
-    there (on NFS as long as somebody reads it)."""
-    return path.with_name(f".{path.name}.gone-{uuid4().hex[:8]}")
 
 
 def _put_back(path: Path) -> None:
@@ -390,12 +369,12 @@ def put_back_all(root: Path) -> None:
                 _put_back(path)
 
 
-def store_lock(path: Path, timeout: float = float("inf")) -> FileLock:
-    """The lock on the store at ``path``, which the thread that holds it may enter again; makes the parent folder."""
+def store_lock(path: Path, timeout: float = float("inf")) -> Lease:
+    """Return the lock on the store at ``path``, which the thread that holds it may enter again."""
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     locks = vars(_of_this_thread).setdefault("locks", WeakValueDictionary())
-    lock = locks.setdefault(os.path.abspath(path), FileLock(path.with_name(f".{path.name}.lock")))
+    lock = locks.setdefault(os.path.abspath(path), Lease(path.with_name(f".{path.name}.lock")))
     lock.timeout = timeout
     return lock
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import FORMAT, ClipStore, stored_format
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import Clip, StoreWriter, store_lock
@@ -188,7 +188,7 @@ def generate(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Make the data set (or a part of it) at ``path``; ``progress(done, total)`` is called as clips are written.
+    """Make the dataset (or a part of it) at ``path``; ``progress(done, total)`` is called as clips are written.
 
     A clip does not depend on which others are made. Splits as in NTU: odd subjects train, cameras 2 and 3 train (the
     default), even setups train.
@@ -222,22 +222,18 @@ def generate(
 
 
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
-    """The full data set, made (in seconds) on first use at ``root``/synthetic-v1, and anew where its format is old."""
+    """Open the full dataset, generated (in seconds) on first use at ``root``/synthetic-v1."""
     path = Path(root) / NAME
-    if _must_be_made(path):
+    if not path.exists():
         with store_lock(path):
-            if _must_be_made(path):  # another process may have made it while this one waited
-                generate(path, overwrite=True, progress=progress)
+            if not path.exists():  # another process may have made it while this one waited
+                generate(path, progress=progress)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
         raise SkelbenchError(
-            f"{path} is not the data set that is made there, but {store.meta.lineage or 'another'}; rename that folder"
+            f"{path} is not the dataset that is made there, but {store.meta.lineage or 'another'}; rename that folder"
         )
     return store
-
-
-def _must_be_made(path: Path) -> bool:
-    return not path.exists() or (stored_format(path) or FORMAT) < FORMAT
 
 
 @hookimpl

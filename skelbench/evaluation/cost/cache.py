@@ -94,7 +94,7 @@ def _code_of(host: Host, descriptor: Descriptor) -> str:
 
 def _counters() -> str:
     """Hash of what counts: this package's code, PyTorch and fvcore."""
-    code = hash_of_code(Path(__file__).parents[1])
+    code = hash_of_code(Path(__file__).parents[2])
     return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
 
 

@@ -98,7 +98,7 @@ def say_queue(logs: Path, trials: Sequence[Trial]) -> None:
 def own_modules() -> list[str]:
     """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
     unless skelbench itself is there."""
-    return [] if Path(__file__).parents[2] == Path.cwd() else ["-P"]
+    return [] if Path(__file__).parents[3] == Path.cwd() else ["-P"]
 
 
 def typed(value: Any) -> str:

@@ -120,7 +120,7 @@ def _check_agrees(request: Request) -> None:
     """A setting that its key of a trial would silently outdo is refused."""
     for key, value in request.sets.items():
         place, full = _PLACES.get(key, ("", ""))
-        if place and request.options.get(full, value) != value:
+        if place and request.direct.get(full, value) != value:
             other = getattr(request, place)
             raise SkelbenchError(f"{key}={value} and {place}={other} do not agree; leave out one of the two")
 
@@ -194,13 +194,12 @@ class Price:
 
     flops_per_clip: float | None = None
     seconds: float | None = None
-    memory_bytes: float | None = None
 
 
 def prices(
     trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
-    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds and memory of
+    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds of
     training; by ``setting``.
 
     Counted on shapes and timed on a few real steps, once for all that step alike; nothing is written. A method whose
@@ -210,12 +209,12 @@ def prices(
     from skelbench.pipeline.estimate import estimate
 
     priced: dict[str, Price] = {}
-    per_step: dict[tuple[str, float], tuple[float, float]] = {}
+    per_step: dict[tuple[str, float], float] = {}
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
             continue
-        price = Price(0.0, 0.0, 0.0)
+        price = Price(0.0, 0.0)
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
             price = Price()
@@ -226,9 +225,8 @@ def prices(
                     alike = (_step(spec), flops)
                     if alike not in per_step:
                         found = estimate(spec, session.host, store, session.device, flops)
-                        per_step[alike] = found.seconds / max(1, found.steps), found.memory_bytes
-                    seconds, memory = per_step[alike]
-                    price = Price(flops, seconds * trial.steps, memory)
+                        per_step[alike] = found.seconds / max(1, found.steps)
+                    price = Price(flops, per_step[alike] * trial.steps)
             except Exception:  # a stranger's code: that it fails is for the run itself to say
                 pass
         priced[trial.setting] = price

@@ -13,7 +13,7 @@ from skelbench.reporting.linear import BLOCK
 from skelbench.reporting.seeds import block_of
 from skelbench.reporting.significance import ALPHA
 from skelbench.reporting.table import Cell, Table
-from skelbench.training.collapse import sentence
+from skelbench.training.anomalies import describe
 
 USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
 """What need not be said."""
@@ -150,7 +150,7 @@ def _wrong(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     for run in runs:
         who = plain(f"{run.title} (seed {run.spec.seed})")
         if found := run.info.get("collapse"):
-            yield Sentence(f"{who} collapsed: {plain('; '.join(map(sentence, found)))}.", "wrong", (run.name,))
+            yield Sentence(f"{who} collapsed: {plain('; '.join(map(describe, found)))}.", "wrong", (run.name,))
         if found := run.info.get("shortcut"):
             what = "; ".join(
                 f"{one['what']}, {one['measure']} {one['value']:.3g} at step {one['step']}" for one in found

@@ -87,7 +87,7 @@ encoder.dim = 16
         (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
         (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
         (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
-        (["grid.toml", "--probe", "none,knn"], "none stands alone"),
+        (["grid.toml", "--probe", "none,knn"], "'none' excludes all other names"),
         (["--dry-run"], "--dry-run is of a study, and none is named"),
         (["late.toml"], "trial calm 8t train.lr=-1.0 s0: train.lr=-1.0 is not valid"),
     ],
@@ -184,7 +184,7 @@ def test_each_process_is_handed_exactly_its_trial(trials_of, place, monkeypatch)
 
 def test_a_split_that_is_called_like_an_option_is_a_split(trials_of):
     ((trial,), session) = trials_of(Study(name="odd", dataset="small", seeds=(7,), trials=({"method": "untrained"},)))
-    odd = replace(trial, request=replace(trial.request, split="--plugin=x.py"))
+    odd = replace(trial, request=trial.request.model_copy(update={"split": "--plugin=x.py"}))
     assert "--split=--plugin=x.py" in command(odd, [], session)
     words = command(trial, [], replace(session, observe=named_observers(session.host, ["csv"])))
     assert words[words.index("--observe") + 1] == "csv"

@@ -1,6 +1,8 @@
 """ActCLR against numbers of the public code, with its two faults mended, and its parts against slow references."""
 
+from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import official_graph
 import pytest
@@ -58,27 +60,42 @@ def make(**settings):
     return ActCLR(ActCLRConfig(**settings), Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12))
 
 
-def views(phase="all"):
+def views(phase="all", dtype=torch.float32):
     names = ("positive", "key") if phase == "none" else (f"strong-{phase}", f"normal-{phase}", "positive", "key")
     keys_R = torch.arange(8)
-    return {name: View.of(official_graph.clips(k, frames=32), keys_R=keys_R) for k, name in enumerate(names)}
+    return {name: View.of(official_graph.clips(k, frames=32).to(dtype), keys_R=keys_R) for k, name in enumerate(names)}
 
 
-def made(kind, **settings):
+@contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def made(kind, dtype=torch.float32, **settings):
     """A step's output and the method, with the weights of ``official_graph.state()``."""
     method = make(transferred=True, **settings)
     assert fit(method, imported(official_graph.state(keys=16), {}).weights, "official_graph.state")
-    return method(views(), Step(4, 9, 0.0, torch.Generator(), draws(kind), phase="all")), method
+    method.to(dtype)
+    with patch.object(torch.Tensor, "float", lambda x: x.to(dtype)), default_dtype(dtype):
+        return method(views(dtype=dtype), Step(4, 9, 0.0, torch.Generator(), draws(kind), phase="all")), method
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_step_is_the_public_code_s(kind):
-    out, method = made(kind)
+    """In float64, as the public code ran: in float32 a processor's kernels move the gradients by up to 1 %."""
+    out, method = made(kind, torch.float64)
     out["loss"].backward()
     parts = dict(method.named_parameters())
     found = [float(out[name]) for name in ("strong", "around", "across")]
     found += [float(parts[name].grad.norm()) for name in GRADIENTS]
-    assert found == pytest.approx(GOLDEN[kind], rel=5e-3) and found[:3] == pytest.approx(GOLDEN[kind][:3], rel=2e-5)
+    # A weight before a batch norm has a gradient of small differences, which the recorded digits give to 0.3 %.
+    assert found == pytest.approx(GOLDEN[kind], rel=5e-3)
+    assert [*found[:3], found[4]] == pytest.approx([*GOLDEN[kind][:3], GOLDEN[kind][4]], rel=2e-6)
     assert float(out["loss"].detach()) == pytest.approx(sum(found[:3]), rel=1e-6)
 
 

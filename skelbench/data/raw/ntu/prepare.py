@@ -11,7 +11,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
-from skelbench.data.raw.ntu.text import MAX_BYTES, parse
+from skelbench.data.raw.ntu.text import parse
 from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.report import Progress, Report
 from skelbench.data.store.clip_store import Skipped
@@ -54,11 +54,12 @@ def prepare_ntu(
             details={**CONSTANTS, "official_missing": len(missing)},
             overwrite=overwrite,
         ) as writer,
-        closing(in_order(convert, list(files.values()), workers, name=lambda file: file[0].name)) as made,
+        closing(in_order(convert, list(files.values()), workers)) as made,
     ):
-        for done, (stem, (clip, reasons)) in enumerate(zip(files, made, strict=True), start=1):
-            report.unexpected += [(stem + SUFFIX, reason) for reason in reasons]
-            if clip is not None:
+        for done, (stem, clip) in enumerate(zip(files, made, strict=True), start=1):
+            if isinstance(clip, str):
+                report.unexpected.append((stem + SUFFIX, clip))
+            else:
                 label, numbers = int(stem[-3:]) - 1, (clip.flags, clip.source_frames)
                 writer.add_clip(StoredClip(clip.x_MTJC, label, clip.origin, stem, who(stem), *numbers))
                 frames = clip.x_MTJC.shape[1]
@@ -75,30 +76,22 @@ def prepare_ntu(
     return report
 
 
-def convert(files: Sequence[RawFile]) -> tuple[Clip | None, list[str]]:
-    """The clip of the first of these files, all of one name, that can be used, and why the others are not."""
-    reasons = []
-    for number, file in enumerate(files, start=1):
-        try:
-            clip = make_clip(parse(file.read(MAX_BYTES)))
-        except BadFile as error:
-            reasons.append(str(error))
-        else:
-            others = len(files) - number
-            return clip, reasons + ["there is another file of that name, which is used instead"] * others
-    return None, reasons
+def convert(file: RawFile) -> Clip | str:
+    """Return the clip of a file, or the reason why there is none."""
+    try:
+        return make_clip(parse(file.read()))
+    except BadFile as error:
+        return str(error)
 
 
-def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], list[str]]:
-    """Files to convert by sample name, in order of name, and the names left out because of the official list."""
-    files: dict[str, list[RawFile]] = {}
+def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:
+    """Return the files to convert by sample name, in order of name, and the names skipped by the official list."""
+    files: dict[str, RawFile] = {}
     missing, others, extension = set(), [], []
     for file in list_all(raw):
         stem = file.name.removesuffix(SUFFIX)
         sample = sample_of(stem)
-        if file.folder:
-            report.unexpected.append((file.name, file.problem))
-        elif not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
+        if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
             others.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
@@ -108,8 +101,10 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             report.unexpected.append((file.name, f"action {sample.action} is not one of the 60 of NTU RGB+D"))
         elif stem in official_missing():
             missing.add(stem)
+        elif stem in files:
+            report.unexpected.append((file.name, "another file of that name is used"))
         else:
-            files.setdefault(stem, []).append(file)
+            files[stem] = file
     if not files:
         places = ", ".join(map(str, raw))
         raise SkelbenchError(f"{places}: no file with a name like S001C002P003R002A013{SUFFIX}; name another place")

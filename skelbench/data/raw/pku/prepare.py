@@ -21,7 +21,7 @@ from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.origin import centre
 from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
-from skelbench.data.raw.pku.text import MAX_BYTES, Action, parse_frames, parse_labels
+from skelbench.data.raw.pku.text import Action, parse_frames, parse_labels
 from skelbench.data.raw.report import Progress, Report
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.roots import check_name
@@ -30,9 +30,6 @@ from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.topology import NTU25
 
 LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
-_SPLIT_BYTES = 1 << 20
-_OVERLAP = 8
-"""Clips of a video have at most so many times its frames, which bounds what one video can ask for."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,7 @@ def prepare_pku(
     for split, rule in splits.items():
         forgotten = set(videos) - {*rule.train, *(rule.test or ())}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
-    made = in_order(
-        partial(convert, which, cut=cut), list(videos.values()), workers, chunk=1, name=lambda file: file[0].name
-    )
+    made = in_order(partial(convert, which, cut=cut), list(videos.values()), workers, chunksize=1)
     with (
         StoreWriter(
             report.path,
@@ -123,16 +118,12 @@ def prepare_pku(
 def convert(which: str, files: Sequence[RawFile], cut: Cut) -> list[Clip | Skipped] | str:
     """The clips of a video from its two texts, or why there are none."""
     try:
-        if problem := next((file.problem for file in files if file.problem), ""):
-            raise BadFile(problem)
         if len(files) != 2:
             raise BadFile(f"a video needs two files of its name, its frames and its labels; there are {len(files)}")
-        texts = sorted((file.read(MAX_BYTES) for file in files), key=_looks_like_labels)
+        texts = sorted((file.read() for file in files), key=_looks_like_labels)
         if _looks_like_labels(texts[0]) or not _looks_like_labels(texts[1]):
             raise BadFile(f"neither of its two files holds {'frames' if _looks_like_labels(texts[0]) else 'labels'}")
         x_TD, actions = parse_frames(texts[0]), parse_labels(texts[1])
-        if sum(max(0, min(action.end, len(x_TD)) - max(action.start, 0)) for action in actions) > _OVERLAP * len(x_TD):
-            raise BadFile(f"its actions cover the video more than {_OVERLAP} times")
     except BadFile as error:
         return str(error)
     name = files[0].name.removesuffix(".txt")
@@ -180,11 +171,9 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     others = []
     for file in list_all(raw):
         stem, split = file.name.removesuffix(".txt"), split_of(file.name)
-        if file.folder or (file.problem and (split in rules or len(videos.get(stem, ())) > 1)):
-            report.unexpected.append((file.name, file.problem))  # what can be used comes first and is enough
-        elif split:
+        if split:
             try:
-                rule = parse_split(which, file.read(_SPLIT_BYTES))
+                rule = parse_split(which, file.read())
             except BadFile as error:
                 raise SkelbenchError(f"{file.name}: {error}; download the split files again") from None
             if rule is None:

@@ -190,33 +190,31 @@ class Slurm(Queue):
         partition = wishes.partition or os.environ.get("SBATCH_PARTITION")  # a user's usual one
         base = Asked(0, "", cpus, gpus, partition, wishes.max_parallel, wishes.setup or ())
         most = None if self.seconds else commands.partition_limit(partition)
-        known = bool(self.seconds and self.memory)
-        seconds, bytes_ = ({}, {}) if known else self._estimates([trial for trial, _ in trials])
+        seconds = {} if self.seconds else self._estimates([trial for trial, _ in trials])
         alike: dict[Asked, list[Trial]] = {}
         for trial, _ in trials:
             time_ = self.seconds or resources.time_for(seconds[trial.setting], most)
-            memory = self.memory or resources.memory_for(bytes_[trial.setting])
+            memory = self.memory or resources.DEFAULT_MEMORY
             alike.setdefault(replace(base, seconds=time_, memory=memory), []).append(trial)
         return alike
 
-    def _estimates(self, trials: Sequence[Trial]) -> tuple[dict[str, float | None], dict[str, float | None]]:
-        """(seconds, bytes) of training of each distinct setting; None where they cannot be found out here."""
+    def _estimates(self, trials: Sequence[Trial]) -> dict[str, float | None]:
+        """Seconds of training of each distinct setting; None if they cannot be estimated here."""
         import torch
 
         from skelbench.pipeline.studies.trials import prices
 
         session = self.errand.session
         distinct = {trial.setting: trial for trial in trials}
-        gpu = session.device.startswith("cuda")
-        timed = list(distinct.values()) if not gpu or torch.cuda.is_available() else []
-        with session.progress(total=len(distinct), label="time and memory", unit="settings") as report:
+        timed = list(distinct.values()) if not session.device.startswith("cuda") or torch.cuda.is_available() else []
+        with session.progress(total=len(distinct), label="time of training", unit="settings") as report:
             priced = prices(distinct.values(), timed, session, report)
         seconds = {setting: price.seconds for setting, price in priced.items()}
         if not timed:
             flops = {setting: price.flops_per_clip for setting, price in priced.items()}
             rate = {setting: trial.clips / resources.ASSUMED_FLOPS for setting, trial in distinct.items()}
             seconds = {key: None if count is None else count * rate[key] for key, count in flops.items()}
-        return _filled(seconds), _filled({key: None if gpu else price.memory_bytes for key, price in priced.items()})
+        return _filled(seconds)
 
     def check_shared(self) -> None:
         """Refuse a results folder that other machines cannot see."""

@@ -7,16 +7,13 @@ import re
 from skelbench.core.errors import SkelbenchError
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_GIB = 2**30
 TIMES = tuple(hours * 3600 for hours in (0.5, 1, 2, 4, 8, 12, 24))
 """What is asked for by an estimate: few different ones make few arrays."""
 TIME_FACTOR, TIME_MORE = 2.0, 900.0
 """Twice the estimated training, and a quarter of an hour for the start, probes, controls and cost. A trial that takes
 longer goes on in another sitting."""
-MEMORY_FACTOR, MEMORY_MORE = 1.5, 2 * _GIB
-"""Half as much again as the estimate of training, and 2 GiB for Python, torch, a page cache and probes."""
-GPU_TRIAL_MEMORY = 16 * _GIB
-"""Of the host beside a GPU, which holds model and activations."""
+DEFAULT_MEMORY = "16G"
+"""Memory of a trial without --mem."""
 ASSUMED_FLOPS = 1e13
 """FLOP/s of a GPU that cannot be timed from here: a tenth or less of what one of a data centre has."""
 
@@ -67,9 +64,3 @@ def time_for(seconds: float | None, most: int | None) -> int:
     need = TIMES[-1] if seconds is None else TIME_FACTOR * seconds + TIME_MORE
     asked = next((time for time in TIMES if time >= need), TIMES[-1])
     return int(min(asked, most or asked))
-
-
-def memory_for(bytes_: float | None) -> str:
-    """Memory to ask for by an estimate of training: a power of two of GiB."""
-    need = GPU_TRIAL_MEMORY if bytes_ is None else MEMORY_FACTOR * bytes_ + MEMORY_MORE
-    return f"{2 ** max(1, (int(need - 1) // _GIB).bit_length())}G"

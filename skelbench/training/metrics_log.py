@@ -1,0 +1,91 @@
+"""The lines of metrics.jsonl: what is logged, and the anomalies found in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+from skelbench.core.files import naming
+from skelbench.records.metrics import logged_lines
+from skelbench.records.run_dir import RunDir
+from skelbench.training.anomalies import Anomaly, AnomalyDetector, describe
+from skelbench.training.checkpoint import WITHOUT_LOG
+
+LINES = 500
+"""Lines of metrics.jsonl, at even intervals, besides the first and the last step."""
+
+
+class MetricsLog:
+    """Write the metrics of a run of ``total`` steps and check them for anomalies; only the first process has one.
+
+    ``on_line(step, metrics)`` gets every line. ``on_anomaly(*names, **found)`` gets the names of all detectors and the
+    anomalies of each that found some, whenever they change.
+    """
+
+    def __init__(self, run: RunDir, total: int, detectors: Mapping[str, AnomalyDetector]) -> None:
+        self.run, self.total, self.detectors = run, total, detectors
+        self.every = max(1, total // LINES)
+        self.on_line: Callable[[int, dict[str, Any]], None] | None = None
+        self.on_anomaly: Callable[..., None] | None = None
+        self._file: IO[str] | None = None
+        self._nonfinite: set[str] = set()
+        """Figures that were reported as not finite."""
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Append to metrics.jsonl within."""
+        with naming(self.run.metrics), open(self.run.metrics, "a") as self._file:
+            yield
+
+    def is_due(self, step: int) -> bool:
+        """Whether ``step``, counted from 1, has a line."""
+        return step == 1 or step % self.every == 0 or step == self.total
+
+    def replay(self) -> None:
+        """Show the detectors the lines of an earlier attempt."""
+        for line in logged_lines(self.run, WITHOUT_LOG):
+            for detector in self.detectors.values():
+                detector.check(line)
+
+    def correct_record(self) -> None:
+        """Report the anomalies if run.json has others, found in steps that are not part of this training."""
+        if self.on_anomaly:
+            recorded = {name: value for name, value in self.run.info.items() if name in self.detectors}
+            if recorded != self._found():
+                self._report()
+
+    def write(self, line: dict[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
+        """Write ``line``, in which ``reported`` names the figures of the method; return fields for a progress bar."""
+        assert self._file is not None, "write is called within open()"
+        self.run.check_held()
+        rounded = {key: _rounded(value) for key, value in line.items()}
+        self._file.write(json.dumps(rounded) + "\n")
+        self._file.flush()
+        changed = {name: detector.check(rounded) for name, detector in self.detectors.items()}
+        notes = [f"warning: {name}: {describe(anomaly)}" for name, found in changed.items() for anomaly in found]
+        if notes:
+            self._report()
+        if nonfinite := {name for name in reported if rounded[name] is None} - self._nonfinite:
+            self._nonfinite |= nonfinite
+            notes.append(f"not finite, so not logged, since step {line['step']:,}: {', '.join(sorted(nonfinite))}")
+        if self.on_line:
+            self.on_line(line["step"], line)
+        rank = next((key for key in ("rank_masked", "rank_pooled") if key in line), None)
+        return ({rank: line[rank]} if rank else {}) | ({"note": "; ".join(notes)} if notes else {})
+
+    def _found(self) -> dict[str, list[Anomaly]]:
+        return {name: detector.found for name, detector in self.detectors.items() if detector.found}
+
+    def _report(self) -> None:
+        if self.on_anomaly:
+            self.on_anomaly(*self.detectors, **self._found())
+
+
+def _rounded(value: Any) -> Any:
+    """Seven significant digits, which float32 has; None for a number that is not finite, which JSON cannot write."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.7g}") if math.isfinite(value) else None

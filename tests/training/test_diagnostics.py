@@ -1,0 +1,311 @@
+"""Looks: when, at what, that they change nothing; what counts as a collapse, and that it is recorded and said."""
+
+import io
+import json
+import math
+import os
+import signal
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from small import COMPARING, METHODS
+from torch import nn
+
+from skelbench.core.errors import Interrupted, SkelbenchError
+from skelbench.models.encoder import Encoded, Encoder
+from skelbench.models.prototype_objective import PrototypeObjective
+from skelbench.pipeline.pretrain import pretrain
+from skelbench.training import diagnostics, loop
+from skelbench.training.anomalies import PATIENCE, Collapse, describe
+from skelbench.training.diagnostics import Diagnostics
+from skelbench.training.metrics_log import LINES
+
+COLLAPSES = {"target": "features", "glcl_weight": 0.0, "momentum": 0.5, "train.lr": 0.02, "schedule.warmup": 0.0}
+"""Feature regression with nothing to hold it up, at a rate at which it collapses in a few steps."""
+
+WITHOUT_HIDDEN = {"dino", "gl-transformer", "pclust", "longt-gan", *COMPARING}
+
+STEPS = 12
+"""The small data has 12 training clips: as many epochs."""
+
+
+def lines_of(run):
+    return [json.loads(line) for line in run.metrics.read_text().splitlines()]
+
+
+def fit(training):
+    training.train()
+    return lines_of(training.run)
+
+
+# ---------------------------------------------------------------------------------------------- when
+@given(total=st.integers(1, 30_000))
+def test_looks_are_few_even_and_on_logged_steps(total):
+    every = max(1, total // LINES)
+    looks = Diagnostics(nn.Identity(), total, every)
+    due = [done for done in range(1, total + 1) if looks.is_due(done)]
+    assert due[0] == 1 and due[-1] == total and len(due) <= diagnostics.STEPS + 2
+    assert all(done % every == 0 for done in due[1:-1])
+    assert len(set(b - a for a, b in zip(due[1:-1], due[2:-1]))) <= 1
+    assert len(due) >= min(total, diagnostics.STEPS / 2)
+
+
+# ---------------------------------------------------------------------------------------------- what
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch):
+    """Ranks between 1 and what rows and channels allow; the weights are those of a run that nobody looked at."""
+    seen = trainer(name, epochs=1)
+    lines = fit(seen)
+    assert len(lines) == 3
+    for line in lines:
+        assert 1 <= line["rank_pooled"] <= 32 and 1 <= line["rank_cls"] <= 16
+        assert ("rank_masked" in line) == (name not in WITHOUT_HIDDEN)  # no hidden token
+        assert 1 <= line.get("rank_masked", 1) <= 32
+    for readout in ("cls", "pooled"):
+        assert lines[-1][f"rotation_{readout}"] > 0 and 0 <= lines[-1][f"slot_share_{readout}"] <= 1
+    seen.run.checkpoint.unlink()
+    monkeypatch.setattr(Diagnostics, "is_due", lambda self, step: False)
+    unseen = trainer(name, epochs=1)
+    plain = fit(unseen)
+    assert not any(key.startswith("rank_") for line in plain for key in line)
+    assert [line["loss"] for line in plain] == [line["loss"] for line in lines]
+    state, twin = seen.method.state_dict(), unseen.method.state_dict()
+    assert all(torch.equal(state[key], twin[key]) for key in state)
+
+
+def test_slims_prototypes_are_watched(trainer):
+    for line in fit(trainer("slim", epochs=1)):
+        for name in ("mfp", "cl"):
+            assert 0 <= line[f"teacher_entropy_{name}"] <= math.log(32) + 1e-4
+            assert 1 <= line[f"prototypes_used_{name}"] <= 32.001
+            parts = ("view", "slot", "clip") + (("place",) if name == "mfp" else ())
+            assert all(-1e-5 <= line[f"{part}_information_{name}"] <= math.log(32) for part in parts)
+
+
+def test_the_inference_encoders_first_output_is_watched(trainer):
+    """SLiM probes its teacher, which sees both global views unmasked: the ranks are those of its output."""
+    training = trainer("slim", epochs=1)
+    encoder, outputs = training.method.inference_encoder(), []
+    encoder.register_forward_hook(lambda module, given, out: outputs.append(out))
+    with training.diagnostics.record_step(1) as figures:
+        training.train_step(0, training.views(0))
+    for name, x in (("cls", outputs[0].cls_RD), ("pooled", outputs[0].pooled_RD)):
+        q = torch.linalg.svdvals(x.double())
+        q = q / q.sum()
+        assert figures[f"rank_{name}"] == pytest.approx(float(torch.exp(-(q * q.log()).sum())), rel=1e-5)
+
+
+class _Fixed(Encoder):
+    """Returns the features it was given; without a class token."""
+
+    def __init__(self, x_RD):
+        super().__init__(None, None, None)
+        self.x_RD = x_RD
+
+    def forward(self, view=None):
+        return Encoded(tokens_RND=self.x_RD.unsqueeze(1), pooled_RD=self.x_RD)
+
+
+class _Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.other, self.inference = _Fixed(torch.ones(4, 3)), _Fixed(torch.eye(3))
+
+    def inference_encoder(self):
+        return self.inference
+
+
+def test_another_encoder_stands_in_where_the_inference_encoder_does_not_run():
+    method = _Two()
+    look = Diagnostics(method, 10, 1).record_step
+    with look(1) as figures:
+        method.other()
+        method.inference()
+        method.inference.x_RD = torch.ones(3, 3)
+        method.inference()
+    assert figures == {"rank_pooled": pytest.approx(3)}
+    with look(1) as figures:
+        method.other()
+    assert figures == {"rank_pooled": pytest.approx(1)}
+    with look(1) as figures:
+        pass
+    assert figures == {}
+
+
+def test_nothing_happens_on_other_steps():
+    method = _Two()
+    looks = Diagnostics(method, 1000, 2)
+
+    def fails(*_):
+        raise AssertionError("computed without being due")
+
+    def work():
+        assert not any(module._forward_hooks for module in method.modules())
+        method.inference()
+        looks("masked", fails)
+        looks("mfp", PrototypeObjective(4, "none"))
+
+    with looks.record_step(2) as figures:  # a logged step, but no look
+        work()
+    assert figures == {}
+    with looks.record_step(1):
+        assert all(encoder._forward_hooks for encoder in (method.other, method.inference))
+    work()
+    with pytest.raises(ZeroDivisionError), looks.record_step(1):
+        raise ZeroDivisionError
+    work()
+
+
+def test_many_rows_are_thinned_and_none_are_nothing(monkeypatch):
+    sizes = []
+    rank = diagnostics.effective_rank
+    monkeypatch.setattr(diagnostics, "effective_rank", lambda x: sizes.append(tuple(x.shape)) or rank(x))
+    looks = Diagnostics(_Two(), 10, 1)
+    with looks.record_step(1) as figures:
+        looks("masked", torch.randn(100, 50, 4))
+        looks("few", lambda: torch.eye(6).requires_grad_())
+        looks("none", torch.zeros(0, 4))
+    assert sizes == [(diagnostics.ROWS, 4), (6, 6)]
+    assert figures.keys() == {"rank_masked", "rank_few"} and figures["rank_few"] == pytest.approx(6)
+
+
+@pytest.mark.parametrize(("what", "said"), [(3, "not int"), (torch.ones(3), r"shape \(3,\)"), (lambda: None, "None")])
+def test_other_values_are_rejected_by_watch(what, said):
+    looks = Diagnostics(_Two(), 10, 1)
+    with (
+        pytest.raises(SkelbenchError, match=rf'watch\("odd", ...\) takes features \[n, D\].*{said}'),
+        looks.record_step(1),
+    ):
+        looks("odd", what)
+
+
+# ---------------------------------------------------------------------------------------------- collapse
+def line(step, **figures):
+    return {"step": step, "epoch": step / 10, "loss": 1.0, **figures}
+
+
+def follow(values, clips=16, **others):
+    """Changes at every line of a run whose ``rank_masked`` is ``values``."""
+    collapse = Collapse(clips)
+    return collapse, [collapse.check(line(i, rank_masked=value, **others)) for i, value in enumerate(values, 1)]
+
+
+def test_a_low_rank_on_three_looks_in_a_row_is_a_collapse():
+    collapse, changes = follow([5, 1.1, 1.1, 3, 1.2, 1.15, 1.12, 1.05, 1.0])
+    assert [len(change) for change in changes] == [0] * 6 + [1, 0, 0] and PATIENCE == 3
+    expected = {"what": "masked", "measure": "effective rank", "value": 1.12, "step": 5, "epoch": 0.5}
+    assert collapse.found == changes[6] == [expected]
+    assert describe(expected) == "features at masked positions: effective rank 1.12 since step 5"
+
+
+def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
+    collapse, changes = follow([1.0, 1.0, 1.0, 1.0, 4, 4, 1.0, 1.0, 1.0])
+    assert [len(change) for change in changes] == [0, 0, 1, 0, 1, 0, 0, 0, 1]
+    assert [(found["step"], found.get("until")) for found in collapse.found] == [(1, 5), (7, None)]
+    assert describe(collapse.found[0]).endswith("since step 1 until step 5")
+
+
+def test_lines_without_a_look_do_not_count():
+    collapse = Collapse(16)
+    for step in range(1, 20):
+        collapse.check(line(step, **({"rank_pooled": 1.1} if step % 5 == 0 else {})))
+    assert [(found["what"], found["step"]) for found in collapse.found] == [("pooled", 5)]
+
+
+@pytest.mark.parametrize(
+    ("entropy", "used", "measures"),
+    [
+        (math.log(256), 256.0, ["different assignments"]),  # every sample spreads over all prototypes
+        (math.log(7), 7.0, ["different assignments"]),  # all have the same seven
+        (0.0, 1.0, ["prototypes used", "different assignments"]),  # all have the same single one
+        (0.2, 1.9, ["prototypes used"]),
+        (0.0, 256.0, []),
+        (5.17, 247.0, []),  # soft but different
+    ],
+)
+def test_prototypes_have_collapsed_when_few_are_used_or_all_samples_get_the_same(entropy, used, measures):
+    collapse, _ = follow([9, 9, 9], teacher_entropy_mfp=entropy, prototypes_used_mfp=used)
+    assert [(found["what"], found["measure"]) for found in collapse.found] == [("mfp", name) for name in measures]
+
+
+def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction():
+    collapse = Collapse(16)
+    for step in range(1, 5):
+        collapse.check(line(step, rank_masked=1.4, rank_cls=1.4, rank_pooled=1.2))
+    assert [found["what"] for found in collapse.found] == ["masked", "pooled"]
+
+
+def test_figures_of_pieces_are_of_as_few_clips_as_those(trainer):
+    one = trainer("mamp", batch_size=12)
+    one.save_memory(False, 4)
+    assert one._detectors()["shortcut"].clips == 3 and one._detectors()["collapse"].clips == 12
+
+
+def test_a_few_clips_settle_nothing():
+    assert follow([1.0] * 9, clips=7)[0].found == []
+
+
+# ---------------------------------------------------------------------------------------------- in a run
+def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
+    session, said = noting
+    made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
+    run = pretrain(session, made)
+    (found,) = run.info["collapse"]
+    assert found["what"] == "masked" and found["value"] < 1.5 and 1 < found["step"] <= STEPS - 2
+    ranks = {line["step"]: line["rank_masked"] for line in lines_of(run)}
+    assert ranks[1] > 3 and all(rank < 1.5 for step, rank in ranks.items() if step >= found["step"])
+    assert said == ["warning: collapse: " + describe(found)]
+
+    from skelbench.cli.summary import print_summary
+
+    print_summary([(run, {})], None, made, session.data_root)
+    assert said[0].removeprefix("warning: ") in capsys.readouterr().out
+
+
+def test_a_healthy_run_records_none(resolved, session):
+    run = pretrain(session, resolved("slim", epochs=STEPS, batch_size=12))
+    assert "collapse" not in run.info
+    assert all(line["rank_masked"] > 1.5 for line in lines_of(run))
+
+
+def test_a_collapse_is_the_same_after_a_resume(resolved, session, monkeypatch):
+    made = resolved("slim", epochs=STEPS, batch_size=12, **COLLAPSES)
+    whole = pretrain(session, made)
+    found, lines = whole.info["collapse"], lines_of(whole)
+    whole.update(outcome="interrupted", collapse=[{**found[0], "value": 1.0}], shortcut=found)
+    pretrain(session, made)  # of a state after which other things were found
+    assert whole.info["collapse"] == found and "shortcut" not in whole.info
+    step = loop.Trainer.train_step
+    stop_after = found[0]["step"] + 1  # two of the three looks that settle it lie behind
+
+    def stop(self, index, views):
+        if index == stop_after - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, index, views)
+
+    monkeypatch.setattr(loop.Trainer, "train_step", stop)
+    with pytest.raises(Interrupted):
+        pretrain(session, made, force=True)
+    assert "collapse" not in whole.info
+    monkeypatch.undo()
+    pretrain(session, made)
+    assert whole.info["collapse"] == found
+    clock = ("clips_per_s", "seconds")
+    for again, before in zip(lines_of(whole), lines, strict=True):
+        assert {k: v for k, v in again.items() if k not in clock} == {k: v for k, v in before.items() if k not in clock}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_note_stands_on_a_line_of_its_own(terminal):
+    from skelbench.core.console import progress
+
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=120, color_system=None)
+    with progress(total=10, label="slim", unit="clips", console=console) as report:
+        report(1, note="collapse: [pooled] features, effective rank 1.1 since step 3", rank_pooled=1.1)
+        report(1)
+    shown = console.file.getvalue()
+    assert shown.count("collapse: [pooled] features, effective rank 1.1 since step 3") == 1
+    assert "rank_pooled=1.1" in shown

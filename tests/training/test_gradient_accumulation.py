@@ -1,0 +1,92 @@
+"""Micro-batches and recomputed blocks give the step of the whole batch, or are rejected."""
+
+import pytest
+import torch
+
+from skelbench.core.errors import SkelbenchError
+from skelbench.training import diagnostics
+
+EXACT = {
+    "mamp": {},
+    "skeletonclr": {},
+    "dino": {},
+    "slim": {"centering": "running", "stratified": True},
+}
+
+
+def trained(trainer, name, steps=3, **settings):
+    """Figures of each step, and the method's state after the last."""
+    training = trainer(name, batch_size=6, **settings)
+    out = []
+    for step in range(steps):
+        with training.diagnostics.record_step(1) as seen:
+            reported = training.train_step(step, training.batch(step))
+        out.append({key: float(value) for key, value in reported.items()} | seen)
+    return out, training.method.state_dict()
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_steps_in_pieces_are_those_at_once(name, trainer, monkeypatch):
+    """Losses and what is watched, and all weights, queues and centres after three steps of the optimiser."""
+    monkeypatch.setattr(diagnostics, "ROWS", 10**6)  # a sample would be another
+    # AdamW's first steps are the sign of a gradient, and of rounding.
+    settings = EXACT[name] | {"sets": {"optimizer": "sgd", "schedule": "constant"}}
+    whole, weights = trained(trainer, name, **settings)
+    parts, others = trained(trainer, name, **settings, **{"train.accumulate": 3})
+    for step, (one, other) in enumerate(zip(whole, parts)):
+        assert one.keys() == other.keys()
+        for key in one:
+            if not key.endswith(("_information", "_cl", "_mfp")):  # of a sample of each piece
+                assert other[key] == pytest.approx(one[key], rel=2e-4, abs=1e-6), (step, key)
+    for key, value in weights.items():
+        torch.testing.assert_close(others[key], value, rtol=1e-3, atol=1e-5, msg=key)
+
+
+@pytest.mark.parametrize("name", ["slim", "macdiff"])
+def test_blocks_computed_again_change_no_bit_under_bf16(name, trainer):
+    settings = {"train.precision": "bf16", "encoder.drop_path": 0.3}  # what is drawn is drawn again
+    whole, weights = trained(trainer, name, 2, **settings)
+    again, others = trained(trainer, name, 2, **settings, **{"train.recompute": "on"})
+    assert whole == again and all(torch.equal(others[key], value) for key, value in weights.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("slim", {}, "method slim needs its whole batch at once: Sinkhorn balances"),
+        ("slim", {"centering": "none", "koleo": 0.1}, "KoLeo compares the clips of a batch"),
+        ("gfp", {}, "variance and covariance of its targets"),
+        ("skeletonclr", {"native": True}, "batch norm of encoder stgcn normalises by the whole batch"),
+    ],
+)
+def test_what_needs_its_whole_batch_is_refused_in_pieces(name, settings, said, trainer):
+    with pytest.raises(SkelbenchError, match=f"train.accumulate=2: .*{said}.*set train.recompute=on"):
+        trainer(name, **settings, **{"train.accumulate": 2})
+
+
+def test_pieces_divide_a_batch(trainer):
+    with pytest.raises(SkelbenchError, match="accumulate=4 does not divide the 6 clips .* possible are: 2, 3, 6"):
+        trainer("mamp", batch_size=6, **{"train.accumulate": 4})
+
+
+def test_means_over_counts_that_grow_apart_are_refused(trainer, monkeypatch):
+    """What no correction of the whole gradient puts right is no silent other gradient."""
+    training = trainer("mamp", batch_size=6, **{"train.accumulate": 3})
+    step = type(training.method).training_step
+
+    def two_means(self, views, info):
+        loss = step(self, views, info)["loss"]
+        return {"loss": loss + info.mean(0 * loss, views["clip"].keys_R.sum())}
+
+    monkeypatch.setattr(type(training.method), "training_step", two_means)
+    with pytest.raises(SkelbenchError, match="counts that do not grow alike with the clips.*say so in whole_batch"):
+        training.train_step(0, training.batch(0))
+
+
+def test_memory_tactics_are_no_part_of_a_run(resolved):
+    plain = resolved("mamp")
+    saving = resolved("mamp", **{"train.accumulate": 2, "train.recompute": "on"})
+    assert saving.spec.train.accumulate == 2 and saving.spec.train.recompute == "on"
+    assert saving.spec.id == plain.spec.id and saving.modified == plain.modified
+    with pytest.raises(SkelbenchError, match="train.accumulate"):
+        resolved("mamp", **{"train.accumulate": 0})
