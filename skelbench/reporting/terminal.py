@@ -79,7 +79,9 @@ class Terminal:
 
         chosen, taken = list[Column](), 1
         for column in sorted(shown, key=importance):
-            width = 3 + (self._narrow(column) if column in leading else self._width(column))
+            width = 3 + self._width(column)
+            if column in leading and taken + width > room:
+                width = 3 + self._narrow(column)
             if not chosen or column is headline or taken + width <= room:
                 chosen.append(column)
                 taken += width
