@@ -249,6 +249,9 @@ def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
     assert main(["compare", "--table", "speed", *plugin, "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines[1:3]] == ["mamp", "skeletonmae"]
+    lengths = ["--plugin", str(folder / "lengths.py"), "--format", "csv"]
+    assert main(["compare", "--table", "lengths", *lengths]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["mamp", "skeletonmae"]
     assert main(["plot", "speed", *plugin, "-o", str(picture)]) == 0 and picture.stat().st_size > 1000
     host = Host([folder / "speed.py"])
     study = host.load(host.get("studies", "speed")).model_copy(update={"dataset": "small", "split": "half"})
