@@ -6,7 +6,7 @@ in the token grid). Within a block a row is the mean over all seeds of its runs;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from skelbench.records.errors import if_whole
 from skelbench.records.store import ResultStore
 from skelbench.reporting import builder, published
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.seeds import INTERVALS, OLDER, difference, newest, seeds_of, with_other_protocols
+from skelbench.reporting.seeds import INTERVALS, OLDER, difference, newest, with_other_protocols
 from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -240,11 +240,7 @@ def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[publ
 
 
 class _Builder:
-    """Fills the declared rows of a study, block by block.
-
-    Evaluations with changed settings (``compare --all``) make a block of their own where several rows share the
-    changes. A changed row without a partner follows the block of the exact preset, and is not tested.
-    """
+    """Fill the declared rows of a study, block by block. Changed settings (``compare --all``) have their own."""
 
     def __init__(self, study: StudyTable, inputs: TableInputs) -> None:
         self.study, self.inputs, self.layout = study, inputs, study.layout()
@@ -257,72 +253,36 @@ class _Builder:
     def table(self) -> Table:
         frame = with_other_protocols(self.inputs.frame)
         headline = builder.probed(frame, checkpoint="last", setting="shared")
-        headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
-        blocks = [block for _, block in headline.groupby(list(self.study.block), dropna=False)]
-        wanted = [self._wanted(block) for block in blocks]
-        exact = [block[block["exact"].astype(bool)] for block in blocks]
-        runs = [
-            [newest(row.fits(frame), self.older) for row in rows] for rows, frame in zip(wanted, exact, strict=True)
-        ]
-        open_blocks = self._open_blocks(blocks, runs)
-        for place, (block, rows, groups) in enumerate(zip(blocks, wanted, runs, strict=True)):
-            comparable = sum(group is not None for group in groups) > 1 or any(
-                row.against is not None for row, group in zip(rows, groups, strict=True) if group is not None
-            )
-            if comparable:
-                self._fill(rows, groups, block if place in open_blocks else None)
-            self._changed(block, rows if comparable else [])
+        changed = ~headline["exact"].astype(bool)
+        plain = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
+        keys = [*(plain[key] for key in self.study.block), changed, plain["changed"].where(changed, "")]
+        for _, block in headline.groupby(keys, dropna=False):
+            self._fill(self.study.rows_for(block), block)
         return self._finish(frame)
 
-    def _wanted(self, block: DataFrame) -> list[Row]:
-        takes = self.inputs.filters.takes
-        return [replace(row, expected=row.expected and takes(method=row.title)) for row in self.study.rows_for(block)]
-
-    def _open_blocks(self, blocks: Sequence[DataFrame], runs: Sequence[Sequence[DataFrame | None]]) -> Collection[int]:
-        """Places of the blocks that show rows without a run: per training, the block with most rows that have one.
-
-        A run that another protocol, stream or data set evaluated once more asks for no runs of the other rows.
-        """
-        best: dict[tuple[Any, ...], tuple[tuple[Any, ...], int]] = {}
-        keys = [key for key in self.study.block if key not in ("dataset", "split", "stream", "protocol", "data")]
-        for place, (block, groups) in enumerate(zip(blocks, runs, strict=True)):
-            first = block.iloc[0]
-            training = (*(first[key] for key in keys), first["source"] or f"{first['dataset']} {first['split']}")
-            usual = not first["source"], first["protocol"] == "linear", first["stream"] == "joint"
-            rank = (sum(group is not None for group in groups), *usual, -place)
-            best[training] = max(best.get(training, (rank, place)), (rank, place))
-        return {place for _, place in best.values()}
-
-    def _fill(self, rows: Sequence[Row], runs: Sequence[DataFrame | None], block: DataFrame | None = None) -> None:
-        """The rows of one block, tested among each other; with ``block`` also those without a run."""
+    def _fill(self, rows: Sequence[Row], block: DataFrame) -> None:
+        """Add the rows of one block, tested among each other; rows without a run only beside usual evaluations."""
+        older: list[str] = []
+        runs = [newest(row.fits(block), older) for row in rows]
+        there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
+        if len(there) < 2 and not any(row.against is not None for row in there):
+            return
+        self.older += older
+        first, takes = block.iloc[0], self.inputs.filters.takes
+        usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
         for row, group in zip(rows, runs, strict=True):
             if group is not None:
                 other = runs[row.against] if row.against is not None else None
                 cells = self._cells(group) | self._labels(row, group) | self._test(group, other)
                 self.filled.append(builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group))
-            elif row.expected and block is not None:
-                common = {key: block[key].iloc[0] for key in self.study.block}
+            elif usual and row.expected and takes(method=row.title):
+                common = {key: first[key] for key in self.study.block}
                 self.filled.append(builder.Filled(common | {"changed": ""} | self._labels(row, block)))
                 self.missing += [row.name] if row.planned else []
 
-    def _changed(self, block: DataFrame, comparable: Sequence[Row]) -> None:
-        """Rows of the evaluations of a block that have changed settings."""
-        for _, changed in block[~block["exact"].astype(bool)].groupby("changed", sort=False):
-            rows, replaced = self.study.rows_for(changed), list[str]()
-            runs = [newest(row.fits(changed), replaced) for row in rows]
-            if sum(group is not None for group in runs) > 1:
-                self._fill(rows, runs)
-                self.older += replaced
-                continue
-            for row in comparable:  # every run of them is shown, the older ones too
-                for group in seeds_of(row.fits(changed), ["title", "changed"]):
-                    cells = self._cells(group) | {self.study.labels[0].key: row.title}
-                    self.filled.append(builder.Filled(cells, group))
-
     def _cells(self, group: DataFrame) -> dict[str, Any]:
         first = group.iloc[0]
-        cells = builder.fill(self.layout.columns, group) | {"preset": first["preset"] + ("" if first["exact"] else "+")}
-        cells |= {key: int(first[key]) for key in ("frames", "patch")}
+        cells = builder.fill(self.layout.columns, group) | {key: int(first[key]) for key in ("frames", "patch")}
         return cells | (dict(self.study.measure(group, self.inputs.store)) if self.study.measure else {})
 
     def _labels(self, row: Row, runs: DataFrame) -> dict[str, Any]:

@@ -65,35 +65,22 @@ def test_only_the_exact_preset_and_variant_fill_a_row(made):
     assert {row["seeds"].value for row in built.rows} == {1, None}
 
 
-def test_all_shows_changed_runs_as_further_rows(made):
-    made.run("slim", 0.5)
-    made.run("slim:mfp-only", 0.4)
+def test_changed_settings_are_blocks_of_their_own(made):
     for seed in (0, 1):
-        made.run("slim:mfp-only", 0.9, seed=seed, modified={"train.epochs": 3})
-    exact, everything = table(made, "objective"), table(made, "objective", exact_only=False)
-    assert len(exact.rows) == 5 and len(everything.rows) == 6
-    further = everything.rows[-1]
-    assert further["changed"].value == "train.epochs=3" and further["preset"].value == "small+"
-    assert further["seeds"].value == 2 and further["mfp"].value == "slim:mfp-only"
-    assert further["paper_xsub"].value is None and further["p_value"].value is None
-    assert further["accuracy"].mark is None and further["knn"].value == pytest.approx(40)
-    for before, after in zip(exact.rows, everything.rows, strict=False):
-        assert before["accuracy"] == after["accuracy"] and before["p_value"] == after["p_value"]
-    assert "| Changed settings |" in render(everything, "md") and "Changed settings" not in render(exact, "md")
-
-
-def test_a_study_with_changed_settings_is_a_block_of_its_own(made):
-    shorter = {"modified": {"train.epochs": 3}}
-    for seed in (0, 1):
-        made.run("slim", 0.5, seed=seed, **shorter)
-        made.run("slim:mfp-only", 0.4, seed=seed, **shorter)
+        made.run("slim", 0.5, seed=seed, modified={"train.epochs": 3})
+        made.run("slim:mfp-only", 0.4, seed=seed, modified={"train.epochs": 3})
     made.run("slim:mfp-only", 0.9, modified={"train.epochs": 4})
     assert not table(made, "objective").rows
-    rows = by(table(made, "objective", exact_only=False), "title")
-    assert set(rows) == {"slim", "slim:mfp-only"}
-    assert {row["changed"].value for row in rows.values()} == {"train.epochs=3"}
-    assert rows["slim:mfp-only"]["difference"].value == pytest.approx(-10)
-    assert rows["slim:mfp-only"]["p_value"].value is not None and rows["slim"]["accuracy"].mark == "best"
+    made.run("slim", 0.6)
+    made.run("slim:mfp-only", 0.5)
+    exact, everything = table(made, "objective"), table(made, "objective", exact_only=False)
+    assert len(exact.rows) == 5 and len(everything.rows) == 8
+    rows = by(everything, "title", "changed")
+    assert rows["slim:mfp-only", "train.epochs=3"]["difference"].value == pytest.approx(-10)
+    assert rows["slim:mfp-only", "train.epochs=3"]["preset"].value == "small+"
+    assert rows["slim", "train.epochs=3"]["accuracy"].mark == "best"
+    assert rows["slim:mfp-only", "train.epochs=4"]["accuracy"].mark is None
+    assert rows["slim:mfp-only", ""]["difference"] == by(exact, "title")["slim:mfp-only"]["difference"]
 
 
 def test_blocks_are_ranked_and_tested_apart(made):
@@ -261,7 +248,7 @@ def test_four_targets_in_the_papers_order_with_their_curves(made):
     assert row["rank_end"].plus_minus == pytest.approx(12.7062 * 0.05, rel=1e-4) and row["loss_end"].plus_minus > 0
     assert row["rank_encoder"].value == 12 and built.rows[3]["rank_end"].plus_minus is None
     assert row["rank_end"].footnotes == ("collapse",) and not built.rows[3]["rank_end"].footnotes
-    assert row["collapse"].value == "seed 1: features at masked positions, effective rank 1.12 since step 300"
+    assert row["collapse"].value == "seed 1: features at masked positions: effective rank 1.12 since step 300"
     assert built.rows[3]["collapse"].value is None
     assert built.rows[0]["loss_start"].value is None  # nothing was logged
     assert [row["paper_mean"].value for row in built.rows] == [86.96, 86.92, 87.59, 90.17]
