@@ -92,8 +92,6 @@ class ColumnTable:
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
-    figures_differ: bool = False
-    """Published figures come about in different ways: each has a footnote."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
@@ -149,12 +147,10 @@ class ColumnTable:
         places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
-            if not inputs.filters.takes(method=row.title):
-                continue
             stream = row.labels.get("stream", "joint")
             for one in figures:
                 place = one["dataset"], full_name(one["split"])
-                if (places and place not in places) or not inputs.filters.takes(dataset=one["dataset"]):
+                if places and place not in places:
                     continue
                 name = one["method"] + (f":{row.variant}" if row.variant else "")
                 first = {
@@ -165,8 +161,7 @@ class ColumnTable:
                     "stream": stream,
                 }
                 made = rows.setdefault((row.title, stream, *place), first)
-                told = published.told(one) if self.figures_differ else ()
-                made.setdefault(row.labels["column"], Cell(one["value"], one["std"], published=True, footnotes=told))
+                made.setdefault(row.labels["column"], published.cell(one))
         yield from rows.values()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -132,14 +132,15 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     whole = len(costs) == len(group)
     name = Cell(group["title"].iloc[0], footnotes=() if whole else ("costless",))
 
+    def each(*keys: str) -> list[Any]:
+        found = [reduce(_entry, keys, cost) for cost in costs]
+        return found if whole and None not in found else []
+
     def over(*keys: str) -> float | None:
-        found = [_within(cost, keys) for cost in costs] if whole else [None]
-        numbers = [value for value in found if isinstance(value, int | float)]
-        return mean(numbers) if len(numbers) == len(found) else None
+        return mean(numbers) if (numbers := each(*keys)) else None
 
     def text(*keys: str) -> str:
-        found = [_within(cost, keys) for cost in costs] if whole else []
-        return ", ".join(dict.fromkeys(str(value) for value in found if value is not None))
+        return ", ".join(dict.fromkeys(map(str, each(*keys))))
 
     device, threads = text("latency", "batch 1", "device"), text("latency", "batch 1", "threads")
     memory = over("peak_memory", "bytes")
@@ -156,8 +157,5 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     }
 
 
-def _within(cost: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    value: Any = cost
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+def _entry(cost: Any, key: str) -> Any:
+    return cost.get(key) if isinstance(cost, Mapping) else None

@@ -44,9 +44,6 @@ class TableInputs:
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
-    metrics: Collection[str] = ()
-    """Names of the metrics to show (``--metrics``)."""
-
     best_on_test: bool = False
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
     significance: bool = False
@@ -127,19 +124,9 @@ class TableInputs:
         tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
         fewer = tested and (self.filters.method or self.filters.tag)
         adjusted = "; p is adjusted over the rows that are shown" if fewer else ""
-        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (self._none(name),)
+        none = f"Table {name} has nothing of {self.filters}; `skelbench runs show RUN` has every evaluation of a run."
+        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (none,)
         return replace(table, notes=notes)
-
-    def _none(self, table: str) -> str:
-        """Note of a table that the filters leave empty."""
-        runs = self.every["run"].nunique() if self.stored else 0
-        if not runs or not self.filters.protocol:
-            return f"Nothing here is of {self.filters}."
-        were = "run here was" if runs == 1 else "runs here were"
-        return (
-            f"Table {table} shows nothing of {self.filters}, though {runs} {were} evaluated so: `skelbench runs show "
-            "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
-        )
 
     @property
     def left_out(self) -> int:

@@ -234,9 +234,10 @@ def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
-    """The rows that plugins announce for ``table``, each with its published accuracies."""
+    """The rows that plugins announce for ``table``, each with those of its published accuracies that filters admit."""
     for row in chain.from_iterable(announced(inputs, table)):
-        yield row, row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
+        figures = row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
+        yield row, [one for one in figures if inputs.filters.takes(method=row.title, dataset=one["dataset"])]
 
 
 class _Builder:

@@ -67,12 +67,6 @@ class Column:
     heads: bool = False
     """Its values are lines above the rows that share them; a column in CSV and JSON only."""
 
-    def __post_init__(self) -> None:
-        try:
-            self.format and format(0 if "d" in self.format else 0.0, self.format)
-        except ValueError as error:
-            raise ValueError(f"column {self.key!r} has no format {self.format!r}: {error}") from error
-
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
         if value is None:
@@ -119,8 +113,6 @@ class Table:
         keys = [column.key for column in self.columns]
         if len(set(keys)) != len(keys):
             raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
-        if isinstance(self.notes, str):
-            raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
         known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
         rows = []
@@ -278,7 +270,14 @@ def sorted_by(table: Table, name: str) -> Table:
 
 
 def with_columns(table: Table, names: Sequence[str]) -> Table:
-    """``table`` with these columns alone, in this order, in every format."""
-    chosen = {column.key: column for column in (column_named(table, name, "--columns") for name in names)}
+    """``table`` with these columns alone, in this order, in every format; if all names begin with ``+``, with these
+    shown as well."""
+    named = (column_named(table, name.removeprefix("+"), "--columns") for name in names)
+    chosen = {column.key: column for column in named}
+    if all(name.startswith("+") for name in names):
+        more = (
+            replace(one, shown=True, asked=True, heads=False) if one.key in chosen else one for one in table.columns
+        )
+        return replace(table, columns=tuple(more))
     unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))
     return unheaded.narrowed([replace(column, shown=True, heads=False) for column in chosen.values()])

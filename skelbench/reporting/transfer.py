@@ -125,7 +125,7 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
     one is ``from DATASET SPLIT``."""
     found: dict[tuple[str, ...], dict[str, published.Figure]] = {}
     for row, figures in figures_of(inputs, NAME):
-        for one in figures if inputs.filters.takes(method=row.title) else ():
+        for one in figures:
             source = _full(one["variant"].removeprefix("from "))
             place = row.title, source, one["dataset"], full_name(one["split"])
             found.setdefault(place, {}).setdefault(one["protocol"], one)
@@ -133,7 +133,4 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
 
 
 def _paper(found: Mapping[str, published.Figure]) -> dict[str, Cell]:
-    return {
-        f"paper {way}": Cell(one["value"], one["std"], published=True, footnotes=published.told(one))
-        for way, one in found.items()
-    }
+    return {f"paper {way}": published.cell(one) for way, one in found.items()}

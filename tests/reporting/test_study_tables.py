@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from fabricated import COLLAPSE, Fabricated
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.paired import holm
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.render import render
-from skelbench.reporting.study_rows import announced
 
 ABLATIONS = ("objective", "stm", "saa", "centring", "batch")
 STUDIES = ("token-budget", "target-control", *ABLATIONS)
@@ -106,18 +104,6 @@ def test_runs_of_an_older_version_are_left_out_and_named(made):
     assert f"Left out, because later runs of the same rows differ in more than the seed: {old}." in built.notes
 
 
-def test_published_accuracies_stand_beside_their_own_data_set_alone(made):
-    for dataset in ("mini", "ntu60"):
-        for title in ("slim", "slim:mfp-only"):
-            made.run(title, dataset=dataset)
-    rows = by(table(made, "objective"), "title", "dataset")
-    assert rows["slim", "mini"]["paper_xsub"].value is None and rows["slim", "ntu60"]["paper_xsub"].value == 87.7
-    mini = Fabricated(made.root / "mini")
-    for title in ("slim", "slim:mfp-only"):
-        mini.run(title, dataset="mini")
-    assert not [column for column in table(mini, "objective").shown if column.published]
-
-
 # ------------------------------------------------------------------------------------------------ tests between rows
 def test_rows_are_tested_clip_by_clip_against_the_full_method(made):
     """Against every sign flip of the test clips' differences, averaged over seeds; Holm over the rows."""
@@ -139,18 +125,6 @@ def test_rows_are_tested_clip_by_clip_against_the_full_method(made):
     adjusted = [rows[title]["p_value"].value for title in ("slim:glcl-only", "slim:mfp-only")]
     assert adjusted == pytest.approx(list(holm(ps))) and 0 < min(adjusted) < 0.05
     assert rows["slim"]["difference"].value is None and rows["slim"]["p_value"].value is None
-
-
-def test_differences_are_over_shared_seeds(made):
-    for seed, right in ((0, 0.5), (1, 0.9)):
-        made.run("slim", right, seed=seed)
-    made.run("slim:mfp-only", 0.4, seed=0)
-    made.run("slim:cl-only", 0.4, seed=3)
-    built = table(made, "objective")
-    rows = by(built, "title")
-    assert rows["slim:mfp-only"]["difference"].value == pytest.approx(-10)  # of seed 0, not 40 - 70
-    assert rows["slim:mfp-only"]["difference"].footnotes == ("shared",) and "shared" in built.footnotes
-    assert rows["slim:cl-only"]["difference"].value is None
 
 
 def test_a_row_no_better_than_untrained_is_marked(made):
@@ -317,7 +291,6 @@ def skelbench_rows():
     return [
         RowsSpec(name="bee-targets", table="target-control", target=":TARGETS"),
         RowsSpec(name="bee-budgets", table="token-budget", target=":BUDGETS"),
-        RowsSpec(name="bee-nothing", table="stm", target=":NOTHING"),
     ]
 
 
@@ -329,7 +302,6 @@ def skelbench_published():
 
 TARGETS = variants("bee", ("target", "loss"), ("nectar", "MSE", "target-nectar", ""), ("pollen", "CE", "", ""))
 BUDGETS = [Row(method="bee", grid=(64, 8), planned=False, printed=Printed("bee", "Bee", "8x25"))]
-NOTHING = ["no row"]
 """
 BEE = """method,variant,dataset,split,protocol,metric,value,std,source,note
 Bee,8x25,ntu60,xsub+xview mean,linear,accuracy,91.5,,"Bee paper, Table 1",
@@ -360,16 +332,10 @@ def test_a_plugin_adds_rows_with_published_figures_to_the_tables_of_any_method(m
     assert "title" in [column.key for column in table(made, "target-control", host=stranger).shown]
 
 
-def test_announced_rows_that_are_none_are_refused(made, stranger):
-    with pytest.raises(SkelbenchError, match="rows 'bee-nothing' of plugin 'bees' hold a str, not a skelbench"):
-        announced(TableInputs(stranger, made.store), "stm")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("method,value\nBee,1\n", "no column 'variant'"),
-        (BEE.replace("5.72", "much"), "could not convert"),
         (None, "No such"),
     ],
 )
@@ -385,6 +351,3 @@ def test_published_figures_that_cannot_be_read_are_named_and_spoil_no_table(
     assert "slim" in methods and "bee" not in methods
     (record,) = [record for record in caplog.records if "left out" in record.message]
     assert re.search(f"plugin 'bees': .*bee.csv cannot be read: .*{message}", record.message)
-
-
-# ------------------------------------------------------------------------------------------------ how it looks
