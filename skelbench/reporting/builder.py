@@ -161,7 +161,7 @@ def _value(cell: Any) -> Any:
 
 
 def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
-    """The columns with those of the comparisons that were asked for behind their accuracies."""
+    """The columns, each accuracy followed by the columns of the comparisons that ``inputs`` asks for."""
     for one in layout.columns:
         yield one.column if isinstance(one, Measure) else one
         if inputs and isinstance(one, Measure) and one.predicted:

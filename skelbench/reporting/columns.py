@@ -143,7 +143,7 @@ class ColumnTable:
         return Layout(self.title, self.how, columns, BLOCK, footnotes=footnotes, ranks=False, order=_order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Published figures by method, stream, data set and split; those of places where there are runs, or all."""
+        """Published figures by method, stream, data set and split: where there are runs, or all without runs."""
         places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
@@ -220,7 +220,7 @@ def _filled(value: Any) -> bool:
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Data set and split, controls last, a paper's row below those of the same method."""
+    """Data set and split, controls last, a published row below the same method's own rows."""
     places = (str(row[key].value if isinstance(row[key], Cell) else row[key]) for key in ("dataset", "split"))
     title = row["title"] if is_printed(row) else row["method"].value
     return *places, title in CONTROLS, title, is_printed(row), row["stream"]

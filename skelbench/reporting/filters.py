@@ -24,7 +24,7 @@ _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "pr
 
 @dataclass(frozen=True)
 class Filters:
-    """Names of which a row must have one of each kind; an empty kind takes all.
+    """Wanted names by kind: a row needs one of each kind; an empty kind takes all.
 
     >>> Filters(method=("slim",)).takes(method="slim:glcl-only")
     True

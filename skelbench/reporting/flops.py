@@ -102,7 +102,7 @@ def table_detail(inputs: TableInputs) -> Table:
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
     """Every wanted method on every grid, counted with progress or as it was counted before; with ``shares`` the dense
     grid too, whatever is wanted."""
-    inputs.filters.check_told(table, ("method",))  # which would be said after minutes
+    inputs.filters.check_told(table, ("method",))  # before counting takes minutes
     from skelbench.evaluation.cost.cache import kept_rows
     from skelbench.evaluation.cost.grids import flops_grids, with_reference
 

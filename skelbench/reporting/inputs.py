@@ -13,6 +13,7 @@ from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.threads import uncollected
 from skelbench.data.store.splits import for_choosing
+from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
 from skelbench.records.measures import Measure
 from skelbench.records.run_dir import ReadRun
@@ -105,18 +106,29 @@ class TableInputs:
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
-        asked = {"significance": ("letters", self.significance), "against": ("against", self.against)}
-        asked |= {"best-on-test": ("accuracy_best_on_test", self.best_on_test)}
         known = [column.key for column in table.columns] if table else []
-        for option, (key, wanted) in asked.items():
-            if wanted and (table is None or table.rows) and not any(one.endswith(key) for one in known):
-                raise SkelbenchError(
-                    f"table {name} has nothing to show for --{option}; leave it out or take table linear"
-                )
+        keys = {"significance": "letters", "against": "against", "best_on_test": "accuracy_best_on_test"}
+        for option, key in keys.items():
+            if getattr(self, option) and (not table or table.rows) and not any(one.endswith(key) for one in known):
+                flag = option.replace("_", "-")
+                raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
 
-    def noted(self, table: Table, name: str, of_runs: bool) -> Table:
-        """The wanted rows of ``table``, which the host calls ``name``, with notes on filters and added files."""
-        if of_runs and table.rows and (files := self.added):
+    def table(self, name: str) -> Table:
+        """The wanted rows of table ``name``, with notes on filters and added files.
+
+        Raises:
+            SkelbenchError: unknown table, or one without columns for the options that are set.
+        """
+        from skelbench.reporting.table import Table
+
+        descriptor = self.host.get("tables", name)
+        assert isinstance(descriptor, TableSpec)
+        if descriptor.counts:
+            self.check_answered(name)
+        built = self.host.load(descriptor)(self)
+        table = replace(self.host.checked(descriptor, built, Table, "skelbench.reporting.table.Table"), name=name)
+        self.check_answered(name, table)
+        if descriptor.needs_runs and table.rows and (files := self.added):
             table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
         if not self.filters:
             return table
@@ -130,7 +142,7 @@ class TableInputs:
 
     @property
     def left_out(self) -> int:
-        """Runs of which ``--all`` would add evaluations."""
+        """Number of runs with evaluations that ``--all`` would add."""
         gone = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
         return len(set(gone) - set(self.also_shown))
 

@@ -31,7 +31,7 @@ CONTROL_GROUP = "Controls"
 BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset"]
 """Columns in which rows that compete agree; of presets the name without its changes."""
 _PLACE = ("stream", "dataset", "split")
-"""Columns in which a published figure and the row beside it agree."""
+"""Columns that a published figure and its row have in common."""
 _FOOTNOTES = {
     "best": "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference",
     "native": "the method's own encoder form and bodies: ranked apart, not comparable with shared rows",
@@ -43,7 +43,7 @@ _FOOTNOTES = {
     "size": "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last "
     "step",
 }
-TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
+TRAINED_ON = "Trained on: the streams of the training; stream: the input of the encoder in this evaluation."
 NOTE = (
     f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
     "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
@@ -67,7 +67,7 @@ class Papers:
         self.figures: dict[tuple[str, ...], published.Figure] = {}
         """By title, stream, data set and full name of the split; of several the first."""
         self.expected: list[tuple[str, ...]] = []
-        """Keys of the figures that are shown also while no run is beside them."""
+        """Keys of the figures that are shown even without a run."""
         for row, figures in figures_of(inputs, NAME):
             self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
             for one in figures:

@@ -63,7 +63,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method with at least ``SEEDS`` seeds on each of the tasks, of which there must be ``TASKS``
+    """A row per method with at least ``SEEDS`` seeds on each of at least ``TASKS`` shared tasks
     (:mod:`skelbench.evaluation.stats.aggregate`)."""
     frame = controls_beside(probed(inputs.frame, checkpoint="last"))
     frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
@@ -95,11 +95,9 @@ def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         had = f"{len(shared)} in common" if enough else f"{most} at most"
         return [], [f"{where}: not pooled, as that takes {TASKS} tasks of {SEEDS} seeds each, and there are {had}."]
     pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
-    said = []
-    if left_out := sorted(titles - set(enough)):
-        said.append(f"{where}: left out, with fewer than {TASKS} tasks of {SEEDS} seeds: {', '.join(left_out)}.")
-    if older:
-        said.append(f"{where}: {OLDER} {', '.join(older)}.")
+    fewer = sorted(titles - set(enough))
+    notes = {f"left out, with fewer than {TASKS} tasks of {SEEDS} seeds:": fewer, OLDER: older}
+    said = [f"{where}: {note} {', '.join(names)}." for note, names in notes.items() if names]
     return list(_rows(block.iloc[0], pooled)), said
 
 

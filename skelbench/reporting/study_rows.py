@@ -102,7 +102,7 @@ class Row:
     method: str
     variant: str = ""
     grid: tuple[int, int] | None = None
-    """Clip length T and patch P_T; None = those of the block."""
+    """Clip length T and patch P_T; None = the grid of the block."""
     against: int | None = None
     """Place of the row that it is tested against, among the rows that are declared together."""
     printed: Printed | None = None
@@ -124,7 +124,7 @@ class Row:
 
     @property
     def tokens(self) -> int:
-        """Temporal tokens; 0 = those of the block."""
+        """Temporal tokens; 0 = as in the block."""
         return self.grid[0] // self.grid[1] if self.grid else 0
 
     def fits(self, frame: DataFrame) -> DataFrame:
@@ -218,8 +218,8 @@ def variants(
 
 
 def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
-    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together;
-    without those of published figures that cannot be read."""
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement, without
+    rows whose published figures cannot be read."""
     host, found = inputs.host, []
     for descriptor in host.all("rows"):
         if isinstance(descriptor, RowsSpec) and descriptor.table == table:
@@ -234,7 +234,7 @@ def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
-    """The rows that plugins announce for ``table``, each with those of its published accuracies that filters admit."""
+    """The rows that plugins announce for ``table``, each with its published accuracies that pass the filters."""
     for row in chain.from_iterable(announced(inputs, table)):
         figures = row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
         yield row, [one for one in figures if inputs.filters.takes(method=row.title, dataset=one["dataset"])]
@@ -336,7 +336,7 @@ class _Builder:
         for method, versions in by_method.items():
             if len(versions) > 1:
                 numbers = ", ".join(map(str, sorted(versions)))
-                yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."
+                yield f"Rows of {method} come from its versions {numbers}; the study runs rows of older versions again."
 
 
 def _over_untrained(group: DataFrame) -> Cell:

@@ -21,7 +21,7 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Half of an interval around the value, in its unit; a note of the table says of which kind."""
+    """Half of an interval around the value, in its unit; a note of the table names its kind."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
@@ -49,7 +49,7 @@ class Column:
     header: str
     format: str = ""
     best: Literal["max", "min"] | None = None
-    """Which end is better; ``None`` = no ranking."""
+    """Better end of the values; ``None`` = no ranking."""
     published: bool = False
     """Every cell of the column is a published figure."""
     shown: bool | Literal["varies", "filled"] = True
@@ -175,7 +175,7 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in columns with a better end, or in those of ``keys`` alone.
+        """The same table with best and second-best marks in columns with a better end, or only in the columns ``keys``.
 
         Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
         never do. Values that read the same share their rank, and one value alone is not ranked.

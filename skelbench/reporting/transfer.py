@@ -49,7 +49,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """A row per setting, source and target; a column, with the lead over the untrained encoder, per protocol that
-    measures on other data. Published figures stand in a column for each way in which they were measured."""
+    measures on other data. Published figures have a column per way of measuring."""
     frame = inputs.frame
     elsewhere = {one.name for one in inputs.host.all("protocols") if getattr(one, "elsewhere", False)}
     frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
@@ -58,7 +58,7 @@ def table(inputs: TableInputs) -> Table:
     targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
     frame = controls_beside(frame.assign(target=targets))
     figures = _figures(inputs)
-    columns = _columns(sorted(set(frame["protocol"])))
+    columns = [*_columns(sorted(set(frame["protocol"]))), RUN]
     rows = over_seeds(columns, trainings(frame, _SETTING))
     places = {_place(row)[1:]: row for row, _ in rows}
     measured = {_place(row) for row, _ in rows}
@@ -66,17 +66,15 @@ def table(inputs: TableInputs) -> Table:
         row["dataset"] = row["target"]
         if found := figures.get(_place(row)):
             row |= _paper(found) | {"method": smaller(row)}
-    for (title, *place), found in figures.items():
-        if (title, *place) not in measured and (beside := places.get(tuple(place))):
+    for place, found in figures.items():
+        if place not in measured and (beside := places.get(place[1:])):
             shown = {key: Cell(beside[key], published=True) for key in ("source", "target", "split")}
-            method = Cell(title, published=True, footnotes=("printed",))
+            method = Cell(place[0], published=True, footnotes=("printed",))
             rows.append(Filled({**shown, "method": method, **_paper(found)}))
     ways = dict.fromkeys(key for row, _ in rows for key in row if key.startswith("paper "))
     headers = {key: _PAPER.get(key.removeprefix("paper "), f"Paper, {key.removeprefix('paper ')}") for key in ways}
     papers = [Column(key, header, ".1f", published=True) for key, header in headers.items()]
-    layout = Layout(TITLE, HOW, (*columns, *papers, RUN), _BLOCK, (NOTE,), ranks=False, order=_order)
-    for row, runs in rows:
-        row |= {} if runs is None else {"run": RUN.cell(runs)}
+    layout = Layout(TITLE, HOW, (*columns[:-1], *papers, RUN), _BLOCK, (NOTE,), ranks=False, order=_order)
     notes = [*published.notes(inputs.host, NAME)] if papers else []
     texts = {"printed": PRINTED, **size_footnotes([row for row, _ in rows if not is_printed(row)])}
     return build(layout, rows, notes=notes, texts=texts, frame=frame)

@@ -55,16 +55,6 @@ def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(ma
     assert row["seeds"].value == 3 and row["accuracy"].value == pytest.approx(65)
 
 
-def test_evaluations_of_one_training_are_of_one_training(made):
-    for protocol, probe in (("linear", None), ("finetune", None), ("linear", {"lr": 0.1})):
-        made.run("slim", protocol=protocol, probe=probe, knn=None)
-    made.run("slim", seed=1, knn=None)
-    made.run("slim", version=2, protocol="finetune", knn=None)
-    rows = frame(made.store.read())
-    assert sorted(rows["training"].value_counts()) == [1, 4] and rows["group"].nunique() == 4
-    assert set(rows["probe"]) == {"", "probe.lr=0.1"}
-
-
 def fused(made, title, share, partner, **run):
     """A run with an evaluation of joints, by itself, and of bones by ``partner``; None = by itself as well."""
     partners = () if partner is None else (partner.rpartition("-")[2],)
@@ -96,17 +86,6 @@ def test_the_control_of_runs_that_are_fused_is_their_controls_fused(made):
     fused(made, "cmd", 0.6, None)
     rows = frame(made.store.read()).query("title == 'cmd'")
     assert sorted(zip(rows["accuracy"], rows["control_accuracy"])) == [(0.6, 0.2), (0.75, 0.7)]
-
-
-def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(made):
-    made.run("untrained", 0.4, preset="quick")
-    for seed in (0, 1):
-        made.run("slim", 0.7, seed=seed)
-    made.run("untrained", 0.5, seed=1)
-    made.run("mamp", 0.6, preset="quick")
-    rows = [row for row in table(TableInputs(Host(), made.store)).rows if row["method"].value == "untrained"]
-    found = {row["preset"].value: (row["seeds"].value, row["accuracy"].value) for row in rows}
-    assert found == {"small": (2, pytest.approx(45)), "quick": (1, pytest.approx(40))}
 
 
 def test_draws_count_once_per_clip(made):

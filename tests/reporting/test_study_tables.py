@@ -157,19 +157,6 @@ def test_missing_rows_are_shown_with_what_the_paper_says(made):
     assert "No run yet: slim:rotation-limited, slim:mirroring-none" in said(built) and "study saa`" in said(built)
 
 
-@pytest.mark.parametrize("name", ABLATIONS)
-def test_every_variant_has_its_row(made, name):
-    """The variants of a table are SLiM's own, one row each, and the full method comes last."""
-    variants = {row.variant for row in _rows(name)}
-    assert variants - {""} <= set(shipped().get("methods", "slim").variants)
-    for place, variant in enumerate(sorted(variants)):
-        made.run(f"slim:{variant}" if variant else "slim", 0.3 + place / 20)
-    built = table(made, name)
-    assert all(row["accuracy"].value is not None for row in built.rows) and "No run yet" not in said(built)
-    assert built.rows[-1]["title"].value == "slim" and len(built.rows) == len(variants)
-    assert sum(row["p_value"].value is not None for row in built.rows) == len(variants) - 1
-
-
 def _rows(name):
     return shipped().load(shipped().get("tables", name)).rows
 
@@ -257,97 +244,30 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
     assert "skeletonmae at 8 tokens" in missing and "sjepa" not in missing and "mamp" not in missing
 
 
-def test_published_token_budgets(made):
-    made.run("slim", tokens=8, dataset="ntu60")
-    rows = by(table(made, "token-budget"), "method", "frames", "patch")
-    published = {key: (row["paper_gflops"].value, row["paper_mean"].value) for key, row in rows.items()}
-    assert published["slim", 64, 8] == (3.59, 90.55) and published["slim:half-batch", 64, 8] == (3.59, 89.60)
-    assert published["skeletonmae", 120, 8] == (8.36, 74.00) and published["mamp", 120, 4] == (28.32, 87.00)
-    assert published["sjepa", 120, 4] == (28.32, 87.55) and published["gfp", 120, 4] == (28.32, 88.95)
-    assert all(row["paper_mean"].published for row in rows.values())
-
-
-def test_other_methods_join_once_they_have_two_budgets(made):
-    made.run("slim")
-    made.run("mine", 0.9, tokens=8)
-    made.run("slim", 0.9, tokens=4)
-    assert "mine" not in by(table(made, "token-budget"), "method")
-    made.run("mine", 0.5, tokens=30)
-    rows = by(table(made, "token-budget"), "method", "tokens")
-    assert rows["mine", "8x25+1"]["difference"].value == pytest.approx(40)
-    assert rows["slim", "4x25+1"]["accuracy"].value == 90 and rows["slim", "4x25+1"]["paper_mean"].value is None
-
-
-# ------------------------------------------------------------------------------------------------ rows of strangers
-STRANGER = """
-from pathlib import Path
-
+BEE = """
 from skelbench.plugin import PublishedSpec, RowsSpec, hookimpl
-from skelbench.reporting.study_rows import Printed, Row, variants
+from skelbench.reporting.study_rows import Printed, Row
+
+ROWS = [Row(method="bee", grid=(64, 8), printed=Printed("bee", "Bee", "8x25"))]
 
 
 @hookimpl
 def skelbench_rows():
-    return [
-        RowsSpec(name="bee-targets", table="target-control", target=":TARGETS"),
-        RowsSpec(name="bee-budgets", table="token-budget", target=":BUDGETS"),
-    ]
+    return [RowsSpec(name="bee-budgets", table="token-budget", target=":ROWS")]
 
 
 @hookimpl
 def skelbench_published():
-    file = Path(__file__).with_name("bee.csv")
-    return [PublishedSpec(name="bee", file=str(file), notes={"token-budget": "Bees count differently."})]
-
-
-TARGETS = variants("bee", ("target", "loss"), ("nectar", "MSE", "target-nectar", ""), ("pollen", "CE", "", ""))
-BUDGETS = [Row(method="bee", grid=(64, 8), planned=False, printed=Printed("bee", "Bee", "8x25"))]
-"""
-BEE = """method,variant,dataset,split,protocol,metric,value,std,source,note
-Bee,8x25,ntu60,xsub+xview mean,linear,accuracy,91.5,,"Bee paper, Table 1",
-Bee,8x25,ntu60,,inference,encoder_gflops,5.72,,"Bee paper, Table 1",
+    return [PublishedSpec(name="bee", file=__file__.replace("bees.py", "bee.csv"))]
 """
 
 
-@pytest.fixture
-def stranger(tmp_path):
-    (tmp_path / "bee.csv").write_text(BEE)
-    (tmp_path / "bees.py").write_text(f"{STRANGER}\n# of {tmp_path}, and no other\n")
-    return Host([tmp_path / "bees.py"])
-
-
-def test_a_plugin_adds_rows_with_published_figures_to_the_tables_of_any_method(made, stranger):
-    made.run("bee", 0.7, dataset="ntu60")
-    made.run("bee:target-nectar", 0.4, dataset="ntu60")
-    made.run("slim:target-features", 0.3, dataset="ntu60")
-    made.run("slim", 0.6, tokens=15, dataset="ntu60")
-    made.run("slim", 0.6, tokens=30, dataset="ntu60")
-    budgets = table(made, "token-budget", host=stranger)
-    assert budgets.rows[0]["method"].value == "bee" and budgets.rows[0]["paper_mean"].value == 91.5
-    assert "Bees count differently." in budgets.notes and "bee at" not in said(budgets)
-    rows = by(table(made, "target-control", host=stranger), "title")
-    assert rows["bee:target-nectar"]["target"].value == "nectar"
-    assert rows["bee:target-nectar"]["difference"].value == pytest.approx(-30)
-    assert rows["slim:target-features"]["difference"].value is None and "slim" in rows
-    assert "title" in [column.key for column in table(made, "target-control", host=stranger).shown]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("method,value\nBee,1\n", "no column 'variant'"),
-        (None, "No such"),
-    ],
-)
-def test_published_figures_that_cannot_be_read_are_named_and_spoil_no_table(
-    made, stranger, tmp_path, caplog, content, message
-):
-    path = tmp_path / "bee.csv"
-    path.unlink() if content is None else path.write_text(content)
-    made.run("bee", 0.7)
+def test_published_figures_that_cannot_be_read_are_named_and_spoil_no_table(made, tmp_path, caplog):
+    (tmp_path / "bees.py").write_text(BEE)
+    (tmp_path / "bee.csv").write_text("method,value\nBee,1\n")
     made.run("slim", tokens=30)
     made.run("slim")
-    methods = [row["method"].value for _ in range(2) for row in table(made, "token-budget", host=stranger).rows]
+    methods = table(made, "token-budget", host=Host([tmp_path / "bees.py"])).values("method")
     assert "slim" in methods and "bee" not in methods
     (record,) = [record for record in caplog.records if "left out" in record.message]
-    assert re.search(f"plugin 'bees': .*bee.csv cannot be read: .*{message}", record.message)
+    assert re.search("plugin 'bees': .*bee.csv cannot be read: .*no column 'variant'", record.message)
