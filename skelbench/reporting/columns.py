@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.text import counted
 from skelbench.data.store.splits import full_name
 from skelbench.reporting import published
-from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds
+from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS, accuracy, metric, seeds_of
 from skelbench.reporting.study_rows import figures_of
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
 
     from skelbench.reporting.inputs import TableInputs
 
-_SHOWN = {
-    "setting": "Setting", "preset": "Preset", "encoder": "Encoder", "stream": "Stream", "checkpoint": "Checkpoint",
-    "hardware": "Hardware",
-}  # fmt: skip
+_SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
 _SETTING = ["title", "dataset", "split", "data", "tokens", *_SHOWN]
 BLOCK = ["dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
 """Columns in which rows that compete agree; of presets the name without its changes."""
@@ -105,10 +101,11 @@ class ColumnTable:
         layout = self._layout([column.measure() for column in wanted])
         rows = over_seeds(layout.columns, trainings(frame, _SETTING))
         rows = [one for one in rows if any(one.row[key].value is not None for key in keys)]
-        papers = [row for row in self._papers(inputs, [row for row, _ in rows]) if keys & row.keys()]
-        for row, _ in rows if papers else ():
+        own = [row for row, _ in rows]
+        papers = [row for row in self._papers(inputs, own) if keys & row.keys()]
+        for row in own if papers else ():
             row["method"] = smaller(row)
-        gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *(row for row, _ in rows)))}
+        gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *own))}
         layout = replace(layout, columns=[one for one in layout.columns if one.key not in gone])
         notes = [
             *([] if rows else [self.how]),
@@ -116,12 +113,9 @@ class ColumnTable:
             *([INTERVALS] if rows else []),
             *(published.notes(inputs.host, self.name) if papers else ()),
         ]
-        if inputs.left_out:
-            gone_runs = counted(inputs.left_out, "run")
-            notes.append(f"Left out: {gone_runs} with settings changed from their preset or protocol; see --all.")
         studied = self.name in inputs.host.names("studies")
         also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
-        texts = {"printed": PRINTED + also, **size_footnotes([row for row, _ in rows])}
+        texts = {"printed": PRINTED + also, **size_footnotes(own)}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
         every = [*rows, *map(Filled, papers)]
         return build(layout, every, inputs, notes=notes, texts=texts, frame=frame if rows else None, show=show)
@@ -131,10 +125,10 @@ class ColumnTable:
             Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
             Column("dataset", "Data set", leads=True),
             Column("split", "Split", leads=True),
-            Column("data", "Data version", shown="varies", leads=True),
-            Measure(Column("changed", "Changed settings", shown="varies", leads=True), partial(changed_text, measures)),
+            setting("data", leads=True),
+            Measure(setting("changed", leads=True), partial(changed_text, measures)),
             Column("tokens", "Tokens", shown="filled"),
-            *(Column(key, header, shown="varies") for key, header in _SHOWN.items()),
+            *map(setting, _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(seeds_text, measures)),
             *measures,
             Measure(Column("run", "Run", shown="filled"), partial(runs_text, measures)),
@@ -172,8 +166,8 @@ def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
     """
     import pandas
 
-    for _, setting in frame.groupby([*keys, "training"], dropna=False, sort=False):
-        groups = list(seeds_of(setting, ["protocol"]))
+    for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):
+        groups = list(seeds_of(rows, ["protocol"]))
         if len({group["protocol"].iloc[0] for group in groups}) < len(groups):
             yield from groups
         else:

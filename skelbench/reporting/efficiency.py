@@ -26,10 +26,7 @@ _SETTING = [
     "title", "dataset", "split", "data", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol",
     "stream",
 ]  # fmt: skip
-_SHOWN = {
-    "preset": "Preset", "changed": "Changed settings", "setting": "Setting", "encoder": "Encoder",
-    "hardware": "Hardware", "timed": "Timed on", "memory_how": "Memory is", "protocol": "Probe", "stream": "Stream",
-}  # fmt: skip
+_SHOWN = ("preset", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
 _BLOCK = (
     "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
 )  # fmt: skip
@@ -75,10 +72,10 @@ LAYOUT = builder.Layout(
             Column("place", "Data set and split", shown="varies", heads=True),
             lambda group: f"{group['dataset'].iloc[0]} / {group['split'].iloc[0]}",
         ),
-        Column("data", "Data version", shown="varies"),
+        builder.setting("data"),
         Column("dataset", "Data set", shown=False),
         Column("split", "Split", shown=False),
-        *(Column(key, header, shown="varies") for key, header in _SHOWN.items()),
+        *map(builder.setting, _SHOWN),
         builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),
         builder.Measure(Column("accuracy", "Linear", ".1f", best="max"), builder.LINEAR.cell),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),

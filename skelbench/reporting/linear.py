@@ -152,28 +152,21 @@ def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, 
 def _layout(inputs: TableInputs) -> builder.Layout:
     """The columns: settings, measures, and the metrics of protocols (shown if ``--columns`` names them)."""
 
-    def setting(key: str, header: str = "", **more: Any) -> Column:
-        more = dict[str, Any](shown="varies", leads=True) | more
-        return Column(key, header or key.capitalize(), beside=("published",) if key in _PLACE else (), **more)
+    def setting(key: str, **more: Any) -> Column:
+        return builder.setting(key, **{"leads": True, "beside": ("published",) if key in _PLACE else (), **more})
 
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
     selected = Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True)
     columns: list[Column | builder.Measure] = [
         Column("group", "Group", shown=False, heads=True),
         builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
-        setting("setting"),
-        setting("dataset", "Data set"),
-        setting("split"),
-        setting("data", "Data version"),
+        *map(setting, ("setting", "dataset", "split", "data")),
         Column("tokens", "Tokens", leads=True),
-        setting("preset"),
-        setting("changed", "Changed settings"),
-        setting("encoder"),
+        *map(setting, ("preset", "changed", "encoder")),
         setting("hardware", leads=False, minor=True),
-        setting("protocol", "Probe"),
-        setting("trained_on", "Trained on", shown=False),
-        setting("stream"),
-        setting("checkpoint"),
+        setting("protocol"),
+        setting("trained_on", shown=False),
+        *map(setting, ("stream", "checkpoint")),
         builder.SEEDS,
         builder.LINEAR,
         builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),

@@ -28,20 +28,10 @@ from skelbench.reporting.table import Cell, Column, Table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-BLOCK = {
-    "dataset": "Data set",
-    "split": "Split",
-    "tokens": "Tokens",
-    "frames": "T",
-    "patch": "P_T",
-    "preset": "Preset",
-    "encoder": "Encoder",
-    "stream": "Stream",
-    "hardware": "Hardware",
-    "protocol": "Probe",
-    "data": "Data version",
-}
-"""Columns in which rows of a block agree, and their headers."""
+BLOCK = (
+    "dataset", "split", "tokens", "frames", "patch", "preset", "encoder", "stream", "hardware", "protocol", "data",
+)  # fmt: skip
+"""Columns in which rows of a block agree."""
 
 PAPER = {
     ("accuracy", "xsub"): "paper_xsub",
@@ -51,15 +41,18 @@ PAPER = {
 }
 """(metric, split) of published tables -> column."""
 PAPER_COLUMNS = {
-    "paper_xsub": Column("paper_xsub", "Paper: X-Sub", ".1f", published=True),
-    "paper_xview": Column("paper_xview", "Paper: X-View", ".1f", published=True),
-    "paper_mean": Column("paper_mean", "Paper: average", ".2f", published=True),
-    "paper_gflops": Column("paper_gflops", "Paper: GFLOPs", ".2f", published=True),
+    key: Column(key, f"Paper: {header}", format, published=True, footnotes=("size",))
+    for key, header, format in (
+        ("paper_xsub", "X-Sub", ".1f"),
+        ("paper_xview", "X-View", ".1f"),
+        ("paper_mean", "average", ".2f"),
+        ("paper_gflops", "GFLOPs", ".2f"),
+    )
 }
 
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
-    "size": "published at the full size (presets `paper` and `ablation`), which not every row beside has",
+    "size": "published at the full size (presets `paper` and `ablation`)",
     "untrained": "not shown to be better than the untrained encoder: paired p > 0.05, or untested, for a seed at least",
 }
 NOTES = (
@@ -148,7 +141,7 @@ class StudyTable:
     against: str
     """Header of the differences: "Over ..."."""
     paper: Sequence[Column] = ()
-    block: Sequence[str] = tuple(BLOCK)
+    block: Sequence[str] = BLOCK
     extra: Sequence[Column] = ()
     measure: Callable[[DataFrame, ResultStore], Mapping[str, Any]] | None = None
     """Cells of the ``extra`` columns for the runs of a row."""
@@ -172,7 +165,7 @@ class StudyTable:
             return Column(key, header, format, shown=key in self.shown)
 
         columns: list[Column | builder.Measure] = [
-            *(Column(key, text, shown="varies", leads=True) for key, text in BLOCK.items() if key not in labels),
+            *(builder.setting(key, leads=True) for key in BLOCK if key not in labels),
             *self.labels,
             column("title", "Method"),
             Column("changed", "Changed settings", leads=True, shown="filled"),
@@ -266,10 +259,10 @@ class _Builder:
         older: list[str] = []
         runs = [newest(row.fits(block), older) for row in rows]
         there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
-        if len(there) < 2 and not any(row.against is not None for row in there):
+        first, takes = block.iloc[0], self.inputs.filters.takes
+        if len(there) < 2 and not (first["exact"] and any(row.against is not None for row in there)):
             return
         self.older += older
-        first, takes = block.iloc[0], self.inputs.filters.takes
         usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
         for row, group in zip(rows, runs, strict=True):
             if group is not None:
@@ -313,9 +306,6 @@ class _Builder:
     def _finish(self, frame: DataFrame) -> Table:
         study, rows = self.study, [row for row, _ in self.filled]
         printed = any(column.key in row for row in rows for column in study.paper)
-        if printed and not {row["preset"].removesuffix("+") for row in rows} <= {*published.SIZES}:
-            paper = tuple(replace(one, footnotes=("size",)) for one in study.paper)
-            self.layout = replace(study, paper=paper).layout()
         command, notes = f"`skelbench study {study.name}`", list[str]()
         if missing := list(dict.fromkeys(self.missing)):
             notes.append(f"No run yet: {', '.join(missing)}. {command} runs what is missing (see --dry-run).")

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.reporting import published
-from skelbench.reporting.builder import OVER_UNTRAINED, RUN, Filled, Layout, Measure, build, is_printed, over_seeds
+from skelbench.reporting.builder import (
+    OVER_UNTRAINED,
+    RUN,
+    Filled,
+    Layout,
+    Measure,
+    build,
+    is_printed,
+    over_seeds,
+    setting,
+)
 from skelbench.reporting.columns import Measured, changed_text, seeds_text, size_footnotes, smaller, trainings
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS
@@ -91,10 +101,10 @@ def _columns(protocols: Sequence[str]) -> list[Column | Measure]:
         Column("source", "Trained on"),
         Column("target", "Measured on"),
         Column("split", "Split"),
-        Column("data", "Data version", shown="varies"),
-        Measure(Column("changed", "Changed settings", shown="varies"), partial(changed_text, measures)),
+        setting("data"),
+        Measure(setting("changed"), partial(changed_text, measures)),
         Column("tokens", "Tokens"),
-        *(Column(key, key.capitalize(), shown="varies") for key in _SHOWN),
+        *map(setting, _SHOWN),
         Measure(Column("seeds", "Seeds"), partial(seeds_text, measures)),
         *(one for pair in zip(measures, leads, strict=True) for one in pair),
     ]

@@ -54,14 +54,6 @@ def test_significance(results, capsys):
     assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
 
 
-def test_significance_of_tables_of_protocols(results, capsys):
-    text = shown(capsys, "compare", "--table", "retrieval", "--significance", "--format", "csv")
-    assert "accuracy_letters" in text.splitlines()[0]
-    results.run("gfp", 0.5, protocol="finetune", knn=None)
-    text = shown(capsys, "compare", "--table", "finetune", "--significance", "--format", "csv")
-    assert "finetune_letters" in text.splitlines()[0], "one row is told from none"
-
-
 def test_a_run_that_no_probe_has_seen_is_named(results, capsys):
     name = results.run("gfp", None)
     results.run("amr", None, modified={"train.lr": 1})
@@ -73,9 +65,7 @@ def test_a_run_that_no_probe_has_seen_is_named(results, capsys):
     ("option", "table"),
     [
         ("--significance", "flops"),
-        ("--best-on-test", "flops"),
         ("--best-on-test", "token-budget"),
-        ("--against", "flops"),
         ("--against", "token-budget"),
     ],
 )

@@ -69,13 +69,6 @@ def test_a_repeated_seed_is_not_averaged_and_a_missing_control_says_what_to_run(
     assert difference.value is None and "`skelbench run` again" in built.footnotes[difference.footnotes[0]]
 
 
-def test_best_on_test_is_asked_for_and_never_ranked(made):
-    made.run("slim", 0.6)
-    assert "accuracy_best_on_test" not in {column.key for column in build(made).columns}
-    (column,) = (one for one in build(made, best_on_test=True).columns if one.key == "accuracy_best_on_test")
-    assert column.best is None and column.footnotes == ("best",)
-
-
 def test_brackets_are_over_subjects_where_these_make_them_wider(made):
     who = np.arange(160) // 20
     made.run("slim", np.isin(who, [0, 1, 2, 3, 4, 5]), subjects=who, knn=None)

@@ -78,15 +78,6 @@ def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
         assert value("token_budget", method=method, variant=variant, metric="accuracy") == pytest.approx(mean)
 
 
-def test_averages_of_the_target_study():
-    for variant in {row["variant"] for row in load("target_control")}:
-        xsub, xview, mean = (
-            value("target_control", variant=variant, metric="accuracy", split=split)
-            for split in ("xsub", "xview", "xsub+xview mean")
-        )
-        assert mean == pytest.approx((xsub + xview) / 2, abs=0.0051)
-
-
 def test_both_cost_tables_agree():
     for row in load("flops", metric="encoder_gflops") + load("flops", metric="decoder_gflops"):
         same = {key: row[key] for key in ("method", "variant", "protocol", "metric")}
