@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting import published
-from skelbench.reporting.builder import (
-    OVER_UNTRAINED,
-    RUN,
-    Filled,
-    Layout,
-    Measure,
-    build,
-    is_printed,
-    over_seeds,
-    setting,
-)
+from skelbench.reporting import builder, published
 from skelbench.reporting.columns import Measured, changed_text, seeds_text, size_footnotes, smaller, trainings
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS
@@ -68,8 +57,8 @@ def table(inputs: TableInputs) -> Table:
     targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
     frame = controls_beside(frame.assign(target=targets))
     figures = _figures(inputs)
-    columns = [*_columns(sorted(set(frame["protocol"]))), RUN]
-    rows = over_seeds(columns, trainings(frame, _SETTING))
+    columns = _columns(sorted(set(frame["protocol"])))
+    rows = builder.over_seeds([*columns, builder.RUN], trainings(frame, _SETTING))
     places = {_place(row)[1:]: row for row, _ in rows}
     measured = {_place(row) for row, _ in rows}
     for row, _ in rows:
@@ -80,38 +69,39 @@ def table(inputs: TableInputs) -> Table:
         if place not in measured and (beside := places.get(place[1:])):
             shown = {key: Cell(beside[key], published=True) for key in ("source", "target", "split")}
             method = Cell(place[0], published=True, footnotes=("printed",))
-            rows.append(Filled({**shown, "method": method, **_paper(found)}))
+            rows.append(builder.Filled({**shown, "method": method, **_paper(found)}))
     ways = dict.fromkeys(key for row, _ in rows for key in row if key.startswith("paper "))
     headers = {key: _PAPER.get(key.removeprefix("paper "), f"Paper, {key.removeprefix('paper ')}") for key in ways}
     papers = [Column(key, header, ".1f", published=True) for key, header in headers.items()]
-    layout = Layout(TITLE, HOW, (*columns[:-1], *papers, RUN), _BLOCK, (NOTE,), ranks=False, order=_order)
+    columns += [*papers, builder.RUN]
+    layout = builder.Layout(TITLE, HOW, columns, _BLOCK, (NOTE,), ranks=False, order=_order)
     notes = [*published.notes(inputs.host, NAME)] if papers else []
-    texts = {"printed": PRINTED, **size_footnotes([row for row, _ in rows if not is_printed(row)])}
-    return build(layout, rows, notes=notes, texts=texts, frame=frame)
+    texts = {"printed": PRINTED, **size_footnotes([row for row, _ in rows if not builder.is_printed(row)])}
+    return builder.build(layout, rows, notes=notes, texts=texts, frame=frame)
 
 
-def _columns(protocols: Sequence[str]) -> list[Column | Measure]:
+def _columns(protocols: Sequence[str]) -> list[Column | builder.Measure]:
     measures = [Measured(name, name, (name,)).measure() for name in protocols]
     leads = [
-        Measure(Column(f"{one.key}, over untrained", "Over untrained", "+.1f"), _over_untrained, one.pick)
+        builder.Measure(Column(f"{one.key}, over untrained", "Over untrained", "+.1f"), _over_untrained, one.pick)
         for one in measures
     ]
     return [
-        Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
+        builder.Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
         Column("source", "Trained on"),
         Column("target", "Measured on"),
         Column("split", "Split"),
-        setting("data"),
-        Measure(setting("changed"), partial(changed_text, measures)),
+        builder.setting("data"),
+        builder.Measure(builder.setting("changed"), partial(changed_text, measures)),
         Column("tokens", "Tokens"),
-        *map(setting, _SHOWN),
-        Measure(Column("seeds", "Seeds"), partial(seeds_text, measures)),
+        *map(builder.setting, _SHOWN),
+        builder.Measure(Column("seeds", "Seeds"), partial(seeds_text, measures)),
         *(one for pair in zip(measures, leads, strict=True) for one in pair),
     ]
 
 
 def _over_untrained(group: DataFrame) -> Cell:
-    return Cell() if group["title"].iloc[0] in CONTROLS else OVER_UNTRAINED.cell(group)
+    return Cell() if group["title"].iloc[0] in CONTROLS else builder.OVER_UNTRAINED.cell(group)
 
 
 def _order(row: Mapping[str, Any]) -> list[str]:
