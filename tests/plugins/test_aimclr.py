@@ -48,10 +48,6 @@ def test_the_step_is_the_public_code_s(phase):
     assert float(out["loss"].detach()) == pytest.approx(sum(found[:2]), rel=1e-6)
 
 
-def test_mining_begins_in_the_second_half():
-    assert AimCLR.phases(type("M", (), {"config": AimCLRConfig()})()) == [("contrast", 0.0), ("mining", 0.5)]
-
-
 def literal_drop(x_RND, joints, limit):
     """net/att_drop.py, one number after the other."""
     rows, cells, channels = x_RND.shape
@@ -110,14 +106,3 @@ def test_the_head_sees_the_mean_of_cells_after_a_class_token(cls):
     assert found.shape[1] == method.head[0].in_features == 8 * (1 + cls)
     plain = Encoded(encoded.tokens_RND, encoded.pooled_RD, encoded.cls_RD)
     torch.testing.assert_close(method.clip_features(plain, view), view.per_clip(encoded.pooled_RD))
-
-
-def test_streams_are_seen_by_every_view(resolved):
-    for stream in ("joint", "bone", "motion"):
-        views = resolved("aimclr", stream=stream).spec.views
-        assert {view["stream"] for view in views.values()} == {stream}
-        assert [op["kind"] for op in views["key"]["augment"]] == ["shear"]
-        assert [op["kind"] for op in views["strong"]["augment"]] == [
-            "shear", "mirror", "axis-rotate", "noise", "blur", "axis-drop"
-        ]  # fmt: skip
-    assert resolved("aimclr", time_flip=True).spec.views["strong"]["augment"][-1]["kind"] == "time-flip"

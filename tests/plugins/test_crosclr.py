@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from skelbench_plugins.crosclr import CrosSCLR, CrosSCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import STREAMS, Context, Step
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
@@ -125,10 +124,6 @@ def test_what_heads_have_in_common_is_learnt_once_and_followed_by_every_stream(h
     torch.testing.assert_close(last.weight - key.weight, torch.full_like(key.weight, 0.5**times))
 
 
-def test_mining_begins_in_the_second_half():
-    assert made().phases() == [("alone", 0.0), ("mining", 0.5)]
-
-
 def test_public_checkpoints_are_read_by_name_and_shape():
     state = official_graph.three_streams()
     read = imported(state, {})
@@ -140,28 +135,3 @@ def test_public_checkpoints_are_read_by_name_and_shape():
     read = imported(classifiers | {name: torch.zeros(60, 12) for name in ends}, {})
     assert set(read.leftover) == set(ends) and "method.head" not in read.settings
     assert not fit(made(), read.weights, "classifiers"), "encoders alone"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda s: {k: x for k, x in s.items() if "motion" not in k}, "encoder_q_motion.* is not there"),
-        (lambda s: s | {"blocks.0.norm1.weight": torch.ones(2)}, "'blocks.0.norm1.weight' belongs to another model"),
-        (lambda s: {k: x for k, x in s.items() if k != "queue_bone"}, "'queue_bone' is not there"),
-        (
-            lambda s: s | official_graph.encoder_state("encoder_q_bone", 0.0, out=16),
-            "encoder of bone is of another size",
-        ),
-    ],
-)
-def test_a_checkpoint_of_another_method_is_refused(change, said):
-    with pytest.raises(SkelbenchError, match=said):
-        imported(change(official_graph.three_streams()), {})
-
-
-def test_streams_are_one_crop_and_one_shear(resolved):
-    views = resolved("crosclr").spec.views
-    assert list(views) == [f"{name}-{stream}" for name in ("query", "key") for stream in STREAMS]
-    for name, view in views.items():
-        assert (view["stream"], view["inherit"]) == (name.split("-")[1], not name.endswith("joint"))
-        assert [op["kind"] for op in view["augment"]] == (["shear"] if name.endswith("joint") else [])

@@ -84,15 +84,6 @@ def test_the_target_follows_and_has_no_gradient():
     assert method.target_projector[1].training and method.target_encoder.norm.training  # by the batch
 
 
-def test_the_strong_view_is_the_code_s(resolved):
-    views = resolved("hysp", stream="bone").spec.views
-    assert {view["stream"] for view in views.values()} == {"bone"}
-    assert [op["kind"] for op in views["normal"]["augment"]] == ["shear"]
-    assert [op["kind"] for op in views["strong"]["augment"]] == [
-        "shear", "mirror", "axis-rotate", "noise", "blur", "axis-drop", "time-flip"
-    ]  # fmt: skip
-
-
 def test_a_checkpoint_of_the_probe_has_the_encoder_alone():
     state = {name: x for name, x in official_hysp.state().items() if "target" not in name and "predictor" not in name}
     found = imported(state, {})

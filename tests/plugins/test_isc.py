@@ -9,13 +9,11 @@ import torch.nn.functional as F
 from skelbench_plugins.agcn import AGCN, AGCNConfig
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.hcn import HCN, HCNConfig
-from skelbench_plugins.isc import ISC, ISCConfig, imported
+from skelbench_plugins.isc import ISC, ISCConfig
 from skelbench_plugins.isc.files import GRAPH, IMAGE
 
 import skelbench
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost import BODIES
-from skelbench.evaluation.cost.report import step_cost
 from skelbench.methods import Context, Step
 from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
 from skelbench.pipeline.encoders import load_encoder
@@ -23,7 +21,7 @@ from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.training.build import build_method, grid_of
+from skelbench.training.build import build_method
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
@@ -171,40 +169,6 @@ def test_the_second_encoder_is_part_of_what_a_run_is(resolved, host, data_root):
     assert shared.spec.method_config["partner"] == "" and not any("encoders" in name for name in shared.spec.components)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"partner": "agnc"}, "did you mean 'agcn'"),
-        ({"partner": "agcn", "partner_settings": {"bsae": 4}}, "setting of method.partner_settings.*'base'"),
-        ({"partner": "hcn", "partner_settings": {"image": 8}}, "method.partner_settings.image=8 is not valid"),
-        ({"partner_settings": {"base": 4}}, "those of a second encoder; name one by partner=agcn"),
-        ({"partner": "hcn", "clip_length": 8}, "8 frames are too few"),
-        (
-            {"encoder": "stgcn", "sets": {"encoder.base": 2}},
-            "without a partner it needs an encoder that can return a token",
-        ),
-        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    ],
-)
-def test_what_cannot_be_is_refused(settings, said, resolved, monkeypatch):
-    if "encoder" in settings:
-        monkeypatch.setattr("small.tiny", lambda *_: {})
-    with pytest.raises(SkelbenchError, match=said) as error:
-        resolved("isc", **settings)
-    assert "\n" not in str(error.value)
-
-
-def test_what_a_step_costs_counts_both_encoders(resolved, host):
-    made = resolved("isc", partner="hcn", partner_settings={"channels": 4, "image": 16}, clip_length=16)
-    topology = made.store.topology
-    encoders = build_method(made.spec, host, topology, "meta").encoders
-    grid = grid_of(made.spec, topology)
-    both = sum(BODIES / each.bodies * sum(each.closed_form_macs(grid).values()) for each in encoders)
-    by_role = step_cost(made.spec, host, topology)["by_role"]
-    assert by_role["student"]["forward"] == by_role["teacher"]["forward"] == both
-    assert set(by_role) == {"student", "teacher", "head", "other"}  # products with keys
-
-
 def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     """One row per clip all the way; the second encoder is a readout of the run, also of its snapshots."""
     made = resolved("isc", native=True, epochs=1, clip_length=16)
@@ -287,20 +251,3 @@ def test_imported_encoders_see_clips_whose_z_was_up(pair, tmp_path, host):
         with torch.no_grad():
             expected, features = known.eval()(up).pooled_RD, read.eval()(stored).pooled_RD
         torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda state: {k: x for k, x in state.items() if "_r." not in k}, r"its encoder_r.\* is no encoder of this"),
-        (lambda state: state | {"blocks.0.norm1.weight": torch.ones(2)}, "'blocks.0.norm1.weight' is of another model"),
-        (lambda state: state | {"encoder_r.l11.gcn1.conv_e": torch.ones(2)}, "conv_e' is of another model"),
-        (
-            lambda state: state | {"encoder_q.input_norm.weight": torch.ones(2)},
-            "input_norm.weight' is of another model",
-        ),
-    ],
-)
-def test_a_checkpoint_of_another_method_is_refused(change, said):
-    with pytest.raises(SkelbenchError, match=said):
-        imported(change(public(make())), {})

@@ -6,10 +6,7 @@ from official_recurrent import clips, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.pcm3 import HIDDEN, PCM3, REGION, PCM3Config
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.pipeline.request import Request
-from skelbench.pipeline.resolve import resolve
 from skelbench.views import View
 from skelbench.views.mixing import region_swap
 from skelbench.views.skeleton.grid import Grid
@@ -167,10 +164,3 @@ def test_three_parts_of_the_first_body_are_hidden_for_eight_frames():
         assert (part.all(2) == part.any(2)).all()
     first = torch.stack([chunks[:, :, 0, joints[0]] for joints in NTU25.parts.values()])
     assert (first.sum(0) == 3).all() and first.float().mean((1, 2)).min() > 0
-
-
-def test_settings_without_sense_and_encoders_without_steps_are_refused(resolved, data_root, host):
-    with pytest.raises(SkelbenchError, match="hide=0.05 hides 0 of the 5 body parts of ntu25"):
-        resolved("pcm3", hide=0.05)
-    with pytest.raises(SkelbenchError, match="say what a view is at each patch of frames"):
-        resolve(Request("pcm3", dataset="small", encoder="stgcn", sets={"method.queue": 8}), host, data_root, "cpu")

@@ -144,11 +144,6 @@ def test_attention_is_plain_attention():
         torch.testing.assert_close(attention(x_RND)[r], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_heads_that_do_not_divide_the_width_are_refused(resolved):
-    with pytest.raises(SkelbenchError, match="method.heads=3 does not divide the encoder's width of 16"):
-        resolved("skeattnclr", heads=3)
-
-
 def test_no_gradient_passes_from_a_part_to_the_one_it_is_told_from(stepped):
     out, method, _ = stepped
     assert all(p.grad is None for p in method.key_encoder.parameters())

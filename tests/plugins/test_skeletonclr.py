@@ -92,10 +92,3 @@ def test_loss_is_info_nce_over_clips_and_the_keys_written_so_far(training):
             assert out == pytest.approx(float(sum(losses) / 4), rel=1e-4, abs=1e-5)
             method.after_step(step)
             written += embeddings["key"]
-
-
-def test_the_key_encoder_follows_and_takes_no_gradient(training):
-    _, method = training
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    twins = [*method.key_encoder.parameters(), *method.key_head.parameters()]
-    assert trained.isdisjoint(map(id, twins)) and not any(p.requires_grad for p in twins)

@@ -13,8 +13,6 @@ from skelbench_plugins.actclr.actionlet import actionlet, mean_clip, outside
 from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, partners
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.cli.main import main
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
 from skelbench.pipeline.checkpoint_file import fit
@@ -260,36 +258,6 @@ def test_what_is_augmented_becomes_less(resolved):
     starts = [0.0, 0.25, 0.5, 0.5 + 0.5 * 100 / 350, 0.5 + 0.5 * 200 / 350, 0.5 + 0.5 * 300 / 350]
     assert [start for _, start in make(first=0.5).phases()] == pytest.approx(starts)
     assert make().phases()[0] == ("all", 0)
-
-
-@pytest.mark.parametrize("phase", ["contrast", "mining", "many", "few", "none"])
-def test_every_phase_has_a_loss(phase):
-    method, seen = made("region")[1], views() | views(phase if phase in ("many", "few") else "all")
-    seen["plain"] = seen["positive"]
-    out = method(seen, Step(4, 9, 0.0, torch.Generator(), draws("region"), phase=phase))
-    assert float(out["loss"].detach()) > 0 and ("actionlet" in out) == (phase not in ("contrast", "mining"))
-
-
-def test_without_its_first_stage_the_published_setting_is_refused(data_root, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SKELBENCH_DATA", str(data_root))
-    monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
-    command = ["run", "actclr", "--dataset", "small", "--preset", "quick", "--native", "--dry-run"]
-    assert main(command) == 2
-    said = capsys.readouterr().err
-    assert "actclr is the second stage of aimclr" in " ".join(said.split()) and "Traceback" not in said
-
-
-def test_it_starts_from_aimclr(resolved, session):
-    from skelbench.pipeline.pretrain import pretrain
-
-    parent = pretrain(session, resolved("aimclr", epochs=1))
-    child = resolved("actclr", epochs=1, init_from=parent)
-    assert child.spec.method_config["first"] == 0 and child.spec.init_from == parent.spec.id
-    assert pretrain(session, child).outcome == "done"
-    with pytest.raises(SkelbenchError, match="its stream is joint, that of this run bone"):
-        resolved("actclr", stream="bone", init_from=parent)
-    with pytest.raises(SkelbenchError, match="actclr is the second stage of aimclr, and that is a run of skeletonclr"):
-        resolved("actclr", init_from=pretrain(session, resolved("skeletonclr", epochs=1)))
 
 
 def test_heads_of_convolutions_are_read_too():

@@ -61,11 +61,6 @@ def test_loss_by_loops(target, loss_tokens):
     assert loss.item() == pytest.approx(float(total / count), rel=1e-4)
 
 
-def test_the_encoder_sees_ten_percent():
-    spec = AMR.views(AMRConfig(), Grid(120, 4, 25))["clip"]
-    assert (spec.mask.lo, spec.mask.hi, spec.mask.keep) == (0.9, 0.9, "int")
-
-
 @pytest.mark.parametrize(("tokens", "queries"), [(30, 125), (15, 125), (8, 100)])
 def test_every_budget_has_its_queries(tokens, queries, resolved, host):
     from skelbench.training.build import build_method

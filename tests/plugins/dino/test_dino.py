@@ -66,11 +66,6 @@ def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
         assert view.mask is None and view.augment == (Rotate(), Mirror(), BoneScale())
 
 
-def test_the_augmentations_are_slims(resolved):
-    slim, dino = (view_specs(resolved(name).spec) for name in ("slim", "dino"))
-    assert slim["global1"].augment == dino["global"].augment
-
-
 def test_the_recipe_is_the_code_s(resolved):
     spec = resolved("dino", batch_size=None).spec
     train, schedule, config = spec.train, spec.schedule_config, spec.method_config

@@ -22,12 +22,6 @@ def test_windows_cover_everything_in_equal_least_pieces(length, share):
     assert [w.start for w in found] == sorted(w.start for w in found)
 
 
-def test_windows_of_the_published_grid_are_disjoint():
-    assert windows(30, 6) == [slice(i, i + 5) for i in range(0, 30, 5)]
-    assert windows(6, 3) == [slice(0, 2), slice(2, 4), slice(4, 6)]
-    assert windows(8, 6) == [slice(i, i + 2) for i in (0, 1, 2, 4, 5, 6)]
-
-
 @pytest.mark.parametrize(("frames", "patch"), [(120, 4), (120, 8), (64, 8)])
 @pytest.mark.parametrize("count", [6, 3, 1])
 def test_windows_of_tokens_lie_over_those_of_their_frames(frames, patch, count):
@@ -57,14 +51,6 @@ def test_every_budget_has_251_outputs(frames, patch):
     keep_RK = torch.arange(10).expand(2, -1)
     for outputs in (decoder(torch.randn(2, 10, 8), keep_RK), targets(torch.randn(2, frames, 25, 3))):
         assert [tuple(z.shape) for z in outputs] == [(2, m, 4) for m in (150, 75, 25, 1)]
-
-
-def test_a_grid_of_few_tokens_has_fewer_windows():
-    grid = Grid(8, 4, 3)
-    decoder = PyramidDecoder(8, 8, 1, 2, counts=(6, 3, 1), grid=grid, out_dim=4)
-    outputs = decoder(torch.randn(1, 2, 8), torch.tensor([[0, 4]]))
-    targets = TargetGenerator((6, 3, 1), grid, 8, 8, 4)(torch.randn(1, 8, 3, 3))
-    assert [z.shape[1] for z in outputs] == [z.shape[1] for z in targets] == [6, 6, 3, 1]
 
 
 def test_decoder_is_the_cascade_written_out(decoder):

@@ -52,14 +52,6 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_one_head_or_two(shared, made):
-    method = made(shared_head=shared).method
-    heads = {name for name, _ in method.named_parameters() if name.endswith("prototype_direction")}
-    own = set() if shared else {"patch_head.prototype_direction", "teacher.patch_head.prototype_direction"}
-    assert heads == {"cl_head.prototype_direction", "teacher.cl_head.prototype_direction"} | own
-
-
-@pytest.mark.parametrize("shared", [True, False])
 def test_there_are_two_centres_and_both_move_once_a_step(shared, made):
     training = made(shared_head=shared)
     method, views = training.method, training.views(0)

@@ -66,15 +66,6 @@ def test_the_target_encoder_reads_what_the_student_cannot_see(made):
     assert abs(seen - loss) > 1e-3 and abs(around - loss) > 1e-3
 
 
-def test_predictions_differ_from_place_to_place(made):
-    """Without positions of its own a predictor would say the same of every hidden token."""
-    training = made()
-    method, student = training.method, training.views(0)["student"]
-    keep_RK = torch.arange(9).expand(student.rows, -1)
-    hidden_HD = method.predictor(method.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK)[0, 9:]
-    assert torch.cdist(hidden_HD, hidden_HD).fill_diagonal_(1.0).min() > 1e-3
-
-
 def test_teacher_and_centre_follow_by_moving_averages(made):
     training = made(momentum=0.9)
     method, total = training.method, training.total
@@ -107,14 +98,3 @@ def test_a_shorter_schedule_has_a_faster_teacher(resolved, host, data_root):
     moves = [spec.train.epochs * (1 - spec.method_config["momentum"]) for spec in (native, shared)]
     assert moves[0] == pytest.approx(moves[1])
     assert config(preset="quick").method_config["momentum"] == 0.99 < shared.method_config["momentum"]
-
-
-def test_targets_that_know_only_their_place_show_in_what_is_logged(made):
-    """The spread is between bodies at one place: bodies with equal coordinates have none, however places differ."""
-    training = made()
-    views = training.views(0)
-    assert float(training.method(views, training.step_info(0))["target_std"].detach()) > 0.01
-    target = views["target"]
-    alike = replace(target, x_RTJC=target.x_RTJC[:1].expand_as(target.x_RTJC))
-    out = training.method(views | {"target": alike}, training.step_info(0))
-    assert float(out["target_std"].detach()) == pytest.approx(0.0, abs=1e-5)
