@@ -11,8 +11,6 @@ from small import tiny
 
 import skelbench
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.latency import peak_memory, wait_for
-from skelbench.models.precision import has_bf16
 from skelbench.pipeline import resolve as module
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
@@ -25,22 +23,6 @@ def current(device):
     """In place of ``torch.cuda.device``: remembers which was made the current one."""
     current.device = torch.device(device)
     yield
-
-
-@pytest.fixture
-def old_card(monkeypatch):
-    """Two GPUs, of which the second has no bfloat16."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device", current)
-
-    def supported(including_emulation=True):
-        return including_emulation or current.device.index == 0
-
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
-
-
-def test_each_card_is_asked_for_bfloat16_of_its_own(old_card):
-    assert [has_bf16(device) for device in ("cpu", "cuda:0", "cuda:1")] == [True, True, False]
 
 
 @pytest.mark.parametrize("device,usual", [("cpu", "fp32"), ("cuda", "bf16"), ("cuda:0", "bf16"), ("cuda:1", "fp32")])
@@ -101,15 +83,6 @@ def test_memory_of_a_gpu_is_taken_in_segments_that_grow_unless_the_environment_s
     prepare("cuda")
     expected = {name: "max_split_size_mb:64"} if name else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     assert {each: os.environ[each] for each in ALLOCATOR & os.environ.keys()} == expected
-
-
-def test_the_device_that_is_timed_is_the_one_that_is_waited_for(monkeypatch):
-    asked = []
-    for name in ("synchronize", "reset_peak_memory_stats", "memory_allocated", "max_memory_allocated"):
-        monkeypatch.setattr(torch.cuda, name, lambda device=None: asked.append(device) or 0)
-    wait_for(torch.device("cuda:1"))
-    assert peak_memory(lambda: None, "cuda:1").how == "CUDA allocator"
-    assert asked == [torch.device("cuda", 1)] * 6
 
 
 def test_nothing_waits_for_a_device_that_it_does_not_name():

@@ -98,22 +98,6 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
             written[s] += list(z[f"key-{s}"])
 
 
-def test_every_stream_has_an_encoder_that_learns_and_one_that_follows():
-    method = make(momentum=0.75)
-    before = {s: encoder.first[0].weight_ih_l0.clone() for s, encoder in method.key_encoder.items()}
-    step = at(2)
-    out = method(views(clips(B, T), clips(B, T, 1)), step)
-    out["loss"].backward()
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
-    method.after_step(step)
-    for s, encoder in method.encoders.items():
-        expected = 0.75 * before[s] + 0.25 * encoder.first[0].weight_ih_l0
-        torch.testing.assert_close(method.key_encoder[s].first[0].weight_ih_l0, expected)
-    assert method.inference_encoder() is method.encoders["joint"]
-    assert method.inference_encoders() == {s: method.encoders[s] for s in ("bone", "motion")}
-
-
 def public(method):
     """Encoders of ``method`` under the names of the public code, and what else its files hold."""
     state = {"queue_ptr": torch.zeros(1, dtype=torch.int64), "queue": torch.zeros(E, K)}

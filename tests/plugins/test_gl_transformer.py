@@ -162,16 +162,6 @@ def test_the_loss_is_the_mean_over_real_frames_of_each_term(kind_of_token, term)
     assert float(out["loss"]) == pytest.approx(weighed, rel=1e-5)
 
 
-def test_of_clips_as_they_are_the_targets_are_about_the_joint_between_the_shoulders():
-    """The shared setting: the same classes as of clips that were put so beforehand, whatever a body's place."""
-    x_BMTJC = official.clip(2, T)
-    put = local_and_global(x_BMTJC, 20)
-    assert torch.equal(put[:, :, :, 20], x_BMTJC[:, :, :, 20])
-    torch.testing.assert_close(put[:, :, :, 3], x_BMTJC[:, :, :, 3] - x_BMTJC[:, :, :, 20])
-    views = gl.GLTransformer.views(gl.GLTransformerConfig(), Grid(64, 8, 25))
-    assert views["whole"].augment[0].kind == "shear" and views["whole"].crop.lo == pytest.approx(0.9)
-
-
 # ------------------------------------------------------------------------------------------------ checkpoints
 def public_state(made):
     """Weights of ``made`` as the authors' code names them, with what it saves besides."""

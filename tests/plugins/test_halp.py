@@ -180,10 +180,3 @@ def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, r
     warm_start(session.results, method, "halp", parent.spec.id, ("moco",))
     state = torch.load(parent.checkpoint, weights_only=True)["method"]
     assert all(torch.equal(x, state[name]) for name, x in method.state_dict().items() if name != "prototype_KE")
-    with pytest.raises(SkelbenchError, match="halp is the second stage of moco and needs a finished run of it"):
-        pretrain(session, resolved("halp", native=True))
-    other = pretrain(session, resolved("cmd", epochs=1))
-    with pytest.raises(SkelbenchError, match="halp is the second stage of moco, and that is a run of cmd"):
-        resolved("halp", init_from=other)
-    with pytest.raises(SkelbenchError, match="20 clusters of 4 keys, the newest 256 of a queue of 4"):
-        resolved("halp", clusters=20)

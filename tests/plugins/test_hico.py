@@ -112,20 +112,6 @@ def test_granularities_of_tokens_are_maxima_of_ever_longer_means():
             torch.testing.assert_close(x_RGD[:, g], means.amax(0))
 
 
-def test_of_two_bodies_the_mean_is_compared_in_the_shared_setting(trainer):
-    training = trainer("hico")
-    method, batch = training.method.eval(), training.views(0)
-    with torch.no_grad():
-        found = method._embeddings(method.encoder, method.heads, batch["query"])
-        encoded = method.encoder(batch["query"])
-        time_RGD, _ = encoded.granularities(25, G)
-        mean_BL = batch["query"].per_clip(time_RGD.flatten(1))
-        expected_BE = F.normalize(method.heads["time"](mean_BL), dim=1)
-    assert batch["query"].rows > batch["query"].clips
-    torch.testing.assert_close(found["time"], expected_BE)
-    assert found["clip"].shape == (4, G, 8) and found["instance"].shape == (4, 8)
-
-
 # ------------------------------------------------------------------------------------------------ checkpoints
 PARTS = {
     "attn.qkv.": "self_attn.in_proj_",

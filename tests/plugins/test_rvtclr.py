@@ -168,11 +168,3 @@ def test_bodies_of_a_clip_have_one_tempo_and_halves_are_of_whole_patches(resolve
         assert torch.equal(at_R[r], view.x_RTJC[r, :16:2] if fast else view.x_RTJC[r, :8])
     with pytest.raises(SkelbenchError, match="half of 8 frames, which is less than a patch of 8; choose"):
         resolved("rvtclr", clip_length=8, patch=8)
-
-
-def test_streams_are_seen_by_every_view(resolved):
-    for stream in ("joint", "bone", "motion"):
-        views = resolved("rvtclr", stream=stream).spec.views
-        assert {view["stream"] for view in views.values()} == {stream}
-        kinds = {name: [op["kind"] for op in view["augment"]] for name, view in views.items()}
-        assert kinds == {"query": ["shear", "noise", "blur", "axis-drop"], "key": ["shear"], "whole": ["shear"]}

@@ -190,14 +190,7 @@ def test_a_checkpoint_in_either_form_is_read():
         "encoder.base": 4, "encoder.out": 16, "encoder.kernel": 9, "encoder.partition": "directed",
         "method.embedding": 6, "method.queue": 8,
     }  # fmt: skip
-    assert not any(name.startswith(("encoder_q.neck.proj.", "predictor")) for name in whole.leftover)
-    asked_for = {name.replace("_ns.", "_c.").replace("_s.", "_p."): x for name, x in state().items()}
-    again = imported(asked_for, {}).weights
-    assert again.keys() == whole.weights.keys() and all(
-        torch.equal(x, again[name]) for name, x in whole.weights.items()
-    )
     alone = imported({name: x for name, x in state().items() if "q.backbone" in name}, {})
     assert {name.partition(".")[0] for name in alone.weights} == {"encoder"}
-    assert sorted(alone.leftover) == [f"encoder_q.backbone.{name}" for name in ("A", "fc.bias", "fc.weight")]
     with pytest.raises(SkelbenchError, match=r"its tensor 'other.weight' belongs to another model"):
         imported(state() | {"other.weight": torch.zeros(1)}, {})

@@ -45,10 +45,8 @@ def test_checkpoints_are_read_by_name_and_shape():
     read = imported(classifier, {})
     assert all(name.startswith("encoder.") for name in read.weights)
     assert read.leftover == ("encoder_q.fc.weight", "encoder_q.fc.bias")
-    with pytest.raises(SkelbenchError, match="'encoder_q_motion.data_bn.weight' belongs to another model"):
+    with pytest.raises(SkelbenchError, match="belongs to another model"):
         imported(state | {"encoder_q_motion.data_bn.weight": torch.zeros(75)}, {})
-    with pytest.raises(SkelbenchError, match="is not there; a checkpoint of this family has one"):
-        imported({"queue": state["queue"]}, {})
 
 
 @pytest.fixture

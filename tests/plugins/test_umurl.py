@@ -10,11 +10,10 @@ from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 from skelbench.core.spec import GridSpec
 from skelbench.evaluation.cost.rows import flops_rows
 from skelbench.methods import Context, Step
-from skelbench.models.two_branch import Branches
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.streams import SINGLE, as_stream
 
 GRID = Grid(T, 1, 25)
@@ -124,28 +123,6 @@ def test_what_a_step_costs_is_counted_by_role(host):
 
 
 # ------------------------------------------------------------------------------------------------ the encoder
-
-
-def test_an_encoder_of_one_embedding_sees_every_stream_with_it():
-    made, x = encoder().eval(), copies()[0]
-    with torch.no_grad():
-        joint, bone = (made(View.of(x, stream=stream)).pooled_RD for stream in ("joint", "bone"))
-    assert torch.equal(joint, bone) and "fuse-streams" not in made.abilities and made.stream == "joint"
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_every_skeleton_is_fused_by_its_own_bones_and_one_body_is_enough(topology):
-    made = TwoBranch(TwoBranchConfig(dim=DIM, fused=True), topology, Grid(T, 1, topology.num_joints)).eval()
-    x_BMTJC = torch.randn(2, 1, T, topology.num_joints, 3)
-    both = torch.cat([x_BMTJC, torch.zeros_like(x_BMTJC)], 1)
-    for silent in ("joint", "motion"):
-        made.embed[silent].forward = lambda x_BMTJC: Branches(0, 0)
-    with torch.no_grad():
-        found = made(View.of(x_BMTJC, stream="fused"))
-        bones = both - both[..., list(topology.bones), :]
-        tokens = [fuse(part / 3) for fuse, part in zip(made.fuse, made.embed["bone"](bones))]
-        expected = torch.cat([made.time(tokens[0] + made.time_TD).amax(1), made.space(tokens[1]).amax(1)], 1)
-    torch.testing.assert_close(found.pooled_RD, expected)
 
 
 # ------------------------------------------------------------------------------------------------ runs

@@ -66,17 +66,6 @@ def test_loss_features_and_gradients_are_those_of_the_public_code():
         assert gradients[name].flatten()[10:13].tolist() == pytest.approx(values, rel=5e-3)
 
 
-def test_paths_of_both_branches_are_left_out_as_fine_tuning_says():
-    """Its own rate, alike in all layers, is that of pre-training."""
-    encoder, view = DSTE(DSTEConfig(dim=D), NTU25, GRID).train(), View.of(official.clip(CLIPS, 64))
-    assert not torch.equal(encoder(view).summary_RD, encoder(view).summary_RD)
-    assert encoder.set_drop_path(0.0) and torch.equal(encoder(view).summary_RD, encoder(view).summary_RD)
-    assert encoder.set_drop_path(0.3)
-    for layers in (encoder.time, encoder.space):
-        assert [getattr(layer.drop_path, "drop_prob", 0.0) for layer in layers] == [0.0, 0.3]
-    assert not DSTE(DSTEConfig(dim=D, depth=1), NTU25, GRID).set_drop_path(0.3)  # a lone layer keeps all
-
-
 def test_the_successors_loss_has_no_correlation_between_views():
     view = four_views()
     with torch.no_grad():

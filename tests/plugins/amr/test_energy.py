@@ -33,11 +33,3 @@ def test_weights_by_loops(frames, mean_over, fuse):
                     each.append(1 / (1 + k * mean / (found[n, j][t // n] + eps)))
                 expected = {"mean": sum(each) / 3, "max": max(each), "product": each[0] * each[1] * each[2]}[fuse]
                 assert weights[r, t, j].item() == pytest.approx(expected, rel=1e-4)
-
-
-def test_a_moving_hand_weighs_more_and_a_still_body_weighs_one():
-    x = torch.zeros(2, 16, 3, 3)
-    x[0, 8:, 2, 0] = torch.linspace(0, 1, 8)
-    weights = energy_weights(x, (4, 8), eps=1e-6)
-    assert weights[0, 8:, 2].min() > 0.8 > 0.01 > weights[0, :8].max()
-    assert (weights[1] == 1).all()

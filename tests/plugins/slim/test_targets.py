@@ -117,23 +117,3 @@ def test_without_a_hidden_token_loss_and_gradients_are_zero(name):
     assert loss == 0 and loss.dim() == 0
     for key, p in (*target.named_parameters(), ("student", seen.student_RND)):
         assert not p.requires_grad or (p.grad is not None and not p.grad.any()), key
-
-
-@pytest.mark.parametrize("name", ["prototypes", "features", "features-predictor"])
-def test_the_ema_twin_follows(name):
-    target = make(name)
-    before, student = ([p.detach().clone() for p in h.parameters()] for h in (target.teacher_head, target.head))
-    target.after_step(STEP, 0.75)
-    for p, old, new in zip(target.teacher_head.parameters(), before, student):
-        torch.testing.assert_close(p, 0.75 * old + 0.25 * new)
-
-
-def test_the_running_centre_moves_after_the_step_that_used_it():
-    target, seen = make("prototypes"), hidden()
-    before_K = target.objective.centre.centre.clone()
-    target(seen)
-    assert torch.equal(target.objective.centre.centre, before_K)
-    with torch.no_grad():
-        logits_IK = target.teacher_head(seen.teacher_RND[seen.view.mask_RN]) @ target.teacher_head.prototypes.T
-    target.after_step(STEP, 1.0)
-    torch.testing.assert_close(target.objective.centre.centre, 0.9 * before_K + 0.1 * logits_IK.mean(0))
