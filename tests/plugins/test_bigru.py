@@ -4,7 +4,6 @@ import torch
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from torch import nn
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
@@ -94,11 +93,3 @@ def test_nothing_is_seen_before_it_happens():
         short = made(batch.with_x(batch.x_RTJC[:, :4])).pooled_RD
     assert torch.equal(now[:, :4], then[:, :4]) and not torch.allclose(now[:, 4], then[:, 4])
     assert torch.allclose(short, now[:, 3], atol=1e-6)
-
-
-def test_a_clip_of_one_body_is_the_same_whatever_slots_the_data_set_has():
-    made, two = encoder().eval(), view(1)
-    assert not two.valid_BM[0, 1]
-    assert torch.equal(made(view(1, bodies=1)).pooled_RD, made(two).pooled_RD)
-    with pytest.raises(SkelbenchError, match="clips have 2 bodies but this encoder reads 1"):
-        encoder(bodies=1)(two)

@@ -11,7 +11,6 @@ from skelbench_plugins.stgcn import STGCN, STGCNConfig
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.methods.momentum_contrast import BLOCKS
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import H36M17, NTU25
@@ -35,29 +34,6 @@ def made(**settings):
     method = official.fill(RVTCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12)))
     method.queue.keys_KE.copy_(F.normalize(torch.from_numpy(official.wave((K, E), 2.0)).float(), dim=1))
     return method.train()
-
-
-def public(method):
-    """Its weights under the names of the public code, whose convolutions of one cell are our linear layers."""
-    part = {"parts.excite": "part.se", "parts.value": "relation.g", "parts.query": "relation.theta"}
-    part |= {"parts.key": "relation.phi", "parts.out": "relation.W.0", "parts.norm": "relation.W.1", "part_head": "fc"}
-    made = {"queue": method.queue.keys_KE.T}
-    for name, x in method.state_dict().items():
-        front, name = ("encoder_k.", name.removeprefix("key_")) if name.startswith("key_") else ("encoder_q.", name)
-        if name.startswith("head."):
-            end = name.removeprefix("head.")
-            made[f"{front}fc1.{end}"], made[f"{front}fc2.{end}"] = x.chunk(2)
-        elif ours := next((ours for ours in part if name.startswith(ours + ".")), None):
-            made[front + part[ours] + name.removeprefix(ours)] = x
-        elif name.startswith("encoder.blocks."):
-            number, inner = name.removeprefix("encoder.blocks.").split(".", 1)
-            if inner == "importance_SJJ":
-                made[f"{front}edge_importance.{number}"] = x
-            theirs = next((theirs for theirs, ours in BLOCKS.items() if inner.startswith(ours + ".")), "")
-            made[f"{front}st_gcn_networks.{number}.{theirs}{inner.removeprefix(BLOCKS.get(theirs, ''))}"] = x
-        elif name.startswith("encoder.norm."):
-            made[f"{front}data_bn{name.removeprefix('encoder.norm')}"] = x
-    return made
 
 
 def tempo(keys_R, n, op=0):

@@ -15,7 +15,6 @@ from skelbench_plugins.stgcn import STGCN, STGCNConfig
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
@@ -153,21 +152,6 @@ def test_no_gradient_passes_from_a_part_to_the_one_it_is_told_from(stepped):
     views = stepped[2]
     method(views, Step(2, 9, 0.0, torch.Generator(), lambda k, n, op=0: torch.zeros(len(k), n)))["loss"].backward()
     assert float(salient.grad.abs().max()) == 0.0
-
-
-def test_a_class_token_is_one_more_cell():
-    grid = Grid(8, 4, 25)
-    vit = ViTConfig(dim=8, depth=1, heads=2)
-    method = make(lambda: ViT(vit, NTU25, grid))
-    view = View.of(torch.randn(2, 2, 8, 25, 3), torch.tensor([[True, True], [True, False]]))
-    encoded = method.encoder(view)
-    every_RND = torch.cat([encoded.cls_RD[:, None], encoded.tokens_RND], 1)
-    mask_RND = torch.rand_like(every_RND)
-    assert method.attention(every_RND).shape == every_RND.shape
-    body_RD = (every_RND * mask_RND).mean(1)
-    found = method.clip_features(encoded, view, mask_RND)
-    torch.testing.assert_close(found[0], (body_RD[0] + body_RD[1]) / 2)
-    torch.testing.assert_close(found[1], body_RD[2])
 
 
 def test_the_momentum_rises_to_one_and_the_key_head_normalises_by_its_batch():

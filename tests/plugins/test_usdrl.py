@@ -2,7 +2,6 @@ import official
 import pytest
 import torch
 from skelbench_plugins.dste import DSTE, DSTEConfig
-from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 from skelbench_plugins.usdrl import USDRL, USDRLConfig, read_public
 
 from skelbench.methods import Context, Step
@@ -122,21 +121,6 @@ def test_a_public_checkpoint_is_read_whole_or_its_encoder_alone():
     }
     alone = read_public(downstream, {})
     assert alone.leftover == ("fc.weight",) and not fit(make(), alone.weights, "file")
-
-
-def test_sttr_is_the_two_branch_encoder_with_positions_of_joints():
-    """27.7 M parameters; positions move the features of space alone."""
-    config = TwoBranchConfig(depth=2, joint_positions=True)
-    with torch.device("meta"):
-        assert sum(p.numel() for p in TwoBranch(config, NTU25, GRID).parameters()) == 27_713_536
-    encoder = official.fill(TwoBranch(TwoBranchConfig(dim=D, depth=2, joint_positions=True), NTU25, GRID))
-    view = View.of(official.clip(2, 64))
-    with torch.no_grad():
-        before = encoder(view)
-        encoder.space_KD.zero_()
-        after = encoder(view)
-    assert torch.equal(before.levels["time"], after.levels["time"])
-    assert not torch.allclose(before.levels["space"], after.levels["space"], atol=1e-2)
 
 
 def test_every_fourth_token_takes_no_part_in_the_shift():

@@ -36,16 +36,6 @@ def test_loss_is_the_mean_over_pairs_of_different_views(locals_, made):
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_prototypes_stay_unit_vectors_unless_asked(made):
-    for gain in (False, True):
-        training = made(prototype_gain=gain, freeze_prototypes=0.0)
-        before = training.method.cl_head.prototypes.detach().clone()
-        training.train_step(0, training.views(0))
-        head = training.method.cl_head
-        assert not torch.equal(head.prototypes, before)
-        assert torch.equal(head.prototype_gain, torch.ones_like(head.prototype_gain)) is not gain
-
-
 def test_prototypes_are_held_still_at_first(made):
     training = made(freeze_prototypes=0.5)  # of 6 steps
     start = training.method.cl_head.prototype_direction.detach().clone()
