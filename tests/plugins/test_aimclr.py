@@ -5,6 +5,7 @@ import math
 import official_graph
 import pytest
 import torch
+from official import in_float64
 from skelbench_plugins.aimclr import AimCLR, AimCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -34,8 +35,9 @@ def made(phase):
     config = AimCLRConfig(queue=8, embedding=6, temperature=0.5)
     method = AimCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12))
     assert fit(method, imported(official_graph.state(), {}).weights, "official_graph.state")
-    views = {name: View.of(official_graph.clips(k)) for k, name in enumerate(("strong", "query", "key"))}
-    return method(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None, phase=phase)), method
+    views = {name: View.of(official_graph.clips(k).double()) for k, name in enumerate(("strong", "query", "key"))}
+    with in_float64():
+        return method.double()(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None, phase=phase)), method
 
 
 @pytest.mark.parametrize("phase", GOLDEN)

@@ -6,6 +6,7 @@ import official_graph
 import pytest
 import torch
 import torch.nn.functional as F
+from official import in_float64
 from skelbench_plugins.crosclr import CrosSCLR, CrosSCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -48,7 +49,9 @@ def at(index, phase):
 def test_the_step_is_the_public_code_s(phase):
     method = made(head="nested-as-released")
     assert fit(method, imported(official_graph.three_streams(), {}).weights, "official_graph.three_streams")
-    out = method(views(1, 2), at(2, phase))
+    with in_float64():
+        batch = {name: view.with_x(view.x_RTJC.double()) for name, view in views(1, 2).items()}
+        out = method.double()(batch, at(2, phase))
     out["loss"].backward()
     weights = [encoder.blocks[0].time[2].weight for encoder in method.encoders.values()]
     norms = [float(weight.grad.norm()) for weight in (*weights, method.head["joint"][2].weight)]

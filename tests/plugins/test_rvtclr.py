@@ -5,6 +5,7 @@ import official_graph
 import pytest
 import torch
 import torch.nn.functional as F
+from official import in_float64
 from skelbench_plugins.rvtclr import RVTCLR, PartRelation, RVTCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -53,7 +54,9 @@ def at(index, phase="contrast"):
 @pytest.mark.parametrize("phase", GOLDEN)
 def test_the_step_is_the_public_code_s(phase):
     method = made()
-    out = method(views(), at(2, phase))
+    with in_float64():
+        batch = {name: view.with_x(view.x_RTJC.double()) for name, view in views().items()}
+        out = method.double()(batch, at(2, phase))
     out["loss"].backward()
     weights = method.encoder.blocks[0].time[2].weight, method.parts.query.weight
     first, relation = (float(weight.grad.norm()) for weight in weights)

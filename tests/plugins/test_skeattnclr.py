@@ -8,7 +8,7 @@ import official_graph
 import pytest
 import skelbench_plugins.skeattnclr as plugin
 import torch
-from official import wave
+from official import in_float64, wave
 from skelbench_plugins.skeattnclr import CellAttention, SkeAttnCLR, SkeAttnCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -86,11 +86,12 @@ def stepped(monkeypatch):
     method = make()
     assert fit(method, imported(state(), {}).weights, "state")
     views = {
-        name: View.of(official_graph.clips(k, frames=64), keys_R=torch.arange(8))
+        name: View.of(official_graph.clips(k, frames=64).double(), keys_R=torch.arange(8))
         for name, k in (("query", 1), ("key", 2))
     }
     draws = Step(2, 9, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
-    return method(views, draws), method, views
+    with in_float64():
+        yield method.double()(views, draws), method, views
 
 
 def test_the_step_is_the_public_code_s(stepped):

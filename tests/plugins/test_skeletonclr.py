@@ -1,6 +1,7 @@
 import official_graph
 import pytest
 import torch
+from official import in_float64
 from skelbench_plugins.skeletonclr import SkeletonCLR
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -26,8 +27,9 @@ def test_the_step_is_the_public_code_s():
     encoder = STGCNConfig(**sizes, dropout=0.0)
     method = SkeletonCLR(config, Context(NTU25, grid, lambda: STGCN(encoder, NTU25, grid), 12, 12))
     assert fit(method, read.weights, "official_graph.state")
-    views = {"query": View.of(official_graph.clips(1)), "key": View.of(official_graph.clips(2))}
-    loss = method(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None))["loss"]
+    views = {name: View.of(official_graph.clips(k).double()) for name, k in (("query", 1), ("key", 2))}
+    with in_float64():
+        loss = method.double()(views, Step(2, 9, 0.0, torch.Generator(), lambda *_: None))["loss"]
     loss.backward()
     gradients = method.encoder.blocks[0].time[2].weight.grad, method.head[2].weight.grad
     assert [float(loss.detach()), *(float(g.norm()) for g in gradients)] == pytest.approx(GOLDEN, rel=2e-4)

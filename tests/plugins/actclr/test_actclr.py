@@ -1,13 +1,12 @@
 """ActCLR against numbers of the public code, with its two faults mended, and its parts against slow references."""
 
-from contextlib import contextmanager
 from dataclasses import replace
-from unittest.mock import patch
 
 import official_graph
 import pytest
 import torch
 import torch.nn.functional as F
+from official import in_float64
 from skelbench_plugins.actclr import ActCLR, ActCLRConfig, imported
 from skelbench_plugins.actclr.actionlet import actionlet, mean_clip, outside
 from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, partners
@@ -64,29 +63,19 @@ def views(phase="all", dtype=torch.float32):
     return {name: View.of(official_graph.clips(k, frames=32).to(dtype), keys_R=keys_R) for k, name in enumerate(names)}
 
 
-@contextmanager
-def default_dtype(dtype):
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def made(kind, dtype=torch.float32, **settings):
-    """A step's output and the method, with the weights of ``official_graph.state()``."""
+def made(kind, **settings):
+    """A step's output and the method in float64, with the weights of ``official_graph.state()``."""
     method = make(transferred=True, **settings)
     assert fit(method, imported(official_graph.state(keys=16), {}).weights, "official_graph.state")
-    method.to(dtype)
-    with patch.object(torch.Tensor, "float", lambda x: x.to(dtype)), default_dtype(dtype):
-        return method(views(dtype=dtype), Step(4, 9, 0.0, torch.Generator(), draws(kind), phase="all")), method
+    method.double()
+    with in_float64():
+        seen = views(dtype=torch.float64)
+        return method(seen, Step(4, 9, 0.0, torch.Generator(), draws(kind), phase="all")), method
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_step_is_the_public_code_s(kind):
-    """In float64, as the public code ran: in float32 a processor's kernels move the gradients by up to 1 %."""
-    out, method = made(kind, torch.float64)
+    out, method = made(kind)
     out["loss"].backward()
     parts = dict(method.named_parameters())
     found = [float(out[name]) for name in ("strong", "around", "across")]
