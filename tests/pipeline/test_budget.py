@@ -61,18 +61,15 @@ def test_what_is_no_budget_is_refused(text):
 
 
 def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
-    asked, made_of = 3e12, {}
-    for method in ("slim", "skeletonmae", "mamp"):
+    asked = 3e12
+    for method in ("skeletonmae", "mamp"):
         resolved = made(method, "flops=3T")
         spec = resolved.spec
         flops = resolved.length.flops_per_clip
-        if method != "slim":  # whose many views take seconds to count
-            assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
+        assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
         step = flops * spec.train.batch_size
         assert abs(steps(resolved) * step - asked) <= step / 2
         assert resolved.modified == {"budget flops": "3e12"} and resolved.length.steps == steps(resolved)
-        made_of[method] = steps(resolved)
-    assert made_of["slim"] < made_of["skeletonmae"] / 5  # whose step is the cheaper one
 
 
 def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made, host):

@@ -18,12 +18,11 @@ from skelbench.plugin import ProtocolSpec, hookimpl
 
 class Centroids(EncoderProtocol):
     draws: int = 1
-    trained: bool = True
     wrong: bool = False
     order: str = "as given"
 
     def evaluate_encoder(self, task, seed, device, progress=None):
-        first, encoder = task.encoder(self.trained), task.encoder(self.trained)
+        first, encoder = task.encoder(True), task.encoder(True)
         with torch.no_grad():
             for p in first.parameters():
                 p.zero_()
@@ -39,7 +38,6 @@ class Centroids(EncoderProtocol):
         if self.draws > 1:
             scores = np.stack([np.roll(scores, d, axis=1) for d in range(self.draws)])
         metrics, predictions = task.score(scores)
-        metrics = {**metrics, "weights": sum(float(p.detach().abs().sum()) for p in encoder.parameters())}
         if self.order == "reversed":
             predictions = {name: x[..., ::-1] for name, x in predictions.items()}
         if self.order == "others":

@@ -73,7 +73,7 @@ def weights(run):
     return torch.load(run.checkpoint, weights_only=True)["method"]
 
 
-def test_what_is_observed_changes_nothing(watched, session, resolved, tmp_path):
+def test_what_is_observed_changes_nothing(watched, session, resolved):
     made = resolved("skeletonmae", epochs=1)
     plain = pretrain(session, made)
     kept, metrics = weights(plain), plain.metrics.read_text().splitlines()

@@ -59,7 +59,7 @@ def test_clean_is_linear_and_every_condition_is_kept(session, resolved, measured
     assert again["metrics"] == metrics and all(np.array_equal(kept[name], kept_again[name]) for name in kept)
 
 
-def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(session, resolved, measured, tmp_path):
+def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(session, resolved, measured):
     """Zero-filled by hand, in a store of its own that is read as any other."""
 
     made = resolved("mamp", epochs=1)

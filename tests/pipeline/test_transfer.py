@@ -72,7 +72,7 @@ def test_clips_that_the_encoder_was_trained_on_are_told(session, run, data_root,
     assert "test clips are training clips of small half" in " ".join(capsys.readouterr().out.split()), "its own data"
 
 
-def test_the_runs_own_clips_are_refused(session, run, command, data_root, capsys):
+def test_the_runs_own_clips_are_refused(run, command, data_root, capsys):
     (data_root / "again").symlink_to(data_root / "small")
     for words in ([], ["--dataset", "small"], ["--dataset", "again"]):
         assert command(*words) == 2

@@ -36,7 +36,7 @@ def test_csv(observer):
     assert [(row["step"], row["loss"]) for row in rows] == [("1", "2.0"), ("5", "1.25")]
 
 
-def test_tensorboard(observer, tmp_path):
+def test_tensorboard(observer):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

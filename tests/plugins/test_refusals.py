@@ -29,7 +29,6 @@ REFUSED = [
     *((method, {"queue": 25}, "never fill") for method in ("skeletonclr", "crosclr", "hico", "igm")),
     ("halp", {"queue": 9}, "do not fill 3 times"),
     ("halp", {"clusters": 20}, "20 clusters of 4 keys"),
-    ("actclr", {"native": True}, "second stage of aimclr"),
 ]
 
 

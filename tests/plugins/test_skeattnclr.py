@@ -3,7 +3,6 @@
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import official_graph
 import pytest
 import skelbench_plugins.skeattnclr as plugin
@@ -46,20 +45,7 @@ def state(base=4, out=16, embedding=6, keys=8):
     every = {f"encoder_{twin}.{name}": shape for twin in "qk" for name, shape in shapes.items()}
     for front in ("predictor", "predictor_s", "predictor_ns"):
         every |= mlp(front, embedding, out, embedding)
-    made = {}
-    for k, (name, shape) in enumerate(sorted(every.items())):
-        part, _, last = name.rpartition(".")
-        if last == "A":
-            made[name] = torch.zeros(shape)
-            continue
-        if len(shape) > 1 and "edge_importance" not in name:
-            value = wave(shape, 0.1 * k) * 2.5 / np.sqrt(np.prod(shape[1:]))
-        else:
-            centre = float("edge_importance" in name or last == "running_var" or last == "weight")
-            value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k)
-        made[name] = torch.from_numpy(np.ascontiguousarray(value)).float()
-        if last == "running_mean":
-            made[f"{part}.num_batches_tracked"] = torch.tensor(7)
+    made = official_graph.numbers(every)
     for queue in ("z", "s", "ns"):
         x = torch.from_numpy(wave((embedding, keys), 2.0)).float()
         made |= {f"queue_{queue}": torch.nn.functional.normalize(x, dim=0), f"queue_ptr_{queue}": torch.zeros(1)}

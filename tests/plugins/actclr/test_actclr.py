@@ -155,7 +155,7 @@ def test_outside_of_an_actionlet_another_view_is_seen():
     assert float(x_TJ.sum()) == pytest.approx(4)
 
 
-def test_bones_get_the_lengths_of_another_s(monkeypatch):
+def test_bones_get_the_lengths_of_another_s():
     """Joint by joint from the hub outwards; a body without a counterpart stays as it is."""
     x_BMTJC = torch.randn(3, 2, 5, 25, 3, generator=torch.Generator().manual_seed(0))
     valid_BM = torch.tensor([[True, True], [True, False], [True, True]])
