@@ -52,15 +52,6 @@ def test_what_rows_share_is_told_apart_from_what_is_of_the_clip(prototype, expec
     assert found == pytest.approx(dict.fromkeys(("view", "slot", "clip"), 0.0) | expected, abs=1e-6)
 
 
-def test_parts_add_up_to_what_is_told_of_samples():
-    q_nK = torch.softmax(3 * torch.randn(32, 7, generator=torch.Generator().manual_seed(0)), 1).double()
-    found = split_information(q_nK, samples_of(view_of(), 32, 1024)[1])
-    assert list(found) == ["view", "slot", "clip"] and min(found.values()) >= 0
-    entropy = torch.special.entr
-    whole = entropy(q_nK.mean(0)).sum() - entropy(q_nK).sum(1).mean()
-    assert float(sum(found.values())) == pytest.approx(float(whole))
-
-
 def test_hidden_tokens_are_compared_at_the_same_place():
     view = view_of(masked=True)
     place_I, row_I = view.masked_I % TOKENS, view.masked_I // TOKENS

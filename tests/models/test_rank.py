@@ -52,14 +52,6 @@ def test_scale_rotation_order_and_transposition_change_nothing(n, D, seed, decay
         assert float(effective_rank(other)) == pytest.approx(rank, rel=1e-6)
 
 
-@given(n=sizes, D=sizes, seed=seeds)
-def test_one_direction_is_one_and_orthonormal_rows_are_all(n, D, seed):
-    outer = features(n, 1, seed) @ features(1, D, seed + 1)
-    assert float(effective_rank(outer)) == pytest.approx(1, abs=1e-6)
-
-    assert float(effective_rank(rotation(D, seed)[: min(n, D)])) == pytest.approx(min(n, D), rel=1e-9)
-
-
 @pytest.mark.parametrize("shape", [(1024, 96), (40, 200), (300, 300)])
 @pytest.mark.parametrize("decay", [0, 3, 7])
 def test_the_gram_matrix_is_accurate_enough(shape, decay):

@@ -63,20 +63,6 @@ def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monk
     assert said == ["cuda:1", "cuda:1", True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-@pytest.mark.parametrize("name", [None, *sorted(ALLOCATOR)])
-def test_memory_of_a_gpu_is_taken_in_segments_that_grow_unless_the_environment_says_how(name, monkeypatch):
-    leave_unset(*ALLOCATOR, patch=monkeypatch)
-    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    if name:
-        monkeypatch.setenv(name, "max_split_size_mb:64")
-    prepare("cpu")
-    assert not ALLOCATOR & os.environ.keys() - {name}
-    prepare("cuda")
-    expected = {name: "max_split_size_mb:64"} if name else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    assert {each: os.environ[each] for each in ALLOCATOR & os.environ.keys()} == expected
-
-
 def test_nothing_waits_for_a_device_that_it_does_not_name():
     for path in Path(skelbench.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

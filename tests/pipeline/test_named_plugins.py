@@ -45,7 +45,6 @@ def test_files_are_below_the_file_that_names_them(tmp_path, name, monkeypatch):
     [
         ('plugins = ["wasp.py"]\n', "no such file"),
         ('plugins = "wasp.py"\n', "is no list of files"),
-        ('plugin = ["wasp.py"]\n', "did you mean 'plugins'"),
     ],
 )
 def test_files_that_cannot_be(tmp_path, name, said, sentence):

@@ -72,25 +72,14 @@ def test_clips_that_the_encoder_was_trained_on_are_told(session, run, data_root,
     assert "test clips are training clips of small half" in " ".join(capsys.readouterr().out.split()), "its own data"
 
 
-def test_the_runs_own_clips_are_refused(run, command, data_root, capsys):
+def test_clips_of_the_run_or_of_another_form_are_an_error(run, command, data_root, capsys):
     (data_root / "again").symlink_to(data_root / "small")
-    for words in ([], ["--dataset", "small"], ["--dataset", "again"]):
-        assert command(*words) == 2
-        refused(capsys, "holds the clips that it was made with; give --dataset NAME")
-    assert not list(run.records())
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({"topology": COCO17}, "skeleton coco17"),
-        ({"flat": True}, "those of odd are 2-D"),
-    ],
-)
-def test_other_clips_are_refused_in_a_sentence(run, command, data_root, capsys, how, said):
-    write_small_store(data_root, "odd", **how)
-    assert command("--dataset", "odd") == 2
-    refused(capsys, said)
+    write_small_store(data_root, "poses", topology=COCO17)
+    write_small_store(data_root, "flat", flat=True)
+    errors = {"small": "clips that it was made with", "again": "clips that it was made with"}
+    for dataset, message in (errors | {"poses": "skeleton coco17", "flat": "are 2-D"}).items():
+        assert command("--dataset", dataset) == 2
+        refused(capsys, message)
     assert not list(run.records())
 
 

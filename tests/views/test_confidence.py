@@ -67,19 +67,6 @@ def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
     assert 0 < swapped < view.rows
 
 
-def test_a_body_of_its_own_origin_is_centred_where_its_centre_joint_is_first_seen():
-    confidence, clips = batch()
-    rows = 30 + torch.arange(3)  # of the second body of clip 0, whose confidences come after the first one's
-    clips.confidence_FJ[rows, COCO17.center] = 0
-    for axis in range(3):
-        clips.frames_FJ[90 + 30 * axis + torch.arange(3), COCO17.center] = 0
-    spec = {"v": ViewSpec(frames=30, crop=Center(share=1))}
-    plain, moved = (build(spec, clips, centre=centre)["v"].x_RTJC[1] for centre in ("clip", "body"))
-    expected = plain - plain[3, COCO17.center]
-    expected[:3, COCO17.center] = 0  # a joint that is not seen is nowhere, wherever the body is moved
-    torch.testing.assert_close(moved, expected)
-
-
 @pytest.mark.parametrize("confident", [True, False])
 def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confident):
     """Interpolated between a frame that shows a joint and one that does not, it goes half the way."""

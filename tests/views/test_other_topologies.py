@@ -67,14 +67,6 @@ def test_mirror_is_a_reflection_with_sides_swapped(topology):
     assert mirrored_rows(steps).tolist() == list(range(ROWS))
 
 
-def test_mirrored_rows_are_those_mirrored_an_odd_number_of_times(topology):
-    ops = (Mirror(p=0.5), BoneScale(p=1), Noise(p=0.5), Mirror(p=0.5), Rotate())
-    _, steps = transform(ops, topology, coordinates(topology))
-    gates = [KEYED.uniform(torch.arange(ROWS), 1, op=16 + 2 * index)[:, 0] < 0.5 for index in (0, 3)]
-    assert mirrored_rows(steps).tolist() == (gates[0] ^ gates[1]).nonzero()[:, 0].tolist()
-    assert mirrored_rows(()).tolist() == []
-
-
 def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):
     x_R3TJ = coordinates(topology, flat=True)
     ops = (Rotate(p=1, vertical_deg=180, tilt_deg=30), Mirror(), BoneScale(), CoordinateScale(), Noise(p=1, std=0.1))

@@ -78,20 +78,6 @@ def test_views_are_made_on_a_stream_of_their_own_and_waited_for_on_the_device(st
     assert streams.said[0] == "views on cuda:1: wait for all of training on cuda:1"
 
 
-def test_the_next_views_are_made_while_a_step_runs(streams):
-    begun = threading.Event()
-
-    def make(step):
-        if step == 1:
-            begun.set()
-        return {}
-
-    steps = prefetch.prefetched(make, range(2), GPU)
-    assert next(steps)[0] == 0
-    assert begun.wait(600)
-    assert next(steps)[0] == 1
-
-
 def test_what_fails_while_views_are_made_is_raised_in_its_step(streams):
     def make(step):
         if step == 1:
