@@ -65,6 +65,7 @@ def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monk
 
 def test_nothing_waits_for_a_device_that_it_does_not_name():
     for path in Path(skelbench.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "cuda.synchronize" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("cuda.synchronize"):
                 assert node.args, f"{path}:{node.lineno}"

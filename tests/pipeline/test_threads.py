@@ -32,7 +32,7 @@ def trials(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("method", ["slim", "longt-gan"])
+@pytest.mark.parametrize("method", ["mamp", "longt-gan"])
 def test_a_trial_leaves_no_trace_in_the_training(method, resolved, session, trials, monkeypatch):
     made = resolved(method, epochs=1)
     run = pretrain(session, made)

@@ -72,8 +72,7 @@ def energy_weight(x_TJC, t, j, k, eps):
     return total
 
 
-@pytest.mark.parametrize("target", ["token", "raw"])
-@pytest.mark.parametrize("loss_tokens", ["all", "masked"])
+@pytest.mark.parametrize(("target", "loss_tokens"), [("token", "masked"), ("raw", "all")])
 def test_loss_by_loops(target, loss_tokens):
     method, clip = build(target=target, loss_tokens=loss_tokens, focal_k=2.0), view()
     loss = method({"clip": clip}, STEP)["loss"]
