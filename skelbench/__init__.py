@@ -1,13 +1,12 @@
 """skelbench: compare self-supervised skeleton methods under one data set, token budget, probe and cost convention.
 
-Importing this package is cheap: nothing here, nor in :mod:`skelbench.plugin`, imports torch. What notebooks use
-(``skelbench.run``, ``skelbench.load_encoder``, ...) is loaded when it is first named.
+Importing this package is cheap: nothing here imports torch. The functions of notebooks (``skelbench.run``,
+``skelbench.load_encoder``, ...) are loaded on first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.component import install
 from skelbench.core.errors import SkelbenchError as SkelbenchError
 from skelbench.core.version import __version__ as __version__
 
@@ -52,19 +51,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*_PLACES, "SkelbenchError", *(name for name in globals() if name.startswith("__"))})
-
-
-def _find(kind: str, name: str) -> Any:
-    """Components are looked up by rooms that stand below the plugin host: only here are the two tied together."""
-    from skelbench.plugin.host import get_host
-
-    return get_host().find(kind, name)
-
-
-def _names(kind: str) -> list[str]:
-    from skelbench.plugin.host import get_host
-
-    return get_host().names(kind)
-
-
-install(_find, _names)

@@ -13,7 +13,6 @@ NN += ("prototype_objective", "rank", "schedule", "tokenizer", "vit")
 WITH_EXAMPLES = (
     "methods",
     "views",
-    "plugin",
     "evaluate.protocol",
     "skeleton.grid",
     "skeleton.topology",
@@ -24,6 +23,7 @@ WITH_EXAMPLES = (
 )
 """Whose every class and function that is imported from there has an example."""
 OTHERS = (
+    "plugin",
     "component",
     "data.store.splits",
     "data.store.writer",

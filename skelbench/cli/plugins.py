@@ -9,7 +9,6 @@ import typer
 from skelbench.cli import complete, plugins_check, plugins_doctor, plugins_new
 from skelbench.core.console import make_table, out, print_facts
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.spec import listed
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor, EncoderSpec, MethodSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
@@ -51,7 +50,6 @@ def list_plugins(
     for plugin in host.plugins:
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
-        rows += [("plugin", plugin.name, remark, plugin.name, "remark") for remark in plugin.remarks]
     headers = ["kind", "name", "summary", "plugin", "status"]
     # Of one kind what all have in common is not repeated: on a narrow terminal that is room for the summaries.
     told = {
@@ -84,8 +82,8 @@ def info(
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
         known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
-        refused = next((refusal.sentence for refusal in host.refusals if name in refusal.names), "")
-        raise SkelbenchError(refused or did_you_mean(name, list(set(known)), "name"))
+        problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
+        raise SkelbenchError(problem or did_you_mean(name, list(set(known)), "name"))
     costly = [each.descriptor for each in entries if isinstance(each.descriptor, MethodSpec | EncoderSpec)]
     costly = [about for about in costly if getattr(about, "weights", True)]
     if cost and not costly:
@@ -99,6 +97,8 @@ def info(
 
 
 def _show_entry(host: Host, entry: Entry) -> None:
+    from skelbench.core.spec import listed  # pydantic
+
     about = entry.descriptor
     plugin = entry.plugin
     print_facts(
@@ -188,10 +188,7 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
             ("source sha256", plugin.source_hash),
             ("status", plugin.state),
             ("problem", plugin.error),
-            ("remarks", "; ".join(plugin.remarks)),
-            ("old names", plugin.old_names),
             ("offers", ", ".join(offered)),
-            ("loaded in", f"{1000 * plugin.seconds:.0f} ms"),
         ],
         title=f"plugin {plugin.name}",
     )

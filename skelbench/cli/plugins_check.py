@@ -18,31 +18,26 @@ if TYPE_CHECKING:
 
 STYLES = {"passed": "green", "skipped": "dim", "expected failure": "yellow"}
 MEND = 2
-"""Exit code where something has to be mended."""
+"""Exit code if something has to be fixed."""
 
 
 def check(
     what: Annotated[
-        str, typer.Argument(metavar="FILE.py|NAME", help="A plugin file, a thing or a plugin by its name.")
+        str, typer.Argument(metavar="FILE.py|NAME", help="A plugin file, or the name of a plugin or of a part of one.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CHECK", help="Run this check only; repeatable.")
     ] = None,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="Also train each method for minutes, against its untrained encoder.")
-    ] = False,
 ) -> int:
-    """Check what a plugin announces before anything is run with it; exit code 2 if something has to be mended."""
+    """Check what a plugin announces before anything is run with it; exit code 2 if something has to be fixed."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # checks run on the CPU, and fork
     from skelbench.testing import find
     from skelbench.testing.kinds import KITS
 
     things = [thing for thing in find(what) if thing.checks]
     if not things:
-        raise SkelbenchError(
-            f"{what} announces nothing of a kind that is checked ({', '.join(KITS)}); use it, and what is wrong is said"
-        )
+        raise SkelbenchError(f"{what} announces nothing of a kind that has checks ({', '.join(KITS)})")
     if only:
         every = sorted({check.name for thing in things for check in thing.checks})
         for name in only:
@@ -56,7 +51,7 @@ def check(
             out.print(styled((thing.title, "bold")))
         names = {check.name for check in thing.checks}
         mine = [name for name in only or () if name in names]
-        for result in thing.results(only=mine, thorough=thorough):
+        for result in thing.results(only=mine):
             bad += result.bad
             if as_json:
                 results.append({"kind": thing.kind, "thing": thing.name, **asdict(result)})
@@ -65,7 +60,7 @@ def check(
     if as_json:
         out.print(json.dumps(results, indent=1), soft_wrap=True)
     else:
-        out.print("nothing to mend" if not bad else f"{bad} to mend")
+        out.print("nothing to fix" if not bad else f"{bad} to fix")
     return MEND if bad else 0
 
 

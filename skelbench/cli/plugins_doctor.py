@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -27,14 +26,14 @@ def doctor(
 
     Exit code 2 if something is wrong.
     """
-    from skelbench.plugin.doctor import diagnose, environment, find, host_for
+    from skelbench.plugin.doctor import diagnose, find, host_for
 
     host, path = host_for(name)
     wrong = 0
     for plugin in find(host, name, path):
-        found = diagnose(host, plugin)
+        findings = diagnose(host, plugin)
         offers = [f"{SINGULAR[entry.kind]} {entry.name}" for entry in host.entries if entry.plugin is plugin]
-        wrong += len(found.findings)
+        wrong += len(findings)
         print_facts(
             [
                 ("state", plugin.state),
@@ -42,35 +41,23 @@ def doctor(
                 ("file", plugin.path if plugin.path != plugin.source else ""),
                 ("distribution", f"{plugin.dist} {plugin.version}".strip()),
                 ("offers", ", ".join(offers)),
-                ("old names", plugin.old_names),
-                ("announced in", f"{1000 * plugin.seconds:.0f} ms"),
-                ("imported in", f"{1000 * found.import_seconds:.0f} ms"),
-                *one_name("needs", [f"{what}: {version}" for what, version in found.needs]),
             ],
             title=f"plugin {plugin.name}",
         )
-        for number, finding in enumerate(found.findings, 1):
+        for number, finding in enumerate(findings, 1):
             out.print()
-            out.print(
-                styled((f"{number}. ", "bold red"), plain(f"{finding.what}: " * bool(finding.what) + finding.sentence))
-            )
+            about = f"{finding.title}: " if finding.title else ""
+            out.print(styled((f"{number}. ", "bold red"), plain(about + finding.sentence)))
             if finding.own:
                 out.print(finding.own)
             if finding.todo:
                 out.print(styled(("what to do: ", "bold"), plain(finding.todo)))
-        for finding in found.findings:
+        for finding in findings:
             if finding.traceback:
                 out.print()
                 out.print(finding.traceback)
         out.print()
-    facts, variables = environment()
-    print_facts([*facts, *one_name("variables", variables)], title="environment")
-    out.print()
     if wrong:
+        out.print("`skelbench env` prints the versions that a report of this needs")
         raise typer.Exit(2)
     out.print(f"nothing is wrong with {name}: it is announced, and all its code can be imported")
-
-
-def one_name(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
-    """Facts of one name, each on its line."""
-    return [("" if i else name, value) for i, value in enumerate(values)]

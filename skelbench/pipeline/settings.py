@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from skelbench.core.component import Component, Spec
+from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, section, validated
 from skelbench.pipeline.request import CHOICES, times
+from skelbench.plugin.component import Component
 from skelbench.plugin.descriptors import Descriptor, EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 

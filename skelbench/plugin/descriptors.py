@@ -6,33 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from skelbench.plugin import deprecated
 from skelbench.plugin.space import Knob
 
 API_VERSION = 1
 """Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is refused."""
 
 
-class _Renaming(type):
-    """Takes fields by the names they had before as well."""
-
-    def __call__(cls, **fields: Any) -> Any:
-        fields, renamed = deprecated.new_fields(cls, fields)
-        made = super().__call__(**fields)
-        if renamed:
-            object.__setattr__(made, "renamed", renamed)
-        return made
-
-
 @dataclass(frozen=True, kw_only=True)
-class Descriptor(metaclass=_Renaming):
+class Descriptor:
     """Common part. ``target`` is ``"package.module:Name"``, imported only when the thing is used; ``":Name"`` is a name
     of the file that announces it."""
 
     places: ClassVar[tuple[str, ...]] = ("target",)
     """Fields that name code as ``target`` does; all but ``target`` may be empty."""
-    renamed: ClassVar[tuple[deprecated.Renamed, ...]] = ()
-    """Fields that were given by old names."""
+    settings_from: ClassVar[str] = ""
+    """The field that names the class of the settings; "" = it has no settings."""
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
 
     name: str
     """Slug shown and typed on the command line: lower case letters, digits, ``-``, ``_``, ``@``, ``.``."""
@@ -54,6 +43,7 @@ class NativeProbe:
     {'lr': 0.01}
     """
 
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     protocol: str
     best_on_test: bool = False
     """Whether their code prints the best epoch on test; that of ours is then held against it."""
@@ -78,6 +68,7 @@ class Stage:
     ('aimclr',)
     """
 
+    __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     after: tuple[str, ...]
     """Methods of which a finished run is its first stage; a run of any other is refused."""
     alone: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +93,7 @@ class MethodSpec(Descriptor):
     """
 
     places = ("target", "config", "imports")
+    settings_from = "config"
     config: str = ""
     """``"package.module:Config"``: pydantic model of the method's own settings; "" = none."""
     spelling: str = ""
@@ -144,13 +136,10 @@ class MethodSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSpec(Descriptor):
-    """An encoder family: ``target`` names a :class:`skelbench.models.encoder.Encoder`, ``config`` its settings.
-
-    >>> EncoderSpec(name="gru", target=":GRU", config=":GRUConfig", presets={"quick": {"hidden": 48}}).name
-    'gru'
-    """
+    """An encoder family: ``target`` names a :class:`skelbench.models.encoder.Encoder`, ``config`` its settings."""
 
     places = ("target", "config")
+    settings_from = "config"
     config: str = ""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Its own sizes for presets of the harness: ``{"small": {"dim": 64}}``."""
@@ -158,11 +147,7 @@ class EncoderSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec(Descriptor):
-    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``.
-
-    >>> DatasetSpec(name="waves", target=":open_waves", splits=("cross-subject",), default_split="cross-subject").target
-    ':open_waves'
-    """
+    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
 
     splits: tuple[str, ...] = ()
     default_split: str = ""
@@ -171,12 +156,9 @@ class DatasetSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
-    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code.
+    """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code."""
 
-    >>> ProtocolSpec(name="nearest-mean", target=":NearestMean", defaults={"readout": "mean"}).defaults
-    {'readout': 'mean'}
-    """
-
+    settings_from = "target"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it wants runs to be evaluated, as fields of the evaluation spec: ``{"readout": "joints", "share": 0.95}``.
     They go before what suits the run; what the user says goes before them."""
@@ -192,19 +174,12 @@ class TargetSpec(Descriptor):
     """What hidden tokens are made to predict: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`.
 
     Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
-
-    >>> TargetSpec(name="smooth-features", target=":SmoothFeatures").name
-    'smooth-features'
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec(Descriptor):
-    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``.
-
-    >>> TableSpec(name="speed", target=":table", summary="clips per second of training").needs_runs
-    True
-    """
+    """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``."""
 
     needs_runs: bool = True
     counts: bool = False
@@ -215,12 +190,10 @@ class TableSpec(Descriptor):
 class FigureSpec(Descriptor):
     """A figure of ``skelbench plot``: ``target`` names ``draw(inputs) -> matplotlib Figure``, ``config`` the pydantic
     model of its settings (``--set KEY=VALUE``), which it finds in ``inputs.settings``.
-
-    >>> FigureSpec(name="speed", target=":draw").target
-    ':draw'
     """
 
     places = ("target", "config")
+    settings_from = "config"
     config: str = ""
     snapshots: bool = False
     """Whether it can be of snapshots (``--run RUN@50``); else they are refused."""
@@ -230,36 +203,24 @@ class FigureSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Descriptor):
-    """A grid of runs: ``target`` names a :class:`skelbench.pipeline.studies.study.Study`.
-
-    >>> StudySpec(name="rates", target=":STUDY").name
-    'rates'
-    """
+    """A grid of runs: ``target`` names a :class:`skelbench.pipeline.studies.study.Study`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(Descriptor):
-    """A frozen suite: what every row of it is made with. There is nothing to import, and so no ``target``.
-
-    >>> SuiteSpec(name="mine-v1", file="mine-v1.json").target
-    ''
-    """
+    """A suite: settings that all rows of its table share. It has no ``target``, because nothing is imported."""
 
     places = ()
     target: str = ""
     file: str
-    """Path of a JSON file (:class:`skelbench.reporting.suites.suite.Suite`, written by `skelbench suite freeze`)
-    that the plugin
-    ships: ``str(Path(__file__).with_name("mine-v1.json"))``."""
+    """Path of the JSON file (:class:`skelbench.reporting.suites.suite.Suite`) that the plugin ships:
+    ``str(Path(__file__).with_name("mine-v1.json"))``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSpec(Descriptor):
     """Rows for a table that compares any methods (``linear``, ``token-budget``, ``target-control``): ``target`` names a
     sequence of :class:`skelbench.reporting.study_rows.Row`, in the order in which they are shown.
-
-    >>> RowsSpec(name="mine-token-budget", table="token-budget", target=":ROWS").table
-    'token-budget'
     """
 
     table: str
@@ -269,9 +230,6 @@ class RowsSpec(Descriptor):
 class PublishedSpec(Descriptor):
     """Figures printed in a paper, shown beside ours wherever methods and token grids agree. There is nothing to import,
     and so no ``target``.
-
-    >>> PublishedSpec(name="mine", file="mine.csv", notes={"linear": "Paper: its Table 1."}).target
-    ''
     """
 
     places = ()
@@ -290,19 +248,14 @@ class ComponentSpec(Descriptor):
 
     A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
     by that alone.
-
-    >>> ComponentSpec(name="stretch", target="my_parts:Stretch").places
-    ('target',)
     """
+
+    settings_from = "target"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec(Descriptor):
-    """A skeleton: ``target`` names a :class:`skelbench.views.skeleton.topology.Topology` of the same name.
-
-    >>> TopologySpec(name="stick13", target=":STICK13", summary="thirteen joints").name
-    'stick13'
-    """
+    """A skeleton: ``target`` names a :class:`skelbench.views.skeleton.topology.Topology` of the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,9 +264,6 @@ class ObserverSpec(Descriptor):
     by ``--observe``.
 
     It changes no number and no identity.
-
-    >>> ObserverSpec(name="board", target=":Board", packages=("tensorboard",)).packages
-    ('tensorboard',)
     """
 
     packages: tuple[str, ...] = ()
@@ -328,9 +278,6 @@ class EngineSpec(Descriptor):
     by ``skelbench study NAME --on``.
 
     It changes no number and no identity.
-
-    >>> EngineSpec(name="pool", target=":Pool", summary="the machines of our pool").name
-    'pool'
     """
 
 

@@ -1,71 +1,76 @@
-"""Finds plugins: every one is read and called on its own, a broken one is a status line.
+"""Find plugins and read what they announce, from the descriptor cache or by importing them.
 
-Sources, in order: the places inside skelbench (``skelbench.plugin.builtins``), installed distributions that announce
-an entry
-point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``).
+Sources, in order: the modules of skelbench (:mod:`skelbench.plugin.builtins`), installed distributions with an entry
+point of group ``skelbench``, and single files (``--plugin FILE``, ``SKELBENCH_PLUGIN_PATH``). A broken plugin is one
+status and disturbs nothing else.
 
-``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises what would
-otherwise become a status; :mod:`skelbench.core.user_config` reads them.
+``SKELBENCH_PLUGINS="a,b"`` loads only these entry points ("" loads none), ``SKELBENCH_STRICT=1`` raises problems
+instead of recording them; :mod:`skelbench.core.user_config` reads both.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+import re
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from skelbench.core import user_config
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.version import __version__
 from skelbench.plugin import builtins
-from skelbench.plugin.collect import Announced, Manager
-from skelbench.plugin.descriptors import API_VERSION, KINDS, ComponentSpec
-from skelbench.plugin.files import PluginFile, files_on_path, installed_files
-from skelbench.plugin.hookspecs import PROJECT, SURFACE
+from skelbench.plugin.cache import Announcement, DescriptorCache, source_hash
+from skelbench.plugin.files import PluginFile, files_on_path, module_file
 from skelbench.plugin.plugin_errors import GROUP
-from skelbench.plugin.slices import FAMILIES
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, Refusal, names_of, one_line, strict, unavailable
-from skelbench.plugin.undisturbed import limit_s, undisturbed
-from skelbench.plugin.validate import descriptor_problem, needs_api
+from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State, one_line
 
+Loadable = PluginFile | importlib.metadata.EntryPoint
 BUILTIN, OWN_DIST = "builtin", "skelbench"
-ANNOUNCES_NOTHING = (
-    "announces nothing: no function of it is decorated with @hookimpl, no class is a component with a kind"
-)
+ANNOUNCEMENT = re.compile(rb"hookimpl|^[ \t]+kind\b", re.MULTILINE)
+"""A file on the path without a match may be a script, and is not run."""
+ANNOUNCES_NOTHING = "announces nothing: it has no function decorated with @hookimpl and no component with a kind"
 
 
 class Discovery:
-    """The plugins of this process, read once."""
+    """The plugins of this process. ``strict``: raise the first problem of a plugin."""
 
-    def __init__(self, extra_files: list[Path]) -> None:
-        limit_s()  # that it is no number is not a plugin's fault
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
         self.plugins: list[PluginStatus] = []
         self.entries: list[Entry] = []
-        self.refusals: list[Refusal] = []
         self.single: dict[str, PluginFile] = {}
         """Single files by the name of their module."""
-        self.unimported: list[tuple[PluginStatus, PluginFile, list[str]]] = []
-        """Files with observers, which hooks of them; imported when the first of these is called."""
-        self.manager = Manager(PROJECT)
-        self.manager.add_hookspecs(SURFACE)
-        self._modules: dict[str, PluginStatus] = {}
-        self._families = dict(FAMILIES)
+        self.observers: list[tuple[PluginStatus, Loadable, list[str]]] = []
+        """Plugins with observer hooks, and which; their code is loaded when the first of these is called."""
+        self.by_name: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        """(kind, any of its names) -> entries."""
+
+    def read(self, extra_files: list[Path]) -> None:
+        """Read all plugins, ``extra_files`` among them."""
         builtin = PluginStatus(BUILTIN, OWN_DIST, __version__, BUILTIN)
         self.plugins.append(builtin)
-        for place in builtins.PLACES:
-            for file in installed_files(place, self._families):
-                if file.announces(self._families):
-                    self._admit_file(builtin, file)
-        components = [entry for entry in self.entries if isinstance(entry.descriptor, ComponentSpec)]
-        self._families |= {entry.descriptor.target.partition(":")[2]: entry.kind for entry in components}
+        cache = DescriptorCache(Path(__file__).parents[1])
+        for file in map(module_file, builtins.PLACES):
+            self._record(builtin, file, self._announcement(builtin, file, cache, source_hash(file.path)))
+        cache.save()
         for entry_point in self._selected_entry_points():
-            self._admit_entry_point(entry_point)
+            self._read_entry_point(entry_point)
         for path in dict.fromkeys([*extra_files, *files_on_path()]):
-            self._admit_single(path, requested=path in extra_files)
+            self._read_single(path, requested=path in extra_files)
         self._refuse_clashes()
+
+    def add(self, entry: Entry) -> None:
+        """Enter a descriptor under all of its names."""
+        self.entries.append(entry)
+        for name in dict.fromkeys(entry.names):
+            self.by_name[entry.kind, name].append(entry)
+
+    def remove(self, entry: Entry) -> None:
+        """Undo :meth:`add`."""
+        self.entries.remove(entry)
+        for name in dict.fromkeys(entry.names):
+            self.by_name[entry.kind, name].remove(entry)
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
         found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name)
@@ -76,44 +81,57 @@ class Discovery:
             if name not in [e.name for e in found]:
                 status = PluginStatus(name, source=source)
                 self.plugins.append(status)
-                status.fail("import-error", did_you_mean(name, [e.name for e in found], "entry point"))
+                self._fail(status, "import-error", did_you_mean(name, [e.name for e in found], "entry point"))
         return [e for e in found if e.name in wanted]
+
+    def _read_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
+        """Read a module or an object as one plugin, a package as one plugin per public module."""
+        dist = (entry_point.dist.name, entry_point.dist.version) if entry_point.dist else ("", "")
+        status = PluginStatus(entry_point.name, *dist, f"entry point {entry_point.value}")
+        try:
+            file = module_file(entry_point.module)
+            root = file.path
+            while (root.parent / "__init__.py").exists():
+                root = root.parent
+            cache, source = DescriptorCache(root), source_hash(root)
+        except (ImportError, OSError) as error:
+            self.plugins.append(status)
+            self._fail(status, "import-error", one_line(error), error)
+            return
+        if entry_point.attr:
+            self.plugins.append(status)
+            self._record(status, entry_point, self._announcement(status, entry_point, cache, source))
+        elif not self._read_module(status, file, cache, source, file.module):
+            self.plugins.append(status)
+            why = f"the package {entry_point.module} holds no plugin file" if file.package else ANNOUNCES_NOTHING
+            self._fail(status, "import-error" if file.package else "invalid", why)
+        cache.save()
+
+    def _read_module(
+        self, status: PluginStatus, file: PluginFile, cache: DescriptorCache, source: str, top: str
+    ) -> bool:
+        """Read a module, or each public module of a package that announces nothing; return False if none is there."""
+        announcement = self._announcement(status, file, cache, source)
+        if announcement or status.state != "ok":
+            status.name = self._free_name(status.name, f"{status.dist or GROUP}/{status.name}")
+            self.plugins.append(status)
+            self._record(status, file, announcement)
+            return True
+        for module in file.inside:
+            part = module_file(module)
+            shown = module.replace(".", "/") + ("/__init__.py" if part.package else part.path.suffix)
+            each = PluginStatus(module.removeprefix(f"{top}."), status.dist, status.version, shown)
+            if not self._read_module(each, part, cache, source, top) and not part.package:
+                self.plugins.append(each)
+                self._fail(each, "invalid", ANNOUNCES_NOTHING)
+        return bool(file.inside)
 
     def _free_name(self, *names: str) -> str:
         """The first of ``names`` that no plugin has; the last if all are taken."""
         taken = {plugin.name for plugin in self.plugins}
         return next((name for name in names if name not in taken), names[-1])
 
-    def _admit_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
-        """Of a module: one plugin. Of a package: each of its plugin files is one. Of an object: the object."""
-        dist = entry_point.dist
-        owner = (dist.name, dist.version) if dist else ("", "")
-
-        def status(name: str, source: str) -> PluginStatus:
-            added = PluginStatus(self._free_name(name, f"{owner[0] or GROUP}/{name}"), *owner, source)
-            self.plugins.append(added)
-            return added
-
-        source = f"entry point {entry_point.value}"
-        if entry_point.attr:
-            self._admit_object(status(entry_point.name, source), entry_point.load)
-            return
-        try:
-            files = list(installed_files(entry_point.module, self._families))
-            if not files:
-                raise SkelbenchError(f"the package {entry_point.module} holds no plugin file: {ANNOUNCES_NOTHING}")
-        except (Exception, SystemExit) as error:
-            status(entry_point.name, source).fail("import-error", one_line(error), error)
-            return
-        for file in files:
-            if file.module == entry_point.module:
-                self._admit_file(status(entry_point.name, source), file)
-            else:
-                inside = file.module.replace(".", "/")
-                source = f"{inside}/__init__.py" if file.path.name == "__init__.py" else f"{inside}{file.path.suffix}"
-                self._admit_file(status(file.module.removeprefix(f"{entry_point.module}."), source), file)
-
-    def _admit_single(self, path: Path, requested: bool) -> None:
+    def _read_single(self, path: Path, requested: bool) -> None:
         status = PluginStatus(self._free_name(path.stem, path.name, str(path)), source=str(path), requested=requested)
         file = PluginFile(path)
         try:
@@ -122,77 +140,63 @@ class Discovery:
             self.plugins.append(status)
             why = "the folder holds no plugin file (*.py)" if path.is_dir() else error.strerror or error
             where = "--plugin" if requested else user_config.found("plugins").source
-            status.fail("import-error", f"cannot read {path}: {why}; correct {where}", error)
+            self._fail(status, "import-error", f"cannot read {path}: {why}; correct {where}", error)
             return
         if file.module_name in self.single:
             return  # the same content under another path
         self.plugins.append(status)
         self.single[file.module_name] = file
-        self._admit_file(status, file)
+        if requested or ANNOUNCEMENT.search(file.code):
+            cache = DescriptorCache(path)
+            announcement = self._announcement(status, file, cache, file.sha256)
+            cache.save()
+        else:
+            announcement = Announcement()
+        if not announcement and status.state == "ok":
+            self._fail(status, "invalid", ANNOUNCES_NOTHING)
+        self._record(status, file, announcement)
 
-    def _admit_file(self, status: PluginStatus, file: PluginFile) -> None:
-        status.path = str(file.path)
-        with _reading(status, file):
-            if file.module and (twin := self._modules.setdefault(file.module, status)) is not status:
-                status.fail("invalid", f"names the same module as plugin {twin.name!r}")
-                return
-            announced = Announced.by_file(
-                file, self.manager, self._families, named=status.requested or not status.source_hash
-            )
-            if announced.observers:
-                self.unimported.append((status, file, announced.observers))
-            self._record(status, announced, file)
-        if status.state != "ok":
-            self._refuse_unread(status, file)
+    def _announcement(
+        self, status: PluginStatus, plugin: Loadable, cache: DescriptorCache, source: str
+    ) -> Announcement:
+        """Read an announcement from the cache, or by importing the plugin; what fails goes into ``status``."""
+        file = plugin if isinstance(plugin, PluginFile) else None
+        key = file.module_name if file else str(getattr(plugin, "value", ""))
+        kept = cache.get(key, source)
+        if kept is not None:
+            return kept
+        from skelbench.plugin.announcement import announced  # pydantic
 
-    def _refuse_unread(self, status: PluginStatus, file: PluginFile) -> None:
-        """What the text of a file that failed names is not available, which is said to who asks for it."""
-        known = {(each.kind, each.names) for each in self.entries} | {(each.kind, each.names) for each in self.refusals}
-        for spec, name in file.named():
-            for kind in (kind for kind, descriptor in KINDS.items() if descriptor.__name__ == spec):
-                if (kind, names_of(name, status)) not in known:
-                    self.refusals.append(Refusal(kind, names_of(name, status), unavailable(kind, name, status), status))
+        before = status.error
+        try:
+            announcement = announced(plugin.load(), file, partial(self._fail, status))
+        except (Exception, SystemExit) as error:
+            self._fail(status, "import-error", one_line(error), error)
+            return Announcement()
+        if status.error == before:
+            cache.put(key, source, announcement)
+        return announcement
 
-    def _admit_object(self, status: PluginStatus, load: Callable[[], Any]) -> None:
-        with _reading(status):
-            plugin = load()
-            announced = Announced.by_object(plugin, self.manager)
-            if announced.observers:
-                self.manager.register(plugin, status.name)
-            self._record(status, announced)
+    def _record(self, status: PluginStatus, plugin: Loadable, announcement: Announcement) -> None:
+        """Enter the descriptors of a plugin."""
+        if isinstance(plugin, PluginFile):
+            status.path = str(plugin.path)
+        if announcement.observers:
+            self.observers.append((status, plugin, announcement.observers))
+        for kind, descriptor in announcement.descriptors:
+            target = getattr(descriptor, descriptor.settings_from, "")
+            settings = announcement.settings.get(target, [])
+            self.add(Entry(kind, descriptor.name, descriptor, status, settings=tuple(settings)))
 
-    def _record(self, status: PluginStatus, announced: Announced, file: PluginFile | None = None) -> None:
-        """Enter the descriptors that hold; the others become problems of the plugin."""
-        status.renamed += announced.renamed
-        if announced.problems and file and (newer := _newer(file)):
-            status.fail("api-mismatch", newer)
-        for sentence, error in announced.problems:
-            status.fail("invalid", sentence, error)
-        if announced.empty and status.state == "ok":
-            status.fail("invalid", ANNOUNCES_NOTHING)
-        for kind, values in announced.values.items():
-            names: set[str] = set()
-            for value in values:
-                problem = descriptor_problem(kind, value, own_file=file is not None)
-                status.renamed += getattr(value, "renamed", ())
-                if problem is None and value.name in names:
-                    problem = "invalid", f"{SINGULAR[kind]} {value.name!r} is announced twice"
-                if problem is None:
-                    try:
-                        self.entries.append(Entry(kind, value.name, file.own(value) if file else value, status))
-                        names.add(value.name)
-                    except SkelbenchError as error:
-                        problem = "invalid", str(error)
-                if problem is not None:
-                    status.fail(*problem)
-                    if isinstance(name := getattr(value, "name", None), str):
-                        sentence = f"{SINGULAR[kind]} {name!r} of plugin {status.name!r} is refused: {problem[1]}"
-                        self.refusals.append(Refusal(kind, names_of(name, status), sentence, status))
+    def _fail(self, status: PluginStatus, state: State, sentence: str, error: BaseException | None = None) -> None:
+        status.fail(state, sentence, error)
+        if self.strict:
+            raise error or SkelbenchError(f"plugin {status.name!r}: {sentence}")
 
     def _refuse_clashes(self) -> None:
-        groups: dict[tuple[str, str], list[Entry]] = {}
+        groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
         for entry in self.entries:
-            groups.setdefault((entry.kind, entry.name), []).append(entry)
+            groups[entry.kind, entry.name].append(entry)
         for (kind, name), entries in groups.items():
             if len(entries) < 2:
                 continue
@@ -201,37 +205,10 @@ class Discovery:
             sentence = f"{SINGULAR[kind]} {name!r} is announced by plugins {owners}; write {choices}"
             own = [entry for entry in entries if entry.plugin.dist == OWN_DIST]
             if len(own) == 1 and not any(entry.plugin.requested for entry in entries):
-                # A file that merely lies on the path does not take a name away: runs go on meaning what they meant.
+                # A file on the path does not take a name away: runs keep their meaning.
                 entries = [entry for entry in entries if entry not in own]
                 choices = " or ".join(repr(e.names[1]) for e in entries)
                 sentence = f"{SINGULAR[kind]} {name!r} is skelbench's own; write {choices} for the one of the plugin"
             for entry in entries:
                 entry.clash = sentence
-                entry.plugin.fail("conflict", sentence)
-
-
-@contextmanager
-def _reading(status: PluginStatus, file: PluginFile | None = None) -> Iterator[None]:
-    """Times what is done for one plugin, of which the process notices nothing; what it raises becomes its status.
-
-    Also what is no ``Exception``: a file of tests that is skipped, a limit of time. Ctrl-C ends the reading.
-    """
-    started = time.perf_counter()
-    try:
-        with nullcontext() if status.source == BUILTIN else undisturbed(status.remarks, limit_s()):
-            yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        if strict():
-            raise
-        if file and (newer := _newer(file)):
-            status.fail("api-mismatch", newer)
-        status.fail("import-error", one_line(error), error)
-    finally:
-        status.seconds += time.perf_counter() - started
-
-
-def _newer(file: PluginFile) -> str:
-    """Why a file that says it is for a newer plugin API may fail here; "" where it does not say so."""
-    return f"it is {needs_api(file.api)}" if file.api > API_VERSION else ""
+                self._fail(entry.plugin, "conflict", sentence)

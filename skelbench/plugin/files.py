@@ -1,8 +1,4 @@
-"""Plugin files: where they are found, what the text of one announces, and its code.
-
-Every plugin is a file, whether it ships, is installed or is named by a user: it is read, the slice that its
-announcements need is run in a namespace of its own, and the file itself is imported when something of it is used.
-"""
+"""Plugin files: where they are found, and the import of one."""
 
 from __future__ import annotations
 
@@ -10,31 +6,17 @@ import hashlib
 import importlib
 import importlib.util
 import pkgutil
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any
 
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError
 from skelbench.core.user_config import SETTINGS, said
-from skelbench.plugin.descriptors import Descriptor
 from skelbench.plugin.plugin_errors import SINGLE
-from skelbench.plugin.slices import TopLevel
-from skelbench.plugin.undisturbed import put_back
-
-ANNOUNCEMENT = re.compile(rb"hookimpl|skelbench_\w+|^[ \t]+kind\b", re.MULTILINE)
-"""A file without a match announces nothing, and need not be parsed to know it."""
-
-KEPT = 256
-"""Texts of which a process remembers what they announce: notebooks and tests make a host again and again."""
-
-AnyDescriptor = TypeVar("AnyDescriptor", bound=Descriptor)
 
 
 def files_on_path() -> list[Path]:
@@ -43,7 +25,7 @@ def files_on_path() -> list[Path]:
     files: list[Path] = []
     for path in said("plugins") or ():
         inside = sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else []
-        files += inside or [path]  # what is not there, or holds none, becomes a plugin that cannot be read
+        files += inside or [path]  # a missing file or an empty folder becomes a plugin that cannot be read
     return files
 
 
@@ -66,166 +48,68 @@ def named_files(names: Any, file: Path) -> list[str]:
     return [str(named_file(name, f"{file}: plugins: {name}", file.parent)) for name in names]
 
 
-def installed_files(place: str, families: Mapping[str, str]) -> Iterator[PluginFile]:
-    """The plugin files of a module or package, which is not imported: the module; the package's ``__init__`` if that
-    announces something, else every module and package in it whose name does not begin with ``_``.
-
-    ModuleNotFoundError if there is no such module.
-    """
-    yield from _files_of(module_spec(place), families)
-
-
-def module_spec(module: str) -> ModuleSpec:
-    """Where a module stands, found without importing the packages around it; ModuleNotFoundError if nowhere."""
-    spec, outer = None, ""
-    for part in module.split("."):
-        name = f"{outer}.{part}" if outer else part
-        spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else importlib.util.find_spec(name)
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {name!r}")
-        outer = name
-    assert spec is not None
-    return spec
-
-
-def _files_of(spec: ModuleSpec, families: Mapping[str, str]) -> Iterator[PluginFile]:
-    file = PluginFile(Path(spec.origin), spec.name) if spec.has_location and spec.origin else None
-    inside = spec.submodule_search_locations
-    if inside is None:
-        if file is None:
-            raise ImportError(f"{spec.name} is no Python file")
-        yield file
-    elif file is not None and file.announces(families):
-        yield file
-    else:
-        for module in sorted(pkgutil.iter_modules(inside), key=lambda module: module.name):
-            if not module.name.startswith("_"):
-                part = PathFinder.find_spec(f"{spec.name}.{module.name}", inside)
-                if part is not None:
-                    yield from _files_of(part, families)
-
-
-@lru_cache(maxsize=KEPT)
-def _parsed(code: bytes, path: str) -> TopLevel:
-    return TopLevel(importlib.util.decode_source(code), path)
-
-
-@lru_cache(maxsize=KEPT)
-def _sliced(code: bytes, path: str) -> CodeType | None:
-    """The slice that the file's hooks need; None where it must be imported whole."""
-    sliced = _parsed(code, path).slice()
-    return None if sliced is None else compile(sliced, path, "exec", dont_inherit=True)
-
-
 @dataclass(frozen=True)
 class PluginFile:
-    """One file. ``module`` is its name where it is installed; a single file has a name of its own ("" = single).
+    """One file. ``module`` is its name where it is installed; "" for a single file, which has no module name.
 
-    Of a single file the code that runs is the code that was hashed: it is read once.
+    A single file is read once: the code that runs is the code that was hashed.
     """
 
     path: Path
     module: str = ""
+    package: bool = False
+    """Whether it is the ``__init__.py`` of a package."""
 
     @cached_property
     def code(self) -> bytes:
-        """What stands in the file; OSError if it cannot be read."""
+        """Content of the file; OSError if it cannot be read."""
         return self.path.read_bytes()
 
     @cached_property
     def sha256(self) -> str:
-        """Of the code."""
+        """Hash of the code."""
         return hashlib.sha256(self.code).hexdigest()
-
-    @cached_property
-    def top_level(self) -> TopLevel:
-        """Its statements; SyntaxError or ValueError if it is no Python."""
-        return _parsed(self.code, str(self.path))
-
-    @property
-    def api(self) -> int:
-        """The newest plugin API that an announcement in its text is for; 0 where none says so."""
-        said = [values["api"] for _, values in self._announcements()]
-        return max((api for api in said if type(api) is int), default=0)
-
-    def named(self) -> list[tuple[str, str]]:
-        """(``"MethodSpec"``, name) of the announcements in its text whose name is written out."""
-        return [(spec, values["name"]) for spec, values in self._announcements() if isinstance(values["name"], str)]
-
-    def _announcements(self) -> list[tuple[str, dict[str, Any]]]:
-        try:
-            return list(self.top_level.announcements())
-        except (OSError, SyntaxError, ValueError):
-            return []
 
     @property
     def module_name(self) -> str:
-        """Of a single file unique per content and independent of where it lies, so that targets do not depend on it."""
+        """Name in ``sys.modules``; for a single file it depends on the content, so targets do not name a folder."""
         return self.module or f"{SINGLE}{self.sha256[:16]}"
 
-    def announces(self, families: Mapping[str, str]) -> bool:
-        """Whether its text has hooks or classes of ``families``; a file that cannot be read may have."""
-        try:
-            if not ANNOUNCEMENT.search(self.code):
-                return False
-            return bool(self.top_level.hooks) or any(self.top_level.components(families))
-        except (OSError, SyntaxError, ValueError):
-            return True
-
-    def announcement(self) -> ModuleType:
-        """The slice that its hooks need, run in a module of its own; all of it, imported, where that is as much."""
-        sliced = _sliced(self.code, str(self.path))
-        if sliced is None:
-            return self.load()
-        module = self._empty()
-        module.__doc__ = self.top_level.docstring
-        exec(sliced, module.__dict__)
-        return module
+    @property
+    def inside(self) -> list[str]:
+        """Public modules and packages of a package."""
+        found = pkgutil.iter_modules([str(self.path.parent)]) if self.package else ()
+        return sorted(f"{self.module}.{each.name}" for each in found if not each.name.startswith("_"))
 
     def load(self) -> ModuleType:
-        """Import the file once; what it raises passes through and leaves nothing behind."""
+        """Import the file once; whatever it raises passes through and leaves no module behind."""
+        name = self.module_name
+        if name in sys.modules:
+            return sys.modules[name]
         if self.module:
-            with nullcontext() if self.module in sys.modules else put_back():
-                return importlib.import_module(self.module)
-        if loaded := sys.modules.get(self.module_name):
-            return loaded
-        with put_back():
-            module = self._empty()
-            sys.modules[self.module_name] = module
-            try:
-                exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
-            except BaseException:
-                del sys.modules[self.module_name]
-                raise
-        return module
-
-    def _empty(self) -> ModuleType:
-        inside = [str(self.path.parent)] if self.module and self.path.name == "__init__.py" else None
-        spec = importlib.util.spec_from_file_location(
-            self.module_name, self.path.resolve(), submodule_search_locations=inside
-        )
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(name, self.path.resolve())
         if spec is None:
             raise ImportError(f"{self.path} is not a Python file (*.py)")
-        return importlib.util.module_from_spec(spec)
-
-    def own(self, descriptor: AnyDescriptor) -> AnyDescriptor:
-        """``descriptor`` with ``":Name"`` (of a single file also ``"file:Name"``) pointing at this file's module.
-
-        SkelbenchError names the nearest class if the file does not define it.
-        """
-        stems = ("", self.module_name) if self.module else ("", self.module_name, self.path.stem)
-        fields: dict[str, Any] = {}
-        for place in descriptor.places:
-            name, _, attribute = getattr(descriptor, place).partition(":")
-            if attribute and name in stems:
-                if not self._defines(attribute.partition(".")[0]):
-                    classes = list(self.top_level.classes)
-                    raise SkelbenchError(did_you_mean(attribute, classes, f"name in {self.path.name},"))
-                fields[place] = f"{self.module_name}:{attribute}"
-        return replace(descriptor, **fields) if fields else descriptor
-
-    def _defines(self, name: str) -> bool:
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            return name in self.top_level.names or hasattr(self.load(), name)
-        except (Exception, SystemExit):
-            return False
+            exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+
+def module_file(module: str) -> PluginFile:
+    """Find the file of a module without importing the packages around it; ImportError if there is none."""
+    spec: ModuleSpec | None = None
+    outer = ""
+    for part in module.split("."):
+        name = f"{outer}.{part}" if outer else part
+        spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else importlib.util.find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        outer = name
+    if spec is None or not spec.has_location or not spec.origin:
+        raise ImportError(f"{module} is no Python file")
+    return PluginFile(Path(spec.origin), module, spec.submodule_search_locations is not None)

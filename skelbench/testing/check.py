@@ -1,13 +1,12 @@
-"""A check of a plugin as data: what must hold, and the function that finds out.
+"""A check of a plugin as data: what must hold, and the function that tests it.
 
-A check takes its subject (what is checked, built once) and returns, or raises :class:`Failed` with what was expected,
-what was seen and where to look, or :class:`Skipped` with the reason why it does not apply. Every other exception is a
-failure too: a plugin's code raised it.
+A check takes its subject (the plugin's part, built once). It returns, or raises :class:`Failed` with what was expected,
+what was seen and where to look, or :class:`Skipped` with the reason why it does not apply. Any other exception is a
+failure too, raised by the plugin's code.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ State = Literal["passed", "failed", "skipped", "expected failure", "stale excuse
 
 
 class Failed(Exception):
-    """What was expected, what was seen, and where an author looks first; each a sentence or a part of one.
+    """What was expected, what was seen, and where an author looks first; parts of one sentence.
 
     >>> str(Failed("a finite loss", "nan", "training_step"))
     'expected a finite loss; seen: nan; look at training_step'
@@ -33,7 +32,7 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """Why a check does not apply to this subject."""
+    """Reason why a check does not apply to this subject."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +42,20 @@ class Check(Generic[Subject]):
     >>> def positive(number):
     ...     if number <= 0:
     ...         raise Failed("a number above 0", str(number))
-    >>> run_check(Check("positive", "a number is above 0", positive), -1).state
-    'failed'
+    >>> [result.state for result in run_checks([Check("positive", "a number is above 0", positive)], -1)]
+    ['failed']
     """
 
     name: str
-    """Slug, as it stands in ``expected_failures``."""
+    """Key in ``expected_failures``."""
     about: str
     """What must hold, in one sentence."""
     run: Callable[[Subject], None]
-    thorough: bool = False
-    """Whether it takes minutes and is left out unless it is asked for."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How one check went.
+    """Outcome of one check.
 
     >>> CheckResult("positive", "failed").bad, CheckResult("positive", "expected failure").bad
     (True, False)
@@ -71,14 +68,14 @@ class CheckResult:
     seen: str = ""
     look: str = ""
     reason: str = ""
-    """Of what is skipped or excused."""
+    """Why it was skipped or may fail."""
     seconds: float = 0.0
     traceback: str = ""
-    """Of what the plugin's code raised."""
+    """Traceback of an exception that the plugin's code raised."""
 
     @property
     def bad(self) -> bool:
-        """Whether the plugin has something to mend: a failure without an excuse, or an excuse without a failure."""
+        """Whether something has to be fixed: an unexpected failure, or an expected failure that passes."""
         return self.state in ("failed", "stale excuse")
 
     @property
@@ -90,45 +87,36 @@ class CheckResult:
 def run_checks(
     checks: Iterable[Check[Subject]],
     subject: Subject,
-    expected_failures: Mapping[str, str],
+    expected_failures: Mapping[str, str] | None = None,
     *,
     only: Collection[str] = (),
-    thorough: bool = True,
-    home: Collection[str] = (),
 ) -> Iterator[CheckResult]:
-    """Run ``checks`` in order and yield each result as it is known.
+    """Run ``checks`` in order and yield each result as soon as it is known.
 
     Args:
-        expected_failures: name of a check -> why this subject may fail it. One that passes after all is a stale
+        expected_failures: name of a check -> why this subject may fail it. A check that passes anyway is a stale
             excuse.
         only: names of the checks to run; none = all.
-        thorough: whether those are run that take minutes (one that ``only`` names is).
-        home: files and folders of the plugin, for :attr:`CheckResult.look` where it raised in one of them.
 
     Raises:
-        SkelbenchError: an excuse, or ``only``, names no check.
+        SkelbenchError: ``expected_failures`` or ``only`` names no check.
 
     >>> anything = Check("any", "nothing must hold", lambda subject: None)
     >>> [result.state for result in run_checks([anything], None, {"any": "it used to fail"})]
     ['stale excuse']
     """
-    checks = list(checks)
+    checks, reasons = list(checks), expected_failures or {}
     names = [check.name for check in checks]
-    for where, given in (("expected_failures: ", expected_failures), ("", only)):
+    for where, given in (("expected_failures: ", reasons), ("", only)):
         for name in given:
             if name not in names:
                 raise SkelbenchError(where + did_you_mean(name, names, "check"))
     for check in checks:
-        if check.name in only if only else thorough or not check.thorough:
-            yield run_check(check, subject, expected_failures.get(check.name, ""), home)
+        if not only or check.name in only:
+            yield _run(check, subject, reasons.get(check.name, ""))
 
 
-def run_check(check: Check[Subject], subject: Subject, excuse: str = "", home: Collection[str] = ()) -> CheckResult:
-    """One check; ``excuse``: why it may fail; ``home``: see :func:`run_checks`.
-
-    >>> run_check(Check("any", "nothing", lambda subject: None), None).state
-    'passed'
-    """
+def _run(check: Check[Subject], subject: Subject, reason: str) -> CheckResult:
     started = time.perf_counter()
 
     def result(state: State, **more: str) -> CheckResult:
@@ -138,35 +126,21 @@ def run_check(check: Check[Subject], subject: Subject, excuse: str = "", home: C
         check.run(subject)
     except Skipped as skipped:
         return result("skipped", reason=str(skipped))
-    except Failed as failed:
-        seen = {"expected": failed.expected, "seen": failed.seen, "look": failed.look or place(failed, home)}
-    except SkelbenchError as error:
-        seen = {"expected": check.about, "seen": str(error), "look": place(error, home)}
     except (Exception, SystemExit) as error:
-        seen = {"expected": check.about, "seen": f"{type(error).__name__}: {error}", "look": place(error, home)}
-        seen["traceback"] = "".join(traceback.format_exception(error))
-    else:
-        if excuse:
-            return result("stale excuse", seen="it passes", look="expected_failures: take it out", reason=excuse)
-        return result("passed")
-    return result("expected failure", reason=excuse, **seen) if excuse else result("failed", **seen)
+        seen = {"expected": check.about, "seen": str(error), "look": line_of(error)}
+        if isinstance(error, Failed):
+            seen |= {"expected": error.expected, "seen": error.seen, "look": error.look or seen["look"]}
+        elif not isinstance(error, SkelbenchError):
+            seen["seen"] = f"{type(error).__name__}: {error}"
+            seen["traceback"] = "".join(traceback.format_exception(error))
+        return result("expected failure", reason=reason, **seen) if reason else result("failed", **seen)
+    if reason:
+        return result("stale excuse", seen="it passes", look="expected_failures: remove it", reason=reason)
+    return result("passed")
 
 
-def place(error: BaseException, home: Collection[str]) -> str:
-    """``file.py, line 12 (training_step)``: where ``error``, or what caused it, came through ``home`` last; "" = it
-    did not."""
-    cause: BaseException | None = error
-    while cause is not None:
-        for frame in reversed(traceback.extract_tb(cause.__traceback__)):
-            if os.path.realpath(frame.filename).startswith(tuple(home)):
-                return f"{frame.filename}, line {frame.lineno} ({frame.name})"
-        cause = cause.__cause__ or cause.__context__
-    return ""
-
-
-def rests_on(run: Callable[[Subject], None], subject: Subject, name: str) -> None:
-    """Skip the check that calls this where the check ``name`` fails, whose fault it would show once more."""
-    try:
-        run(subject)
-    except Exception:
-        raise Skipped(f"{name} fails, so there is nothing to compare with") from None
+def line_of(error: BaseException) -> str:
+    """``file.py, line 12 (training_step)``: innermost frame of ``error`` or its cause, outside PyTorch."""
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
+    own = [frame for frame in frames if "/torch/" not in frame.filename and not frame.filename.startswith("<")]
+    return f"{own[-1].filename}, line {own[-1].lineno} ({own[-1].name})" if own else ""

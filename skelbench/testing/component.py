@@ -1,77 +1,126 @@
-"""What checks of crops, augmentations, masks, optimisers and schedules have in common."""
+"""One generic check of parts: crops, augmentations, masks, degradations, optimizers, schedules, targets, skeletons.
+
+A part is built from its default settings, its settings survive a record, and its draws depend on seed, clip and view
+only. What else must hold is a small table for each family (:mod:`skelbench.testing.families`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from skelbench.core.component import Component
-from skelbench.core.spec import validated
-from skelbench.plugin.descriptors import Descriptor
-from skelbench.plugin.host import Host
-from skelbench.testing.announcement import announcement
-from skelbench.testing.check import Check, Failed
-from skelbench.testing.settings import check_settings
+from torch import Tensor
 
-PARENT = "whole"
-"""The view that crops with a ``parent`` are cut from."""
+from skelbench.plugin.descriptors import Descriptor, TargetSpec
+from skelbench.plugin.host import Host
+from skelbench.testing.check import Check, Failed, Skipped
+from skelbench.testing.clips import differs, twice
+from skelbench.testing.families import FAMILIES, PARENT, Family
+from skelbench.testing.settings import check_fields, check_settings
+from skelbench.views.keyed import Keyed
+from skelbench.views.skeleton.topology import Topology
+
 GUESSES: Mapping[str, Any] = {"parent": PARENT, "lo": 0.3, "hi": 0.8}
-"""For settings that a component wants to be given."""
+"""Values of required settings."""
+KEYED = Keyed(11, 5)
 
 
 @dataclass
 class ComponentSubject:
-    """A component with its defaults."""
+    """A part with its default settings, or with ``settings``."""
 
     host: Host
     descriptor: Descriptor
-    base: type[Component]
-    """Of its family."""
+    family: Family
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def cls(self) -> Any:
-        """What the target names."""
+        """Object that the target of the descriptor names: a class, or a Topology."""
         return self.host.load(self.descriptor)
 
     @property
-    def given(self) -> dict[str, Any]:
-        """Settings that have no defaults."""
-        fields = self.cls.model_fields
-        return {name: GUESSES[name] for name in GUESSES if name in fields and fields[name].is_required()}
+    def config(self) -> Any:
+        """Class of the settings: of a component the component itself."""
+        return getattr(self.cls, "Config", self.cls)
+
+    @property
+    def required(self) -> dict[str, Any]:
+        """Values of settings that have no default."""
+        fields = self.config.model_fields
+        return {name: x for name, x in GUESSES.items() if name in fields and fields[name].is_required()}
+
+    @property
+    def look(self) -> str:
+        """Advice on random numbers."""
+        return f"random numbers: {self.family.draws_by}, never torch.rand"
 
     def make(self, **changes: Any) -> Any:
-        """An instance."""
-        return validated(self.cls, self.given | changes, self.descriptor.name)
+        """Part with these settings."""
+        values = {**self.required, **self.settings, **changes}
+        return self.family.build(self.cls, values, self.descriptor.name)
+
+    def rows(self, which: Sequence[int] | None = None, keyed: Keyed = KEYED) -> list[Tensor]:
+        """Result for each of the rows ``which``, by default for all."""
+        if self.family.rows is None:
+            raise Skipped("it draws nothing")
+        return self.family.rows(self.make(), range(self.family.count) if which is None else which, keyed)
 
 
 def form(subject: ComponentSubject) -> None:
-    cls, base = subject.cls, subject.base
-    if not (isinstance(cls, type) and issubclass(cls, base)):
+    if isinstance(subject.descriptor, TargetSpec):
+        check_fields(subject.descriptor, {"summary": "which `skelbench plugins list` shows"})
+    cls, base = subject.cls, subject.family.base
+    if isinstance(cls, Topology):
+        name = cls.name
+    elif not (isinstance(cls, type) and issubclass(cls, base)):
         raise Failed(f"a subclass of {base.__module__}.{base.__name__}", f"{cls!r}", "its class line")
-    if cls.kind != subject.descriptor.name:
-        raise Failed(f"kind = {subject.descriptor.name!r}, its name", repr(cls.kind), f"kind of {cls.__name__}")
-    if missing := [name for name, f in cls.model_fields.items() if f.is_required() and name not in subject.given]:
-        raise Failed("defaults for its settings", f"{missing[0]} has none", f"{missing[0]}: give it a default")
+    else:
+        name = getattr(cls, "kind", subject.descriptor.name)
+    if name != subject.descriptor.name:
+        raise Failed(f"the name {subject.descriptor.name!r}, as announced", repr(name), f"kind or name of {cls!r}"[:80])
 
 
 def settings(subject: ComponentSubject) -> None:
-    check_settings(subject.cls, subject.given, subject.descriptor.name)
+    if isinstance(subject.cls, Topology):
+        raise Skipped("it has no settings")
+    fields, required = subject.config.model_fields, subject.required
+    if missing := [name for name, x in fields.items() if x.is_required() and name not in required]:
+        raise Failed("defaults for its settings", f"{missing[0]} has none", f"{missing[0]}: give it a default")
+    check_settings(subject.config, required, subject.descriptor.name)
 
 
-def component_checks(base: type[Component], *own: Check[ComponentSubject]) -> tuple[Check[ComponentSubject], ...]:
-    """Those of every component, and its family's ``own``."""
-    return (
-        announcement(),
-        Check("form", f"it derives from {base.__name__} and has its kind and defaults", form),
-        Check("settings", "its settings survive a record, and unknown ones are refused", settings),
-        *own,
-    )
+def keyed(subject: ComponentSubject) -> None:
+    passes = twice(subject.rows)
+    if any(differs(a, b, 0) for a, b in zip(*passes, strict=True)):
+        raise Failed("the same result from the same key", "another result", subject.look)
 
 
-def component_kit(
-    base: type[Component], checks: Sequence[Check[ComponentSubject]]
-) -> Callable[[Host, Descriptor], tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]]:
-    """The ``kit`` of a family of components (:mod:`skelbench.testing.kinds`)."""
-    return lambda host, descriptor: (ComponentSubject(host, descriptor, base), checks)
+def rows_apart(subject: ComponentSubject) -> None:
+    together = subject.rows()
+    if subject.family.count < 2:
+        raise Skipped("it has one result for all rows")
+    for row, expected in enumerate(together):
+        (alone,) = subject.rows([row])
+        if apart := differs(alone, expected, 1e-5):
+            raise Failed(
+                "the same result for a row alone and among others",
+                f"row {row} differs by {apart:.1%}",
+                "draws and statistics, which must be of a row's own key and values",
+            )
+
+
+def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
+    """Subject of the checks of a part, and the checks: generic checks, then those of its family."""
+    family = FAMILIES[kind]
+    about = (family.contract.__doc__ or "").rstrip(".")
+    return ComponentSubject(host, descriptor, family), [*GENERIC, Check("contract", about, family.contract)]
+
+
+GENERIC: tuple[Check[ComponentSubject], ...] = (
+    Check("form", "it derives from the base class of its family and has the announced name", form),
+    Check("settings", "its settings have defaults, survive a record, and unknown names are rejected", settings),
+    Check("keyed", "random numbers come from the given key, not from a global generator", keyed),
+    Check("rows-apart", "a row has the same result alone and in a batch", rows_apart),
+)

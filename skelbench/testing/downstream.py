@@ -1,4 +1,4 @@
-"""Clips, and an encoder that looks at them, for checks of protocols that ask for more than features.
+"""Clips of postures, and an encoder, for checks of protocols that ask for more than features.
 
 Shapes: n clips, M bodies, T frames, J joints, C = 3.
 """
@@ -21,7 +21,6 @@ from skelbench.evaluation.protocol import Features
 from skelbench.models.encoder import Encoder
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.plugin.descriptors import Descriptor
-from skelbench.testing.fake_cuda import on_device
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
@@ -33,8 +32,7 @@ TRAINING, TESTING = (1, 3), (2, 4)
 
 
 def write_postures(root: Path) -> ClipStore:
-    """Clips that hold the posture of their class, a random one in which every joint has its part, and sway a little;
-    every third shows two people."""
+    """Write clips that hold the random posture of their class and sway a little; every third has two bodies."""
     rng = np.random.default_rng(0)
     posture_CJ3 = rng.normal(0, 0.4, (CLASSES, NTU25.num_joints, 3))
     with StoreWriter(
@@ -59,7 +57,7 @@ def write_postures(root: Path) -> ClipStore:
 
 
 class _Shown(ClipStore):
-    """The clips of another store with labels, and on sides of the split, of one's own."""
+    """Clips of another store with other labels and another split."""
 
     @classmethod
     def of(cls, store: ClipStore, sides: Features) -> _Shown:
@@ -77,7 +75,7 @@ class _Shown(ClipStore):
 
 
 class Postures:
-    """What a protocol that asks for the encoder is handed; everything on disk lies in ``folder``."""
+    """Evaluations of the clips of postures; files are in ``folder``."""
 
     def __init__(self, folder: Path, descriptor: Descriptor) -> None:
         self.folder, self.descriptor = folder, descriptor
@@ -88,8 +86,7 @@ class Postures:
             self._encoders = [ViT(ViTConfig(dim=32, depth=2, heads=2), NTU25, GRID).eval() for _ in range(2)]
 
     def sides(self, told: bool = True) -> Features:
-        """Ids and labels of both sides, with features that hold nothing; ``told`` False: labels have nothing to do with
-        clips."""
+        """Ids and labels of both sides, with empty features; ``told`` False: labels are permuted over clips."""
         split, labels = self.store.split(SPLIT), self.store.labels
         y = labels if told else np.random.default_rng(2).permutation(labels)
         x_nD = np.zeros((TRAIN + TEST, 1), dtype=np.float32)
@@ -97,15 +94,14 @@ class Postures:
         return Features(x_nD[:TRAIN], y[split.train], x_nD[TRAIN:], y[split.test], *ids, num_classes=CLASSES)
 
     def task(self, sides: Features, device: str = "cpu") -> Downstream:
-        """An evaluation of the clips of ``sides`` with their labels, with nothing kept of an earlier one."""
+        """A new evaluation of the clips of ``sides`` with their labels."""
         shown = _Shown.of(self.store, sides)
         data = DataSpec(name="made", split=SPLIT, fingerprint=shown.fingerprint)
         values = {"pretrain_id": "0" * 12, "protocol": self.descriptor.name, "data": data}
         spec = EvalSpec.model_validate({**values, **getattr(self.descriptor, "defaults", {})})
 
         def make(trained: bool) -> Encoder:
-            encoder = self._encoders[not trained]
-            return copy.deepcopy(encoder) if device == "cpu" else on_device(encoder)
+            return copy.deepcopy(self._encoders[not trained]).to(device)
 
         state = self.folder / f"{next(self._serial)}.state"
         (stream,) = spec.streams

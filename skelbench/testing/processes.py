@@ -1,4 +1,4 @@
-"""Functions called in processes of their own, which may form a group."""
+"""Functions called in forked processes, which may form a group."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-SECONDS = 120
-"""After which a process is killed."""
+SECONDS = 600
+"""Time after which a process is killed."""
 
 
 def forked(*functions: Callable[[], object]) -> list[tuple[int, str]]:
-    """Call each in a process of its own, at once: exit codes, minus the signal's number of one that was killed, and the
-    traceback of one that raised.
+    """Call each function in a forked process, at once: (exit code, or minus the signal's number; traceback).
 
-    Forked from this one, which has imported everything: a new Python takes seconds to import torch.
+    A fork has imported everything: a new Python takes seconds to import torch.
     """
     children = []
     for function in functions:
@@ -38,19 +37,19 @@ def forked(*functions: Callable[[], object]) -> list[tuple[int, str]]:
     ends = []
     for child, reading in children:
         with os.fdopen(reading) as file:
-            said = file.read()
-        ends.append((os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said))
+            message = file.read()
+        ends.append((os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), message))
     return ends
 
 
 def grouped(function: Callable[[], object], processes: int = 2) -> list[tuple[int, str]]:
-    """Call it in each of ``processes`` that are told to form a group; see :func:`forked`."""
+    """Call ``function`` in each of ``processes`` that form a group; see :func:`forked`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         group = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
 
-    def one(rank: str) -> None:
+    def call(rank: str) -> None:
         os.environ.update(group, RANK=rank, LOCAL_RANK=rank)
         function()
 
-    return forked(*(partial(one, str(rank)) for rank in range(processes)))
+    return forked(*(partial(call, str(rank)) for rank in range(processes)))

@@ -1,11 +1,10 @@
-"""Something that a plugin announces, found by its name, its file or its descriptor, with what is checked of it."""
+"""One announced part of a plugin, found by name, file or descriptor, with its checks."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,91 +12,73 @@ from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, Descriptor
-from skelbench.plugin.files import PluginFile
 from skelbench.plugin.host import Host, forget_hosts, get_host, requesting
-from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
+from skelbench.plugin.status import SINGULAR, USABLE, Entry, PluginStatus
 from skelbench.testing.check import Check, CheckResult, run_checks
 from skelbench.testing.kinds import KITS, kit
 
 STICK7 = str(Path(__file__).with_name("stick7.py"))
-"""A plugin file with a skeleton that nobody has."""
+"""Plugin file with a skeleton of seven joints."""
 
 What = str | os.PathLike[str] | Descriptor
-"""A name (of a thing, or of a plugin), a plugin file (``*.py``), or a descriptor that need not be announced."""
+"""A name (of a part, or of a plugin), a plugin file (``*.py``), or a descriptor, which need not be announced."""
 
 
 @dataclass(eq=False)
 class Thing:
-    """One announced thing. Its subject is built on first use and shared by all of its checks."""
+    """One announced part. The subject of its checks is built on first use and shared by all of them."""
 
     kind: str
     name: str
-    """As :meth:`skelbench.plugin.host.Host.get` knows it."""
+    """Name for :meth:`skelbench.plugin.host.Host.get`."""
     files: tuple[str, ...] = ()
-    """Plugin files that must be loaded for it."""
+    """Plugin files that must be loaded."""
     spec: Descriptor | None = None
-    """Its descriptor, if no plugin announces it."""
+    """Descriptor that no plugin announces, if any."""
 
     @property
     def title(self) -> str:
         """``method simclr``."""
         return f"{SINGULAR[self.kind]} {self.name}"
 
-    def _loaded(self) -> AbstractContextManager[None]:
-        return requesting([*self.files, STICK7])
-
     @cached_property
     def _made(self) -> tuple[Host, Descriptor, Any, Sequence[Check[Any]]]:
-        host, found = get_host(), self.spec
-        if found is None:
-            found = host.get(self.kind, self.name)
-        else:
-            host = Host([*self.files, STICK7])
-            # It may be announced as well, as in the tests of an installed package: what was given is what is checked.
-            host.entries[:] = [entry for entry in host.entries if (entry.kind, entry.name) != (self.kind, found.name)]
-            host.entries.append(Entry(self.kind, found.name, found, PluginStatus(found.name)))
-        return host, found, *(kit(self.kind, host, found) if self.kind in KITS else (None, ()))
+        with requesting([*self.files, STICK7]):
+            host, descriptor = get_host(), self.spec
+            if descriptor is None:
+                descriptor = host.get(self.kind, self.name)
+            else:  # it may be announced too: the given descriptor is checked
+                host = Host([*self.files, STICK7])
+                for entry in [e for e in host.entries if (e.kind, e.name) == (self.kind, descriptor.name)]:
+                    host.remove(entry)
+                host.add(Entry(self.kind, descriptor.name, descriptor, PluginStatus(descriptor.name)))
+            return host, descriptor, *(kit(self.kind, host, descriptor) if self.kind in KITS else (None, ()))
 
     @property
     def checks(self) -> Sequence[Check[Any]]:
-        """What is checked of it; nothing, of a kind that has no checks."""
-        with self._loaded():
-            return self._made[3]
+        """Checks of its kind; empty for a kind without checks."""
+        return self._made[3]
 
     @property
     def excuses(self) -> Mapping[str, str]:
-        """Checks that its descriptor says it may fail, each with the reason."""
-        with self._loaded():
-            return self._made[1].expected_failures
+        """Expected failures of the descriptor: check -> reason."""
+        return self._made[1].expected_failures
 
     def results(
-        self, expected_failures: Mapping[str, str] | None = None, *, only: Collection[str] = (), thorough: bool = False
+        self, expected_failures: Mapping[str, str] | None = None, *, only: Collection[str] = ()
     ) -> Iterator[CheckResult]:
         """Run its checks; see :func:`skelbench.testing.check.run_checks`."""
-        with self._loaded():
-            host, descriptor, subject, checks = self._made
-            excuses = {**descriptor.expected_failures, **(expected_failures or {})}
-            home = _home(host, descriptor)
-            yield from run_checks(checks, subject, excuses, only=only, thorough=thorough, home=home)
-
-
-def _home(host: Host, descriptor: Descriptor) -> tuple[str, ...]:
-    """Where the code of ``descriptor`` lies: its file, or the folder of its package; nothing if it has none."""
-    if not descriptor.target:
-        return ()
-    try:
-        host.load(descriptor)
-    except SkelbenchError:  # its checks say so
-        return ()
-    file = getattr(sys.modules[descriptor.target.partition(":")[0]], "__file__", None) or ""
-    return (os.path.realpath(file.removesuffix("__init__.py")) + os.sep * file.endswith("__init__.py"),) if file else ()
+        subject, checks = self._made[2:]
+        reasons = {**self.excuses, **(expected_failures or {})}
+        with requesting([*self.files, STICK7]):
+            yield from run_checks(checks, subject, reasons, only=only)
 
 
 def find(what: What, kind: str | None = None) -> list[Thing]:
-    """Everything of ``kind`` (None = of every kind) that ``what`` is.
+    """Everything of ``kind`` (None = of any kind) that ``what`` names.
 
     Raises:
-        SkelbenchError: a file that cannot be used as a plugin, or announces none of ``kind``; a name that nothing has.
+        SkelbenchError: a file that is no usable plugin or announces none of ``kind``; an unknown name.
     """
     if isinstance(what, Descriptor):
         kinds = [each for each, cls in KINDS.items() if isinstance(what, cls)] if kind is None else [kind]
@@ -106,11 +87,10 @@ def find(what: What, kind: str | None = None) -> list[Thing]:
         return _in_file(Path(what).expanduser(), kind)
     host = get_host()
     entries = [entry for entry in host.entries if kind in (None, entry.kind)]
-    found = [entry for entry in entries if what in entry.names or entry.plugin.name == what]
-    if found:
-        return [Thing(entry.kind, _known(entry)) for entry in found]
+    if named := [entry for entry in entries if what in entry.names or entry.plugin.name == what]:
+        return [Thing(entry.kind, _known(entry)) for entry in named]
     if kind is not None:
-        host.get(kind, what)  # says what is wrong with it, or what was meant
+        host.get(kind, what)  # raises with the nearest name
     for plugin in host.plugins:
         if plugin.name == what:
             raise SkelbenchError(f"plugin {what!r} ({plugin.source}) announces nothing: {plugin.error}")
@@ -121,12 +101,12 @@ def _in_file(path: Path, kind: str | None) -> list[Thing]:
     if not path.is_file():
         raise SkelbenchError(f"there is no file {path}; check the path")
     with requesting([path]):
-        sha256 = PluginFile(path).sha256  # it may be there by another path as well, or as a copy
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()  # the file may also be found by another path
         if not any(plugin.source_hash == sha256 for plugin in get_host().plugins):
             forget_hosts()  # it was edited since it was read
         host = get_host()
         plugin = next(plugin for plugin in host.plugins if plugin.source_hash == sha256)
-        if plugin.state not in ("ok", "conflict"):
+        if plugin.state not in USABLE:
             raise SkelbenchError(f"plugin {path} cannot be used ({plugin.state}): {plugin.error}")
         entries = [entry for entry in host.entries if entry.plugin is plugin and kind in (None, entry.kind)]
     if not entries:

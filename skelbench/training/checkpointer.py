@@ -73,6 +73,8 @@ class Checkpointer:
         if step in self.snapshot_steps and not distributed.rank():
             save_encoders(self.run, self.spec.id, self.method, self.epoch(step), f"{self.epoch(step):.4g}")
         if due or step == self.total:
+            if not distributed.rank() and not self.run.metrics.exists():  # without it the state could not be resumed
+                raise SkelbenchError(f"{self.run.path} was removed during training; run the same command again")
             self.save(step, seconds)
 
     def save(self, step: int, seconds: float) -> None:
@@ -80,8 +82,6 @@ class Checkpointer:
         self._last_save = time.monotonic()
         if distributed.rank():
             return
-        if not self.run.metrics.exists():  # a state without its log could not be continued
-            raise SkelbenchError(f"{self.run.path} was removed during training; run the same command to start again")
         metrics_bytes = synced(self.run.metrics)
         state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
         state |= {"method": self.method.state_dict()}

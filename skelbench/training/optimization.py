@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skelbench.core.component import find
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.models.optim.groups import merged
 from skelbench.models.optim.optimizers import Optimizer
 from skelbench.models.optim.schedules import Schedule
 from skelbench.models.schedule import cosine
+from skelbench.plugin.host import get_host
 
 
 class Optimization:
@@ -30,8 +30,8 @@ class Optimization:
         self.train, self.total = spec.train, total_steps
         scale = (self.train.batch_size / 1024) ** 0.5 if self.train.lr_scaling == "sqrt-1024" else 1.0
         self.peak = self.train.lr * scale
-        self.schedule: Schedule = find("schedules", spec.schedule).model_validate(spec.schedule_config)
-        optimizer: Optimizer = find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
+        self.schedule: Schedule = get_host().find("schedules", spec.schedule).model_validate(spec.schedule_config)
+        optimizer: Optimizer = get_host().find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
         by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
         for group in merged(groups):
             turn = group.get("turn", turns[0])

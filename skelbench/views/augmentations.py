@@ -18,8 +18,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.core.component import Component
 from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking, plugin_code, wrong
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed, pick

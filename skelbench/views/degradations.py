@@ -22,7 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.core.component import Component
+from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking, plugin_code, wrong
 from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed

@@ -16,8 +16,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from skelbench.core.component import Component
 from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.bounds import in_order, in_unit
 from skelbench.views.keyed import Keyed

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
 from torch import Tensor
 
-_MEANT: ContextVar[bool] = ContextVar("waiting", default=False)
-
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """What is done within may wait for the device: figures that are looked at now and then. Checks without a GPU
-    (:mod:`skelbench.testing.fake_cuda`) refuse it everywhere else."""
-    token = _MEANT.set(True)
+    """Let the host wait for the device within, where ``torch.cuda.set_sync_debug_mode`` forbids it."""
+    mode = torch.cuda.get_sync_debug_mode() if torch.cuda.is_initialized() else 0
+    if not mode:
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("default")
     try:
         yield
     finally:
-        _MEANT.reset(token)
-
-
-def may_wait() -> bool:
-    """Whether this is within :func:`waiting`."""
-    return _MEANT.get()
+        torch.cuda.set_sync_debug_mode(mode)
 
 
 def send(x: Tensor, device: torch.device | str) -> Tensor:

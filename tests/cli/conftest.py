@@ -10,12 +10,13 @@ from skelbench.plugin.host import request_files
 
 
 @pytest.fixture(autouse=True)
-def own_places(monkeypatch, tmp_path):
-    """Everything that is looked up in the environment lies below the test's directory."""
+def own_places(monkeypatch, tmp_path, tmp_path_factory):
+    """Everything that is looked up in the environment lies below the test's directory, except the cache, which all
+    tests share: plugins need not be imported by each of their processes."""
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK")]:
         monkeypatch.delenv(name)
     yield

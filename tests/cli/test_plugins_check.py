@@ -1,4 +1,4 @@
-"""``skelbench plugins check`` says what has to be mended, and its exit code says whether anything has."""
+"""``skelbench plugins check`` says what has to be fixed, and its exit code says whether anything has."""
 
 import json
 from pathlib import Path
@@ -27,16 +27,17 @@ BROKEN = str(Path(__file__).parents[1] / "testing" / "broken.py")
 
 
 def test_results_as_json_and_the_exit_code(capsys):
-    assert main(["plugins", "check", BROKEN, "--only", "settings-described", "--json"]) == 2
+    assert main(["plugins", "check", BROKEN, "--only", "settings", "--json"]) == 2
     results = json.loads(capsys.readouterr().out)
-    assert [result["thing"] for result in results if result["state"] == "failed"] == ["settings-described"]
-    assert {result["name"] for result in results} == {"settings-described"}
+    failed = [result["thing"] for result in results if result["state"] == "failed"]
+    assert failed == ["announcement", "settings", "settings-preset", "settings-space"]
+    assert {result["name"] for result in results} == {"settings"}
 
 
 def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
     loud = tmp_path / "loud.py"
     loud.write_text(PARTS + 'print("hello")\n')
-    assert main(["plugins", "check", str(loud), "--only", "never", "--json"]) == 0
+    assert main(["plugins", "check", str(loud), "--only", "keyed", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) and "hello" in printed.err
 
@@ -69,7 +70,7 @@ def test_checks_of_several_things_are_each_for_those_that_have_them(capsys, tmp_
     """In any order; a file may be known by another path, and be there twice."""
     (tmp_path / "a.py").write_text(PARTS)
     (tmp_path / "b.py").write_text(PARTS)
-    words = ["--only", "inside", "--only", "never"]
+    words = ["--only", "rows-apart", "--only", "contract"]
     for more in ([], ["--plugin", str(tmp_path / "a.py")], ["--plugin", str(tmp_path / "b.py")]):
         assert main(["plugins", "check", f"{tmp_path}/../{tmp_path.name}/a.py", *words, *more]) == 0
         printed = capsys.readouterr()
@@ -77,12 +78,12 @@ def test_checks_of_several_things_are_each_for_those_that_have_them(capsys, tmp_
 
 
 def test_what_is_found_is_said_in_lines(capsys):
-    assert main(["plugins", "check", "settings-described", "--plugin", BROKEN, "--only", "settings-described"]) == 2
+    assert main(["plugins", "check", "settings", "--plugin", BROKEN, "--only", "settings"]) == 2
     said = capsys.readouterr().out
-    assert "method settings-described\n" in said and "1 to mend" in said
+    assert "method settings\n" in said and "1 to fix" in said
     assert all(word in said for word in ("failed", "expected", "seen", "none of speed", "look", "Undescribed"))
     assert main(["plugins", "check", "pose", "--plugin", BROKEN, "--only", "settings"]) == 0
-    assert "nothing to mend" in capsys.readouterr().out
+    assert "nothing to fix" in capsys.readouterr().out
 
 
 def test_what_is_not_there(capsys):

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from skelbench.core.component import find
 from skelbench.models.optim.schedules import Constant, Cosine, StepDecay
+from skelbench.plugin.host import get_host
 
 
 def test_step_decay_drops_at_its_milestones_after_a_warm_up():
@@ -26,4 +26,4 @@ def test_cosine_is_the_formula():
 
 
 def test_shipped_ones_are_found_by_name():
-    assert find("schedules", "step") is StepDecay and find("optimizers", "sgd").kind == "sgd"
+    assert get_host().find("schedules", "step") is StepDecay and get_host().find("optimizers", "sgd").kind == "sgd"

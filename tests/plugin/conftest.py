@@ -9,8 +9,9 @@ from skelbench.plugin.host import Host
 
 
 @pytest.fixture(autouse=True)
-def only_this_test(monkeypatch):
-    """No built-in and no installed plugins, no inherited paths."""
+def only_this_test(monkeypatch, tmp_path):
+    """No built-in and no installed plugins, no inherited paths, and a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ())
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)

@@ -1,4 +1,4 @@
-"""A class of a family with a kind is announced by that alone; nothing of its file runs until it is used."""
+"""A class of a family with a kind is announced by that alone."""
 
 import pytest
 
@@ -23,8 +23,8 @@ def status(host):
     return host.plugins[-1]
 
 
-def test_a_class_of_a_family_appears_in_the_list_and_its_file_is_not_run(write, capsys):
-    path = write("mine.py", SHEAR + "\nraise ValueError\n", header=False)
+def test_a_class_of_a_family_appears_in_the_list(write, capsys):
+    path = write("mine.py", SHEAR, header=False)
     host = Host([path])
     shear = host.get("augmentations", "shear")
     assert (shear.summary, shear.version) == ("Shear the body about its root", 2)
@@ -38,33 +38,23 @@ def test_a_class_of_a_family_appears_in_the_list_and_its_file_is_not_run(write, 
     ("imports", "base", "kind"),
     [
         ("from skelbench.views import Crop", "Crop", "crops"),
-        ("from skelbench.views import Degrade", "Degrade", "degradations"),
-        ("from skelbench.views import Mask as Hidden", "Hidden", "masks"),
-        ("from skelbench import views", "views.Augment", "augmentations"),
-        ("import skelbench.views", "skelbench.views.Crop", "crops"),
-        ("import skelbench.models.optim as optim", "optim.Schedule", "schedules"),
-        ("from skelbench.models.optim import Optimizer", "dict, Optimizer", "optimizers"),
-        (
-            "from skelbench.models.optim import Optimizer\nclass Base(Optimizer):\n    decay: float",
-            "Base",
-            "optimizers",
-        ),
-        ("class Base:\n    family = 'masks'", "Base", "masks"),
+        ("from skelbench.views import Degrade as Damage", "Damage", "degradations"),
+        ("import skelbench.views", "skelbench.views.Mask", "masks"),
+        ("from skelbench.models.optim.optimizers import Optimizer as Base", "Base", "optimizers"),
+        ("from skelbench.views import Rotate", "Rotate", "augmentations"),
     ],
 )
-@pytest.mark.parametrize("literal", ["kind = 'it'", "kind: ClassVar[str] = 'it'"])
-def test_ways_to_write_a_family(write, imports, base, kind, literal):
-    host = Host([write("a.py", f"{imports}\nclass It({base}):\n    {literal}\n", header=False)])
-    assert status(host).state == "ok" and host.names(kind) == ["it"]
+def test_ways_to_write_a_family(write, imports, base, kind):
+    host = Host([write("a.py", f"{imports}\nclass It({base}):\n    kind = 'it'\n", header=False)])
+    assert status(host).state == "ok" and [entry.name for entry in host.entries] == host.names(kind) == ["it"]
 
 
 @pytest.mark.parametrize(
     "body",
     [
         "from torch.optim import Optimizer\nclass It(Optimizer):\n    kind = 'it'",
-        "import torch.optim\nclass It(torch.optim.Optimizer):\n    kind = 'it'",
         "from skelbench.views import Augment\nclass Base(Augment):\n    pass",
-        "from skelbench.views import Augment\nclass Loop(Loop):\n    kind = 'it'",
+        "from skelbench.views import Rotate",
     ],
 )
 def test_classes_that_announce_nothing(write, body):
@@ -73,17 +63,11 @@ def test_classes_that_announce_nothing(write, body):
     assert status(host).state == "ok" and [entry.name for entry in host.entries] == ["bee"]
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("kind = NAME", 'class It: kind must be written as a text, kind = "..."'),
-        ("kind = 'it'\n    version = V", "class It: version must be written as an integer"),
-        ("kind = 'Not A Slug'", "the name must be lower case"),
-    ],
-)
-def test_a_kind_that_the_text_does_not_show_is_refused(write, body, sentence):
-    path = write("a.py", f"from skelbench.views import Augment\nclass It(Augment):\n    {body}\n", header=False)
-    assert status(Host([path])).state == "invalid" and sentence in status(Host([path])).error
+def test_a_kind_that_is_no_slug_is_refused(write):
+    path = write(
+        "a.py", "from skelbench.views import Augment\nclass It(Augment):\n    kind = 'No Slug'\n", header=False
+    )
+    assert status(Host([path])).state == "invalid" and "must be lower case" in status(Host([path])).error
 
 
 BASE = """
@@ -109,23 +93,6 @@ def test_find_gives_the_class_and_names_the_nearest(write):
     assert twist(angle=3).angle == 3.0 and host.config(descriptor) is twist and descriptor.version == twist.version == 3
     with pytest.raises(SkelbenchError, match="unknown mask 'twits'; did you mean 'twist'?"):
         host.find("masks", "twits")
-
-
-def test_a_class_may_extend_one_that_ships(write, monkeypatch):
-    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ("skelbench.views",))
-    imports = "from skelbench import views\nfrom skelbench.views import Rotate as Turn\n"
-    classes = "class Spin(Turn):\n    kind = 'spin'\n\nclass Wide(views.Tube):\n    kind = 'wide'\n"
-    host = Host([write("a.py", imports + classes, header=False)])
-    assert {"rotate", "spin"} <= set(host.names("augmentations")) and {"tube", "wide"} <= set(host.names("masks"))
-    spin = host.find("augmentations", "spin")
-    assert issubclass(spin, host.find("augmentations", "rotate")) and spin().model_dump()["kind"] == "spin"
-
-
-def test_info_shows_the_settings_of_a_component(write, capsys):
-    path = write("b.py", BASE)
-    assert main(["plugins", "info", "twist", "--plugin", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert "mask twist" in text and "Twist the trunk" in text and "In degrees." in text
 
 
 def test_a_hook_announces_components_and_topologies_too(write):
@@ -163,10 +130,3 @@ def test_one_kind_twice_is_a_clash(write, monkeypatch):
     twice = SHEAR + SHEAR.replace("class Shear", "class Other")
     host = Host([write("twice.py", twice, header=False)])
     assert "augmentation 'shear' is announced twice" in status(host).error
-
-
-def test_the_topologies_that_ship_are_found_by_their_names(monkeypatch):
-    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ("skelbench.views.skeleton.topology.known",))
-    host = Host()
-    assert len(host.names("topologies")) == 5
-    assert all(host.find("topologies", name).name == name for name in host.names("topologies"))

@@ -15,31 +15,21 @@ def status(host, name):
     return found
 
 
-HOOK = "@hookimpl\ndef skelbench_methods():\n    return [{}]\n"
-STING = f"def sting():\n    raise ValueError('no\\nsting')\n\nX = sting()\n{HOOK.format('X')}"
-"""It is run because its hook needs it: a file without one may be a script."""
+STING = "raise ValueError('no\\nsting')  # where others say @hookimpl"
 
 
 @pytest.mark.parametrize(
     ("body", "state", "said"),
     [
-        (f"import no_such_module_here\n{HOOK.format('no_such_module_here')}", "import-error", "no_such_module_here"),
-        (f"import sys\nX = sys.exit(11)\n{HOOK.format('X')}", "import-error", "SystemExit: 11"),
+        ("import no_such_module_here  # hookimpl", "import-error", "no_such_module_here"),
+        ("import sys\nsys.exit(11)", "import-error", "SystemExit: 11"),
         ("def broken(:", "import-error", "SyntaxError"),
         ("@hookimpl\ndef skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
-        ("def skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
-        ("@hookimpl\ndef methods():\n    return []", "invalid", "there is no hook 'methods'"),
         ("def skelbench_tables():\n    return []", "invalid", "skelbench_tables lacks the decorator @hookimpl"),
         ("x = 1", "invalid", "announces nothing"),
-        ("@hookimpl\ndef skelbench_log(run, stop):\n    pass", "invalid", "def skelbench_log(run, s"),
-        (
-            "@hookimpl\ndef skelbench_methods(cls):\n    pass",
-            "invalid",
-            "is given no 'cls'; write def skelbench_methods()",
-        ),
-        ("@hookimpl(wrapper=True)\ndef skelbench_methods():\n    return (yield)", "invalid", "wrapper"),
+        ("@hookimpl\ndef skelbench_log(run, stop):\n    pass", "invalid", "'stop'"),
         ("@hookimpl\ndef skelbench_methods():\n    return None", "invalid", "not a list of MethodSpec"),
-        ("@hookimpl\ndef skelbench_methods():\n    1 / 0", "invalid", "skelbench_methods: ZeroDivisionError"),
+        ("@hookimpl\ndef skelbench_methods():\n    1 / 0", "invalid", "skelbench_methods: broken.py:4"),
         ("@hookimpl\ndef skelbench_methods():\n    raise SystemExit", "invalid", "SystemExit"),
         ("@hookimpl\ndef skelbench_methods():\n    yield 1\n    1 / 0", "invalid", "ZeroDivisionError"),
         ("@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(nam='x', target='a:B')]", "invalid", "nam"),
@@ -58,23 +48,14 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, on_path
     ("descriptor", "state", "said"),
     [
         ("TableSpec(name='x', target='a:B')", "invalid", "MethodSpec is expected"),
-        ("MethodSpec(name='x', target='a:B', native=3)", "invalid", "must be mappings of keys to values"),
-        ("'x'", "invalid", "MethodSpec is expected"),
         ("MethodSpec(name='Not A Slug', target='a:B')", "invalid", "lower case"),
         ("MethodSpec(name='x', target='a.B')", "invalid", "package.module:Name"),
-        ("MethodSpec(name='x', target='a:B', config='nowhere')", "invalid", "config='nowhere'"),
-        ("MethodSpec(name='x', target='a:B', presets={'small': 3})", "invalid", "preset"),
-        ("MethodSpec(name='x', target='a:B', stage='aimclr')", "invalid", "stage='aimclr' is not a Stage"),
-        ("MethodSpec(name='x', target='a:B', variants=['cold'])", "invalid", "preset and variant must be mappings"),
-        ("MethodSpec(name='x', target='a:B', variants={'cold': 3})", "invalid", "preset and variant must be mappings"),
+        ("MethodSpec(name='x', target='a:B', native=3)", "invalid", "native=3"),
+        ("MethodSpec(name='x', target='a:B', stage='aimclr')", "invalid", "stage='aimclr'"),
         ("MethodSpec(name='x', target='a:B', variants={'a:b': {}})", "invalid", "variant 'a:b' must be named by"),
-        ("MethodSpec(name='x', target='a:B', variants={'a@50': {}})", "invalid", "variant 'a@50' must be named by"),
-        ("MethodSpec(name='x', target='a:B', variants={3: {}})", "invalid", "variant 3 must be named by"),
-        ("MethodSpec(name='x', target='a:B', recipe={1: 2})", "invalid", "keys are text"),
-        ("MethodSpec(name='x', target='a:B', variants={'cold': {1: 2}})", "invalid", "keys are text"),
-        ("MethodSpec(name='x', target='a:B', version=True)", "invalid", "version=True is not an integer"),
-        ("MethodSpec(name='x', target='a:B', trains='no')", "invalid", "trains='no' is neither True nor False"),
-        ("MethodSpec(name='x', target='a:B', summary=None)", "invalid", "summary"),
+        ("MethodSpec(name='x', target='a:B', recipe={1: 2})", "invalid", "recipe.1"),
+        ("MethodSpec(name='x', target='a:B', version=True)", "invalid", "version=True"),
+        ("MethodSpec(name='x', target='a:B', trains='no')", "invalid", "trains='no'"),
         (f"MethodSpec(name='x', target='a:B', api={API_VERSION + 1})", "api-mismatch", "upgrade skelbench"),
         ("MethodSpec(name='good', target='c:D')", "invalid", "announced twice"),
     ],
@@ -103,7 +84,7 @@ def test_a_refused_descriptor_says_why_when_asked_for(write, on_path):
     def skelbench_methods():
         return [MethodSpec(name="later", target="a:B", api={API_VERSION + 1})]
     """
-    with pytest.raises(SkelbenchError, match="method 'later' of plugin 'new' is refused.*upgrade skelbench"):
+    with pytest.raises(SkelbenchError, match="method 'later' is not available: plugin 'new' .*upgrade skelbench"):
         on_path(write("new.py", body)).get("methods", "later")
 
 
@@ -155,49 +136,16 @@ def test_variants_of_methods_that_clash_and_of_plugins_that_failed(write, on_pat
         host.method("bee:cold")
     method, variant = host.method("two:bee:cold")
     assert (host.origin(method).name, host.name(method), variant) == ("two", "two:bee", "cold")
-    with pytest.raises(SkelbenchError, match="plugin 'broken' .* failed .*no sting"):
+    with pytest.raises(SkelbenchError, match="plugin 'broken' .*no sting"):
         host.method("broken:bee")
 
 
-def test_same_name_in_two_kinds_is_no_clash(write):
-    body = """
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="x", target="os:getcwd")]
-
-    @hookimpl
-    def skelbench_protocols():
-        return [ProtocolSpec(name="x", target="os:getpid")]
-    """
-    host = Host([write("both.py", body)])
-    assert host.get("methods", "x").target == "os:getcwd"
-    assert host.get("protocols", "x").target == "os:getpid"
-
-
-def test_unknown_name_names_the_nearest_of_its_kind(good):
-    with pytest.raises(SkelbenchError, match="unknown method 'honeybe'; did you mean 'honeybee'"):
-        Host([good("a.py", "honeybee")]).get("methods", "honeybe")
-
-
-def test_name_of_a_failed_plugin_says_so(write, on_path):
-    with pytest.raises(SkelbenchError) as caught:
-        on_path(write("wasp.py", STING)).get("methods", "wasp")
-    assert "plugin 'wasp'" in str(caught.value) and "ValueError: no sting" in str(caught.value)
-
-
 def test_a_failed_file_of_the_command_line_stops_any_use(write, good):
-    host = Host([write("wasp.py", "raise ValueError('no sting')"), good("a.py", "bee")])
+    host = Host([write("wasp.py", STING), good("a.py", "bee")])
     with pytest.raises(
         SkelbenchError, match=r"wasp\.py cannot be used \(import-error\): wasp\.py:2: ValueError: no sting"
     ):
         host.get("methods", "bee")
-
-
-def test_missing_file_is_one_sentence(tmp_path):
-    host = Host([tmp_path / "nothing.py"])
-    assert status(host, "nothing").state == "import-error"
-    with pytest.raises(SkelbenchError, match="No such file"):
-        host.get("methods", "x")
 
 
 def test_failed_plugins_are_noted_once_on_first_use(write, good, on_path, caplog):
@@ -230,11 +178,11 @@ def test_load_turns_import_errors_into_one_sentence(write):
 
 
 def test_strict_raises_what_is_otherwise_a_status(write, monkeypatch):
-    path = write("wasp.py", "raise ValueError('no sting')")
+    path = write("wasp.py", STING)
     assert status(Host([path]), "wasp").state == "import-error"
     monkeypatch.setenv("SKELBENCH_STRICT", "1")
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", "")
-    with pytest.raises(ValueError, match="no sting"):
+    with pytest.raises(ValueError, match="sting"):
         Host([path])
 
 
@@ -263,46 +211,6 @@ def test_an_observer_that_raises_is_logged_counted_and_alone(write, caplog):
         assert len([m for m in messages if "tracker is down" in m and "'bad'" in m]) == 1
         host.notify("skelbench_run_finished", run=run, outcome="done")
         assert host.observer_failures == {"bad": 2, "leaves": 2}
-
-
-def test_notify_refuses_a_hook_that_is_no_observer():
-    with pytest.raises(ValueError, match="skelbench_methods"):
-        Host().notify("skelbench_methods")
-
-
-@pytest.fixture
-def installed(install):
-    """Two distributions, each with one entry point; the second fails at import."""
-    hook = """
-    from skelbench.plugin import MethodSpec, hookimpl
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name='bee', target='os:getcwd')]
-    """
-    install({"hive_plugin.py": hook}, "hive_plugin")
-    install({"swarm_plugin.py": "raise SystemExit('cannot start')\n"}, "swarm_plugin", "swarm")
-
-
-def test_entry_points_are_loaded_one_by_one(installed, monkeypatch):
-    monkeypatch.delenv("SKELBENCH_PLUGINS")
-    host = Host()
-    hive, swarm = status(host, "hive-ep"), status(host, "swarm-ep")
-    assert (hive.dist, hive.version, hive.state) == ("hive", "2.5", "ok")
-    assert hive.source_hash is None
-    assert swarm.state == "import-error" and "cannot start" in swarm.error and "swarm_plugin.py" in swarm.traceback
-    assert host.get("methods", "hive:bee") is host.get("methods", "hive-ep:bee") is host.get("methods", "bee")
-
-
-def test_environment_selects_entry_points(installed, monkeypatch):
-    monkeypatch.setenv("SKELBENCH_PLUGINS", "hive-ep")
-    assert [p.name for p in Host().plugins] == ["builtin", "hive-ep"]
-    monkeypatch.setenv("SKELBENCH_PLUGINS", "")
-    assert [p.name for p in Host().plugins] == ["builtin"]
-    monkeypatch.setenv("SKELBENCH_PLUGINS", "hive-eq, swarm-ep")
-    host = Host()
-    assert "did you mean 'hive-ep'" in status(host, "hive-eq").error
-    assert status(host, "swarm-ep").state == "import-error"
 
 
 def test_get_host_is_kept_and_follows_the_command_line(good):

@@ -47,11 +47,6 @@ def test_settings_of_a_model():
     ]
 
 
-def test_a_model_without_source_still_has_its_settings():
-    sourceless = type("Sourceless", (Spec,), {"__annotations__": {"n": int}, "n": 3})
-    assert settings(sourceless) == [Setting("n", "int", "3", "")]
-
-
 @pytest.mark.parametrize("kind", [set[int], frozenset[str] | None, dict[str, set[str]]])
 def test_a_setting_without_order_is_refused(kind):
     """Its record, and so the id of a run, would hang on Python's hash seed."""

@@ -19,27 +19,12 @@ def test_a_space_of_numbers_and_factors_is_accepted():
         ([Log(1, 2)], "must be a mapping"),
         ({f"method.{name}": Log(1, 2) for name in "abcde"}, "has 5 settings, at most 4"),
         ({"encoder.dim": Log(1, 2)}, "what can be tuned is called method.*"),
-        ({"lr": Log(1, 2)}, "what can be tuned is called"),
         ({"train.batch_size": Log(8, 64)}, "decides what a trial costs"),
         ({"train.lr": (1, 2)}, "write Log(low, high)"),
         ({"train.lr": Log("x0.5", 2)}, "both bounds are numbers"),
-        ({"train.lr": Log("0.5", "2")}, "both bounds are numbers"),
         ({"train.lr": Log(2, 1)}, "not below the upper one"),
-        ({"train.lr": Linear(0, float("inf"))}, "not below the upper one"),
         ({"train.lr": Log(0, 1)}, "needs bounds above 0"),
     ],
 )
 def test_what_is_wrong_with_a_space_is_said(space, said):
     assert said in space_problem(space)
-
-
-def test_a_plugin_with_a_wrong_space_is_refused_in_a_sentence(tmp_path):
-    from skelbench.plugin.host import Host
-
-    path = tmp_path / "wide.py"
-    path.write_text(
-        "from skelbench.plugin import Log, MethodSpec, hookimpl\n\n@hookimpl\ndef skelbench_methods():\n"
-        "    return [MethodSpec(name='wide', target=':Wide', space={'train.lr': Log(2, 1)})]\n"
-    )
-    plugin = next(plugin for plugin in Host([path]).plugins if plugin.requested)
-    assert plugin.state == "invalid" and "its space gives train.lr" in plugin.error

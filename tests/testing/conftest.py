@@ -15,16 +15,17 @@ def all_plugins():
 
 @pytest.fixture
 def checked(all_plugins):
-    """``checked("encoders", descriptor, "shapes")``: how the check of that name went."""
+    """``checked("encoders", descriptor, "shapes")``: result of this check; without a name, the results of all."""
 
-    def checked(kind, descriptor, name, **fields):
-        all_plugins.entries.append(Entry(kind, descriptor.name, descriptor, PluginStatus("broken")))
+    def checked(kind, descriptor, name="", **fields):
+        entry = Entry(kind, descriptor.name, descriptor, PluginStatus("broken"))
+        all_plugins.add(entry)
         try:
             subject, checks = kit(kind, all_plugins, descriptor)
             vars(subject).update(fields)
-            (result,) = run_checks(checks, subject, {}, only=[name])
+            results = list(run_checks(checks, subject, only=[name] if name else []))
         finally:
-            all_plugins.entries.pop()
-        return result
+            all_plugins.remove(entry)
+        return results[0] if name else results
 
     return checked

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from skelbench.evaluation.cost.peak import Held
 from skelbench.views.view import View
 
 
@@ -105,6 +108,45 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMem
         fn()
         torch.cuda.synchronize(device)
         return PeakMemory(torch.cuda.max_memory_allocated(device) - before, "CUDA allocator")
-    with Held() as held:
+    with LiveTensors() as live:
         fn()
-    return PeakMemory(held.peak, "live tensors")
+    return PeakMemory(live.peak, "live tensors")
+
+
+class LiveTensors(TorchDispatchMode):
+    """Count the bytes of tensors that operations make within: ``now``, and the maximum, ``peak``.
+
+    >>> with LiveTensors() as live:
+    ...     x = torch.ones(1000) + 1
+    >>> live.now, live.peak
+    (4000, 8000)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in given:
+                self._see(tensor.untyped_storage())
+        return out
+
+    def _see(self, storage: torch.UntypedStorage) -> None:
+        if (key := storage._cdata) not in self._known:
+            self._known.add(key)
+            self._change(storage.nbytes())
+            weakref.finalize(storage, self._gone, key, storage.nbytes()).atexit = False
+
+    def _gone(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self._change(-size)
+
+    def _change(self, size: int) -> None:
+        self.now += size
+        self.peak = max(self.peak, self.now)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 
-from skelbench.core.component import Component
+from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking
 
 Groups = list[dict[str, Any]]

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from skelbench.core.component import Component, Share
+from skelbench.core.component import Share
 from skelbench.models.schedule import cosine
+from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking
 
 

@@ -1,50 +1,39 @@
-"""What every method must do, whatever its idea."""
+"""Checks of methods, at a tiny size and on the CPU."""
 
 from __future__ import annotations
 
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.testing.check import Check
-from skelbench.testing.method import given, learning, repeats, runs
+from skelbench.testing.method import encoders, inputs, learning, repeats
 from skelbench.testing.method.subject import MethodSubject
 
 
-def kit(host: Host, descriptor: Descriptor) -> tuple[MethodSubject, list[Check[MethodSubject]]]:
-    """A method and its checks."""
+def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[MethodSubject, list[Check[MethodSubject]]]:
+    """Subject of the checks of a method, and the checks."""
     assert isinstance(descriptor, MethodSpec)
     return MethodSubject(host, descriptor), CHECKS
 
 
 CHECKS = [
-    Check("announcement", "it has a summary and a citation, and is listed without torch", given.announcement),
-    Check(
-        "settings", "its settings have defaults, are recorded whole and refuse what they do not know", given.settings
-    ),
-    Check("settings-described", "every setting is described", given.described),
-    Check("builds", "its modules and views can be made at a tiny size", given.builds),
-    Check("variants", "every variant makes a run", given.variants),
-    Check("bodies", "it trains on clips of one body and of two", given.bodies),
-    Check("clip-lengths", "it trains on every token budget", given.clip_lengths),
-    Check("native", "it trains in its native setting", given.native),
-    Check("another-skeleton", "it trains on a skeleton of seven joints, or refuses it", given.another_skeleton),
-    Check("flat-poses", "it trains on 2-D poses of which joints are missing, or refuses them", given.flat_poses),
-    Check("labels", "it learns nothing from labels", given.labels),
+    Check("settings", "it has summary and citation; its settings are described and survive a record", inputs.settings),
+    Check("builds", "its modules and views are built, in every variant", inputs.builds),
+    Check("bodies", "it trains on clips of one body and of two", inputs.bodies),
+    Check("clip-lengths", "it trains on every token budget", inputs.clip_lengths),
+    Check("native", "it trains in its published setting", inputs.native),
+    Check("another-skeleton", "it trains on a skeleton of seven joints, or rejects it", inputs.another_skeleton),
+    Check("flat-poses", "it trains on 2-D poses with missing joints, or rejects them", inputs.flat_poses),
+    Check("labels", "it learns nothing from labels", inputs.labels),
     Check("gradients", "gradients reach every trainable parameter, and no teacher", learning.gradients),
     Check("teacher", "its teacher follows the student", learning.teacher),
-    Check("bf16", "bf16 autocast is finite and near float32", learning.bf16),
-    Check("learns", "it learns the batch it is trained on, more than another", learning.learns),
-    Check("collapse", "features of different clips do not become one", learning.collapse),
+    Check("bf16", "the loss in bf16 autocast is finite and near float32", learning.bf16),
+    Check("learns", "it learns the batch it is trained on, more than another batch", learning.learns),
+    Check("collapse", "features of different clips stay apart", learning.collapse),
     Check("seed", "the same seed gives the same losses, another seed others", repeats.seeded),
-    Check("resume", "a run that was stopped and continued is the same, bit by bit", repeats.resume),
+    Check("resume", "a resumed run is the same as an uninterrupted run, bit by bit", repeats.resume),
     Check("processes", "two processes with half of the batch each are one with all of it", repeats.processes),
     Check("pieces", "a batch in three pieces is the batch at once, unless it says why not", repeats.pieces),
-    Check("recompute", "blocks that are computed again in the backward pass change no bit", repeats.recomputed),
-    Check("repeatable-features", "its encoder gives the same features twice", runs.repeats),
-    Check("probed", "its encoder's weights make the same features in the run's encoder", runs.probed),
-    Check("clips-apart", "features of a clip depend on no other clip, nor on a body that is not there", runs.apart),
-    Check("devices", "views and a whole step on a GPU mix no devices and wait for nothing", runs.devices),
-    Check("cost", "a step can be counted, and its encoder by three counters that agree", runs.cost),
-    Check(
-        "above-untrained", "trained on 10,000 clips it is better than untrained", runs.above_untrained, thorough=True
-    ),
+    Check("features", "features of a clip depend on nothing but the clip and the encoder's weights", encoders.features),
+    Check("devices", "a step on a GPU mixes no devices", encoders.devices),
+    Check("cost", "a step can be counted, and its encoder by three counters that agree", encoders.cost),
 ]

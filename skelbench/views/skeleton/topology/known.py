@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skelbench.core.component import find, known
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import TopologySpec, hookimpl
+from skelbench.plugin.host import get_host
 from skelbench.views.skeleton.topology.tree import Topology
 
 # fmt: off
@@ -113,7 +113,7 @@ def get_topology(name: str) -> Topology:
     >>> get_topology("coco17").num_joints
     17
     """
-    topology = find("topologies", name)
+    topology = get_host().find("topologies", name)
     if not isinstance(topology, Topology) or topology.name != name.rpartition(":")[2]:  # plugin:name
         raise SkelbenchError(f"topology {name!r}: the plugin gives {topology!r}, not a Topology of that name")
     return topology
@@ -125,7 +125,7 @@ def topologies() -> dict[str, Topology]:
     >>> sorted(topologies())[:3]
     ['coco17', 'h36m17', 'kinect20']
     """
-    return {name: get_topology(name) for name in known("topologies")}
+    return {name: get_topology(name) for name in get_host().names("topologies")}
 
 
 @hookimpl

@@ -1,0 +1,60 @@
+"""Components: a frozen config and the code that does it, declared together (torch-free).
+
+A family (crops, augmentations, masks, degradations, optimizers, schedules) is a base class, a component a subclass with
+a ``kind``. A field typed by a family takes any component of the family, from a plugin too, or its settings with the
+``kind``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
+from pydantic_core import CoreSchema, core_schema
+
+from skelbench.core.component import Spec
+from skelbench.core.errors import SkelbenchError
+from skelbench.plugin.host import get_host
+
+
+class Component(Spec):
+    """Base of families. A family sets ``family``, a component ``kind``, and ``version`` when its results change."""
+
+    family: ClassVar[str] = ""
+    """What the plugin host calls the family: ``augmentations``."""
+    kind: ClassVar[str] = ""
+    """Name within the family; "" for the family itself."""
+    version: ClassVar[int] = 1
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """A component of this family: ``value`` itself, or made from a mapping of settings with its ``kind``.
+
+        Raises:
+            SkelbenchError: there is no such kind; names the nearest one.
+            ValueError: it is neither, or the settings do not hold.
+        """
+        if isinstance(value, cls):
+            return value
+        if "family" not in vars(cls):
+            raise SkelbenchError(f'class {cls.__name__} of the {cls.family} has no kind; add one to it: kind = "..."')
+        if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
+            raise ValueError(f"{value!r} is none of the {cls.family}: one is expected, or its settings with a 'kind'")
+        component = get_host().find(cls.family, value["kind"])
+        if not (isinstance(component, type) and issubclass(component, cls)):
+            raise SkelbenchError(f"{value['kind']!r} of the {cls.family} is no subclass of {cls.__name__}; make it one")
+        return component.model_validate({name: setting for name, setting in value.items() if name != "kind"})
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if cls.kind or not cls.family:
+            return handler(source)
+        dump = core_schema.plain_serializer_function_ser_schema(
+            lambda value, info: value.model_dump(mode=info.mode), info_arg=True
+        )
+        return core_schema.no_info_plain_validator_function(cls.of, serialization=dump)
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"kind": self.kind, **handler(self)}

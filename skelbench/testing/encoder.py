@@ -1,0 +1,348 @@
+"""Checks of encoders: what they say of themselves, and what methods and probes rely on.
+
+R rows (bodies, or clips of an encoder that returns one row per clip), N tokens, D width.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import validated
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.finetune_settings import layers_of
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder, evaluating, lines
+from skelbench.plugin.descriptors import Descriptor, EncoderSpec
+from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import Mistake
+from skelbench.testing.check import Check, Failed, Skipped
+from skelbench.testing.clips import SKELETONS, differs, twice, view_of
+from skelbench.testing.device import DEVICE, on_fake_device
+from skelbench.testing.settings import check_fields, check_presets, check_settings
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, Topology
+from skelbench.views.streams import SINGLE
+from skelbench.views.view import View
+
+GRID = Grid(32, 8, NTU25.num_joints)
+GRIDS = (GRID, Grid(16, 4, NTU25.num_joints), Grid(64, 8, NTU25.num_joints))
+VALID = ((1, 0), (1, 1), (1, 0))
+"""Bodies of three clips that are present."""
+ROUNDING = 1e-4
+"""Largest relative difference of two passes that sum in another order."""
+
+
+@dataclass
+class EncoderSubject:
+    """An encoder at its smallest size: its preset ``quick``, and ``settings``."""
+
+    host: Host
+    descriptor: Descriptor
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def config(self) -> Any:
+        """Validated settings."""
+        values = {**getattr(self.descriptor, "presets", {}).get("quick", {}), **self.settings}
+        return validated(self.host.config(self.descriptor), values, "encoder")
+
+    @cached_property
+    def cls(self) -> Any:
+        """Class that the target names."""
+        return self.host.load(self.descriptor)
+
+    def make(self, grid: Grid = GRID, topology: Topology = NTU25, seed: int = 0) -> Encoder:
+        """Initialized encoder in eval mode."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.cls(self.config, topology, grid).eval()
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """Encoder that several checks share; no check changes it."""
+        return self.make()
+
+    def view(
+        self, grid: Grid = GRID, topology: Topology = NTU25, valid: Sequence[Sequence[int]] = VALID, **fields: Any
+    ) -> View:
+        """Three clips, one with two bodies."""
+        return view_of(topology, grid, valid, **{"stream": self.encoder.stream, **fields})
+
+    def needs(self, ability: str) -> Encoder:
+        """Encoder prepared for ``ability``; skips the check if it does not have it."""
+        if ability not in self.encoder.abilities:
+            raise Skipped(f"it does not have the ability {ability!r}")
+        encoder = self.make()
+        encoder.prepare(frozenset({ability}))
+        return encoder
+
+
+def run(encoder: Encoder, view: View, **how: Any) -> Encoded:
+    with evaluating(encoder):
+        return encoder(view, **how)
+
+
+def outputs_of(encoded: Encoded) -> dict[str, Tensor]:
+    named = {"tokens_RND": encoded.tokens_RND, "pooled_RD": encoded.pooled_RD, "cls_RD": encoded.cls_RD}
+    named |= {f"levels[{name!r}]": level for name, level in encoded.levels.items()}
+    return {name: x for name, x in named.items() if x is not None}
+
+
+def check_same(a: Encoded, b: Encoded, expected: str, look: str, tolerance: float = ROUNDING) -> None:
+    """Fail if the outputs of two passes differ."""
+    first, second = outputs_of(a), outputs_of(b)
+    for name in second:
+        if name not in first or (apart := differs(first[name], second[name], tolerance)):
+            seen = f"{name} differs by {apart:.1%}" if name in first else f"no {name}"
+            raise Failed(expected, seen, look)
+
+
+def check_shapes(encoder: Encoder, view: View) -> Encoded:
+    """Run ``encoder`` and fail unless all outputs are finite and have the shapes that it states."""
+    encoded = run(encoder, view)
+    rows = view.count * view.clips if encoded.per_clip else view.rows
+    outputs = outputs_of(encoded) | {"summary_RD": encoded.summary_RD}
+    tokens = encoded.tokens_RND.shape[1]
+    if "tokens" in encoder.abilities:  # one per joint and patch
+        tokens = view.x_RTJC.shape[1] // GRID.patch * view.x_RTJC.shape[2]
+    wanted = {"pooled_RD": (rows, encoder.features), "tokens_RND": (rows, tokens, encoder.width)}
+    wanted |= {"summary_RD": (rows, encoder.summary_width)}
+    wanted |= {"cls_RD": (rows, encoder.width)} if encoder.has_class_token else {}
+    for name, shape in wanted.items():
+        if name not in outputs or tuple(outputs[name].shape) != shape:
+            seen = f"{list(outputs[name].shape)}" if name in outputs else "None"
+            raise Failed(f"{name} of {list(shape)}", seen, "features and width, which must be those of forward")
+    for name, x in outputs.items():
+        if x.shape[0] != rows or not torch.isfinite(x).all():
+            raise Failed(f"finite {name} with {rows} rows", f"{list(x.shape)}, or not finite", "forward")
+    return encoded
+
+
+# ------------------------------------------------------------------------------------------------ description
+def form(subject: EncoderSubject) -> None:
+    check_fields(subject.descriptor, {"summary": "which `skelbench plugins list` shows"})
+    cls = subject.cls
+    if not (isinstance(cls, type) and issubclass(cls, Encoder)):
+        raise Failed("a subclass of skelbench.models.encoder.Encoder", f"{cls!r}", "target of its EncoderSpec")
+    encoder = subject.encoder
+    if unknown := sorted(frozenset(encoder.abilities) - ABILITIES.keys()):
+        raise Failed("abilities that exist", did_you_mean(unknown[0], list(ABILITIES), "ability"), "abilities")
+    layers_of(encoder)
+
+
+def settings(subject: EncoderSubject) -> None:
+    cls = subject.host.config(subject.descriptor)
+    assert isinstance(subject.descriptor, EncoderSpec)
+    check_presets(cls, subject.descriptor.presets, "presets of its EncoderSpec")
+    check_settings(cls, subject.config.model_dump(), "encoder")
+
+
+# ------------------------------------------------------------------------------------------------ features
+def shapes(subject: EncoderSubject) -> None:
+    for valid in (((1, 0),), ((1, 1),), ((1,), (1,)), VALID):
+        check_shapes(subject.encoder, subject.view(valid=valid))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        check_shapes(subject.encoder, subject.view())
+    outputs = outputs_of(run(subject.make().double(), subject.view().with_x(subject.view().x_RTJC.double())))
+    if wrong := [name for name, x in outputs.items() if x.dtype != torch.float64]:
+        look = "tensors made in forward: give them dtype and device of the coordinates"
+        raise Failed("float64 in, float64 out", f"{wrong[0]} is {outputs[wrong[0]].dtype}", look)
+
+
+def grids(subject: EncoderSubject) -> None:
+    for grid in GRIDS:
+        encoded = run(subject.make(grid), subject.view(grid))
+        if "tokens" in subject.encoder.abilities and encoded.tokens_RND.shape[1] != grid.tokens:
+            what = f"{grid.tokens} tokens of {grid.frames} frames, patches of {grid.patch}"
+            raise Failed(what, f"{encoded.tokens_RND.shape[1]}", "tokens_RND: no class token")
+
+
+def skeletons(subject: EncoderSubject) -> None:
+    rejections = []
+    for topology in SKELETONS:
+        grid = GRID._replace(joints=topology.num_joints)
+        try:
+            encoder = subject.make(grid, topology)
+        except Mistake:
+            raise
+        except SkelbenchError as error:
+            rejections.append(str(error))
+            continue
+        check_shapes(encoder, subject.view(grid, topology))
+    if len(rejections) == len(SKELETONS):
+        raise Failed(
+            "at least one of the skeletons ntu25 and coco17 fits", rejections[0], "what it needs of a topology"
+        )
+
+
+def deterministic(subject: EncoderSubject) -> None:
+    view, before = subject.view(), subject.view()
+    passes = twice(lambda: run(subject.encoder, view))
+    check_same(*passes, "the same features twice in eval mode", "dropout and noise, off in eval mode", tolerance=0)
+    if not torch.equal(view.x_RTJC, before.x_RTJC):
+        look = "operations in place (add_, relu_, inplace=True) on view.x_RTJC"
+        raise Failed("the view as it was", "forward changed its coordinates", look)
+
+
+def clips_apart(subject: EncoderSubject) -> None:
+    view = subject.view()
+    together, row = run(subject.encoder, view), 0
+    for clip, valid in enumerate(VALID):
+        count = 1 if together.per_clip else sum(valid)
+        expected = {name: x[row : row + count] for name, x in outputs_of(together).items()}
+        row += count
+        # Alone, and without its empty body slot.
+        alone = View.of(view.x_BMTJC[clip : clip + 1, : sum(valid)], stream=view.stream)
+        for name, x in outputs_of(run(subject.encoder, alone)).items():
+            if apart := differs(x, expected[name], ROUNDING):
+                raise Failed(
+                    "the same features of a clip alone and among others, in eval mode",
+                    f"{name} of clip {clip} differs by {apart:.1%}",
+                    "statistics over the batch, means over rows, and empty body slots, which are zeros",
+                )
+
+
+def gradients(subject: EncoderSubject) -> None:
+    encoder = subject.make().train()
+    if not any(p.requires_grad for p in encoder.parameters()):
+        raise Skipped("it has no parameters")
+    for view in (subject.view(), subject.view().with_x(torch.zeros_like(subject.view().x_RTJC))):
+        encoder.zero_grad()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            torch.stack([(torch.randn_like(x) * x).sum() for x in outputs_of(encoder(view)).values()]).sum().backward()
+        for name, parameter in encoder.named_parameters():
+            if parameter.requires_grad and parameter.grad is None:
+                look = "a detach, or a layer that is built and not used (make it in prepare)"
+                raise Failed("a gradient for every parameter", f"{name} gets none", look)
+            if parameter.grad is not None and not torch.isfinite(parameter.grad).all():
+                look = "divisions and square roots: norms of bones and of motion can be 0"
+                raise Failed("finite gradients, also for joints at the origin", f"{name} has others", look)
+
+
+def state(subject: EncoderSubject) -> None:
+    file, other = io.BytesIO(), subject.make(seed=5)
+    torch.save(subject.encoder.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    expected = "the same features from weights that were saved and loaded"
+    look = "what is neither parameter nor buffer but was drawn: register it"
+    check_same(run(other, subject.view()), run(subject.encoder, subject.view()), expected, look, tolerance=0)
+
+
+def devices(subject: EncoderSubject) -> None:
+    def check(encoder: Encoder, views: dict[str, View]) -> None:
+        for name, x in outputs_of(encoder(views["x"])).items():
+            if x.device != DEVICE:
+                raise Failed(f"{name} on the device of the view", f"it is on {x.device}", "tensors made in forward")
+
+    on_fake_device(subject.make().train(), {"x": subject.view()}, check)
+
+
+def cost(subject: EncoderSubject) -> None:
+    count = count_encoder(subject.encoder, GRID, NTU25)  # SkelbenchError if counters or closed form disagree
+    if count.macs == 0 and any(p.dim() > 1 for p in subject.encoder.parameters()):
+        look = "operations that the counters do not see; see skelbench.evaluation.cost.handles"
+        raise Failed("more than 0 multiply-accumulates", "0", look)
+
+
+# ------------------------------------------------------------------------------------------------ abilities
+def drop_tokens(subject: EncoderSubject) -> None:
+    rows = subject.view().rows
+    keep_RK = torch.stack([torch.arange(row, GRID.tokens, 4) for row in range(rows)])
+    _check_dropping(subject.needs("drop-tokens"), subject.view(), keep_RK, keep_RK)
+
+
+def drop_lines(subject: EncoderSubject) -> None:
+    rows = subject.view().rows
+    keep_RPJ = lines(torch.tensor([[0, 2]]).repeat(rows, 1), torch.arange(8).repeat(rows, 1), GRID.joints)
+    _check_dropping(subject.needs("drop-lines"), subject.view(), keep_RPJ, keep_RPJ.flatten(1))
+
+
+def _check_dropping(encoder: Encoder, view: View, keep: Tensor, keep_RK: Tensor) -> None:
+    part, look = run(encoder, view, keep_RK=keep), "where keep_RK is applied: before anything mixes tokens"
+    if "tokens" in encoder.abilities and part.tokens_RND.shape[1] != keep_RK.shape[1]:
+        raise Failed(f"{keep_RK.shape[1]} visible tokens", str(part.tokens_RND.shape[1]), "keep_RK in forward")
+    dropped, kept = (run(encoder, _elsewhere(view, keep_RK, at), keep_RK=keep) for at in (False, True))
+    check_same(dropped, part, "dropped tokens have no effect", look)
+    if not differs(kept.pooled_RD, part.pooled_RD, 1e-7):
+        raise Failed("features that depend on the tokens that stay", "they do not", look)
+
+
+def replace_tokens(subject: EncoderSubject) -> None:
+    encoder, view = subject.needs("replace-tokens"), subject.view()
+    for parameter in encoder.parameters():  # a mask token of zeros would look like dropped content
+        if parameter.requires_grad and not parameter.any():
+            torch.nn.init.constant_(parameter, 0.1)
+    mask_RN = torch.zeros(view.rows, GRID.tokens, dtype=torch.bool)
+    mask_RN[:, ::3] = True
+    masked_RK = mask_RN.nonzero()[:, 1].view(view.rows, -1)
+    part, whole = run(encoder, view, mask_RN=mask_RN), run(encoder, view)
+    look = "where mask_RN is applied: on the projected patches, before anything mixes tokens"
+    unseen = run(encoder, _elsewhere(view, masked_RK, at=True), mask_RN=mask_RN)
+    check_same(unseen, part, "coordinates at masked tokens have no effect", look)
+    if not differs(whole.pooled_RD, part.pooled_RD, 1e-7):
+        raise Failed("features that depend on the mask", "they do not", look)
+
+
+def _elsewhere(view: View, tokens_RK: Tensor, at: bool) -> View:
+    """``view`` with other coordinates at ``tokens_RK`` (``at``), or at all others."""
+    there_RN = torch.zeros(view.rows, GRID.tokens, dtype=torch.bool).scatter(1, tokens_RK, True)
+    there_RPJ = (there_RN if at else ~there_RN).unflatten(1, (GRID.times, GRID.joints))
+    there_RTJ1 = there_RPJ.repeat_interleave(GRID.patch, 1)[..., None]
+    return view.with_x(torch.where(there_RTJ1, view.x_RTJC.flip(1, 3) + 0.5, view.x_RTJC))
+
+
+def abilities(subject: EncoderSubject) -> None:
+    """Features by time, joint, granularity and step, short views and all streams, if the encoder has the ability."""
+    encoder, views = subject.encoder, [subject.view()]
+    if "short-views" in encoder.abilities:
+        views += [subject.view(GRID.at(frames)) for frames in range(GRID.patch, GRID.frames, GRID.patch)]
+    if "fuse-streams" in encoder.abilities:
+        views += [replace(views[0], stream=stream) for stream in ("fused", *SINGLE)]
+    encoded = [check_shapes(encoder, view) for view in views][0]
+    wanted: list[tuple[Tensor, tuple[int, ...]]] = []
+    rows, width, count = encoded.pooled_RD.shape[0], encoder.width, encoder.granularities or 3
+    if "time-and-space" in encoder.abilities:
+        wanted += [(x, (rows, width)) for x in encoded.time_and_space(GRID.joints)]
+    if "granularities" in encoder.abilities:
+        wanted += [(x, (rows, count, width)) for x in encoded.granularities(GRID.joints, count)]
+    if "steps" in encoder.abilities:
+        steps = GRID.frames if encoded.by_frame else GRID.times
+        wanted += [(x, (rows, steps, x.shape[-1])) for x in (encoded.steps(GRID.joints),)]
+    if encoder.summarises:
+        wanted += [(run(encoder, views[0], summary=True).summary_RD, tuple(encoded.summary_RD.shape))]
+    for x, shape in wanted:
+        if tuple(x.shape) != shape or not torch.isfinite(x).all():
+            raise Failed(f"finite features of {list(shape)}", str(list(x.shape)), "levels of Encoded, or tokens_RND")
+
+
+def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[EncoderSubject, Sequence[Check[EncoderSubject]]]:
+    """Subject of the checks of an encoder, and the checks."""
+    return EncoderSubject(host, descriptor), CHECKS
+
+
+CHECKS: tuple[Check[EncoderSubject], ...] = (
+    Check("form", "it derives from Encoder and states abilities, widths and layers", form),
+    Check("settings", "its settings survive a record, and unknown names are rejected", settings),
+    Check("shapes", "features have the stated shapes, for one body and two, in bfloat16 and float64", shapes),
+    Check("grids", "it works on token grids of several lengths and patches", grids),
+    Check("skeletons", "it works on several skeletons, or rejects one with an error message", skeletons),
+    Check("deterministic", "in eval mode the same view gives the same features and stays as it is", deterministic),
+    Check("clips-apart", "in eval mode other clips and empty body slots have no effect", clips_apart),
+    Check("gradients", "every parameter gets a finite gradient", gradients),
+    Check("state", "its state dict holds all that is drawn", state),
+    Check("devices", "on a GPU it mixes no devices", devices),
+    Check("cost", "three counters and its closed form agree on its cost within 1 %", cost),
+    Check("drop-tokens", f"it can {ABILITIES['drop-tokens']}, if it says so", drop_tokens),
+    Check("drop-lines", f"it can {ABILITIES['drop-lines']}, if it says so", drop_lines),
+    Check("replace-tokens", f"it can {ABILITIES['replace-tokens']}, if it says so", replace_tokens),
+    Check("abilities", "it gives features by time, joint and step, and takes short views, if it says so", abilities),
+)
