@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +22,15 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import Pose, Unusable, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.importers.split_names import side_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
-from skelbench.views.skeleton.topology import Topology
 
 
 def is_annotations(value: Any) -> bool:
@@ -80,34 +76,36 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
-    pose: Pose | FlatPose
-    if shape[3] == 2:
-        pose = FlatPose(options)
-        lineage = "pyskl 2-D, " + pose.lineage
-    else:
-        sample = islice(_sample(entries, topology), 64)
-        pose = find_pose(sample, topology, options.up, options.units, str(path))
-        details["up_axis_of_file"] = pose.up
-        lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    flat = FlatPose(options) if shape[3] == 2 else None
+    lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
     label_of = dict(zip(names, labels.tolist()))
 
-    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+    def read(entry: Any) -> Clip:
+        x_MTJC = _points(entry, (topology.num_joints, shape[3]))
+        name = entry["frame_dir"]
+        clip = Clip(x_MTJC, label_of[name], name=name, who=who(name), source_frames=x_MTJC.shape[1])
+        if flat is None:
+            return clip
+        score = entry.get("keypoint_score")
+        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
+            raise Unusable("it has no keypoint_score for each of its key points")
+        return flat_clip(clip._replace(confidence_MTJ=score), topology.center, flat, entry.get("img_shape"))
+
+    def clips() -> Entries:
         for row, entry in enumerate(entries):
-            name = entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}"
-            yield name, partial(_clip, entry, label_of.get(name, 0), topology, pose, options.max_bodies)
+            yield entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}", partial(read, entry)
 
     return Recording(
         kind=f"pyskl pickle, {shape[3]}-D",
-        clips=clips,
+        clips={str(path): clips},
         total=len(entries),
         topology=topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
         sources=sources,
-        lineage=lineage,
-        flat=shape[3] == 2,
-        licence=NTU_LICENCE if index is not None else "",
-        fps=options.fps,
+        lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
+        coordinates="2-D" if flat else "3-D",
+        licence=ntu.licence(index),
         details=details,
     )
 
@@ -200,35 +198,13 @@ def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], tr
     return sides == [set(train), set(test)]
 
 
-def _points(entry: Any, topology: Topology, axes: int) -> np.ndarray:
-    """Return key points [M, T, J, 2 or 3] as stored."""
+def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return key points [M, T, *shape] as stored."""
     if not isinstance(entry, dict):
         raise Unusable(f"the file has {entry!r:.40} for it", expected=entry is None)
     array = entry.get("keypoint")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         raise Unusable("it has no array of key points")
-    if len(array.shape) != 4 or array.shape[2:] != (topology.num_joints, axes) or 0 in array.shape:
+    if array.ndim != 4 or array.shape[2:] != shape or 0 in array.shape:
         raise Unusable(f"its key points have shape {list(array.shape)}")
     return array
-
-
-def _sample(entries: Sequence[Any], topology: Topology) -> Iterator[np.ndarray]:
-    """Iterate over the key points of entries that have any."""
-    for entry in entries:
-        with suppress(Unusable):
-            if (x_MTJC := _points(entry, topology, 3)).any():
-                yield x_MTJC
-
-
-def _clip(entry: Any, label: int, topology: Topology, pose: Pose | FlatPose, most: int) -> Clip:
-    x_MTJC = _points(entry, topology, 2 if isinstance(pose, FlatPose) else 3)
-    if isinstance(pose, FlatPose):
-        score = entry.get("keypoint_score")
-        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
-            raise Unusable("it has no keypoint_score for each of its key points")
-        clip = flat_clip(x_MTJC, score, topology.center, pose, entry.get("img_shape"))
-    else:
-        clip = solid_clip(pose.apply(x_MTJC), most, topology.center)
-    posed, origin, flags, confidence_MTJ = clip
-    name = entry["frame_dir"]
-    return Clip(posed, label, origin, name, who(name), flags, x_MTJC.shape[1], confidence_MTJ)

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag
 from skelbench.views.skeleton.topology import Topology, get_topology, topologies
 
@@ -182,22 +181,6 @@ def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -
         raise Unusable(f"its bodies measure {size:.3g} m from end to end, which no joint positions in meters do")
 
 
-Posed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
-"""Coordinates [M, T, J, 3], origin, flags, and confidence [M, T, J] or None."""
-
-
-def solid_clip(x_MTJC: np.ndarray, most: int, center: int | None) -> Posed:
-    """Return a clip in meters with Y up, of at most ``most`` bodies, without frames that show nobody.
-
-    ``center``: joint that is moved to the origin in the first frame; None = coordinates stay.
-    """
-    x_MTJC, flags = drop_absent(x_MTJC, most)
-    if 0 in x_MTJC.shape:
-        raise Unusable(ALL_ZERO, expected=True)
-    x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
-    return x_MTJC, origin, flags, None
-
-
 def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
     """Return the bodies that are in some frame, at most the ``most`` seen longest, and flags."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
@@ -205,16 +188,3 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
         return bodies, 0
     longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
     return np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
-
-
-def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Return the clip without frames that show nobody and bodies that are in no frame, and flags.
-
-    At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
-    """
-    seen_MT = np.any(x_MTJC, axis=(2, 3))
-    bodies, flags = seen_longest(seen_MT, most)
-    frames_T = seen_MT[bodies].any(axis=0)
-    if not frames_T.all() and frames_T.any():
-        flags |= int(Flag.FRAMES_DROPPED)
-    return x_MTJC[bodies][:, frames_T], flags

@@ -8,7 +8,6 @@ body that is zero throughout is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,20 +17,20 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, seen_longest
-from skelbench.data.importers.labels import random_split
+from skelbench.data.importers.bodies import ALL_ZERO, Unusable, choose_topology
+from skelbench.data.importers.labels import random_split, read_labels
 from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.tables import Table
+from skelbench.data.importers.recording import Entries, Recording
+from skelbench.data.importers.split_names import Side, side_of
+from skelbench.data.importers.tables import Npz, Table, table_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.splits import NameRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology, topologies
 
+_SIDES: tuple[Side, ...] = ("train", "valid", "test")
 _PEEK = 1000
 """Clips of each part that are looked at to learn whether single bodies are repeated."""
 
@@ -59,6 +58,44 @@ class Part:
             )
 
 
+def read_npz(npz: Npz, options: ImportOptions) -> Recording:
+    """Return the recording in an npz file with arrays ``x_train``, ``y_train`` and so on."""
+    names = sorted({key[2:] for key in npz.keys if key[:2] in ("x_", "y_") and side_of(key)[0]})
+    sides = {side_of(name)[0]: name for name in names}
+    if missing := [key for name in names for key in (f"x_{name}", f"y_{name}") if key not in npz]:
+        raise SkelbenchError(f"{npz.path} has no array {missing[0]}; the file is incomplete")
+    if len(sides) < len(names):
+        raise SkelbenchError(f"{npz.path}: two of its parts ({', '.join(names)}) have the same role; name one of each")
+    parts = []
+    for side in _SIDES:
+        if name := sides.get(side):
+            labels = read_labels(npz[f"y_{name}"], npz.where(f"y_{name}"))
+            parts.append(Part(side, npz.table(f"x_{name}"), *labels))
+    return padded(parts, "padded npz", options)
+
+
+def read_sgn(path: Path, options: ImportOptions) -> Recording:
+    """Return the recording in an HDF5 file of SGN: ``x``, ``y``; ``valid_x``, ``valid_y``; ``test_x``, ``test_y``."""
+    try:
+        import h5py
+    except ImportError:
+        raise SkelbenchError(
+            f"{path} is an HDF5 file, which needs h5py to read; install it with: pip install 'skelbench[h5]'"
+        ) from None
+    file, parts = h5py.File(path, "r"), []
+    for side, prefix in zip(_SIDES, ("", "valid_", "test_")):
+        x, y = file.get(f"{prefix}x"), file.get(f"{prefix}y")
+        if isinstance(x, h5py.Dataset) and isinstance(y, h5py.Dataset):
+            where = f"{path}, dataset {prefix}"
+            parts.append(Part(side, table_of(x, f"{where}x"), *read_labels(y[:], f"{where}y")))
+        elif x is not None or y is not None or side == "train":
+            there = ", ".join(sorted(file)[:20]) or "nothing"
+            raise SkelbenchError(
+                f"{path} has no datasets {prefix}x and {prefix}y (it has {there}); is it one of SGN's?"
+            )
+    return padded(parts, "SGN HDF5", options)
+
+
 def padded(parts: list[Part], kind: str, options: ImportOptions) -> Recording:
     """Return the recording in these parts."""
     where = parts[0].x.where
@@ -66,29 +103,34 @@ def padded(parts: list[Part], kind: str, options: ImportOptions) -> Recording:
     if len(widths) > 1:
         raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
     bodies, joints = _layout(widths.pop(), options.topology, where)
-    topology = choose_topology(joints, options.topology, where)
-    sample = (_clip(row, bodies) for row in parts[0].x.first(64))
-    pose = find_pose(sample, topology, options.up, options.units, where)
     repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in part.x.first(_PEEK))
-    details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
-    about = _describe(parts, details)
-    details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+    details = {"frames_longest": max(part.x.shape[1] for part in parts), "single_bodies_repeated": repeated}
+    keeps_empty = repeated and options.max_bodies > 1
 
-    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
-        for part in parts:
-            for row, values in enumerate(part.x.rows()):
-                x_MTJC = _clip(values, bodies).astype(np.float32)
-                make = partial(_made, part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
-                yield part.names[row], make
+    def read(part: Part, row: int, values: np.ndarray) -> Clip:
+        x_MTJC = _clip(values, bodies).astype(np.float32)
+        frames = np.flatnonzero(np.any(x_MTJC, axis=(0, 2, 3)))  # not a number counts as seen
+        if not len(frames):
+            raise Unusable(ALL_ZERO, expected=True)
+        x_MTJC, flags, name = x_MTJC[:, : frames[-1] + 1], 0, part.names[row]
+        if keeps_empty and not x_MTJC[1].any():
+            flags = int(Flag.EMPTY_BODY)
+        elif repeated and _repeats(x_MTJC):
+            x_MTJC = x_MTJC[:1]
+        return Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags)
+
+    def clips(part: Part) -> Entries:
+        for row, values in enumerate(part.x.rows()):
+            yield part.names[row], partial(read, part, row, values)
 
     return Recording(
         kind=kind,
-        clips=read,
+        clips={part.x.where: partial(clips, part) for part in parts},
         total=sum(part.x.shape[0] for part in parts),
-        topology=topology,
-        fps=options.fps,
+        topology=choose_topology(joints, options.topology, where),
+        empty_frames=True,
+        **_describe(parts, details),
         details=details,
-        **about,
     )
 
 
@@ -122,7 +164,7 @@ def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
         assert index is not None  # restored names are sample names
         about: dict[str, Any] = {"classes": ntu.class_names(index["action"] - 1, index), "splits": ntu.splits_of(index)}
         about |= {"default_split": split, "sources": {split: _sources(parts, 1)}}
-        return about | {"lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
+        return about | {"lineage": NTU_LINEAGE, "licence": ntu.licence(index)}
     details["names"] = "made up: the file has none"
     for part in parts:
         part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
@@ -149,23 +191,3 @@ def _sources(parts: list[Part], training: int) -> tuple[str, str]:
     """Where the first ``training`` parts are, and the last one."""
     train, test = (", ".join(Path(part.x.where).name for part in side) for side in (parts[:training], parts[-1:]))
     return train, test
-
-
-def _made(
-    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
-) -> Clip:
-    name = part.names[row]
-    seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
-    frames = np.flatnonzero(seen_MT.any(axis=0))
-    if not len(frames):
-        raise Unusable(ALL_ZERO, expected=True)
-    length = int(frames[-1]) + 1
-    if repeated and most > 1 and not seen_MT[1].any():
-        flags = int(Flag.EMPTY_BODY)
-    else:
-        different = 1 if repeated and _repeats(x_MTJC) else len(x_MTJC)
-        bodies, flags = seen_longest(seen_MT[:different], most)
-        x_MTJC = x_MTJC[bodies]
-    details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
-    x_MTJC, origin = centre(pose.apply(x_MTJC[:, :length]), center)
-    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

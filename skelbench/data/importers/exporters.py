@@ -25,7 +25,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
 from skelbench.data.importers.labels import read_labels
 from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import ClipStore, first_line
 from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing, make_split
@@ -205,7 +205,7 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
             fps=float(index["fps"][i]) if "fps" in index else None,
         )
 
-    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
+    def read() -> Entries:
         row = count()
         for part, table in zip(PARTS, tables):
             key = f"confidence_{part}"
@@ -215,7 +215,8 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
 
     return Recording(
         kind="skelbench's own mamp-npz",
-        clips=read,
+        clips={str(path): read},
+        coordinates="stored",
         total=sum(counts),
         topology=get_topology(meta.topology),
         classes=meta.classes,

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
@@ -71,21 +71,19 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         details["subjects"] = f"all have odd numbers, or all even ones, so every other one trains: {which}"
     fps = _fps(npz, clips) if "fps" in npz else np.full(clips, options.fps)
     meta = _meta(npz)
-    usual, units = _stated(meta, options, path)
+    up, units = _stated(meta, options, path)
     blocks = [joints[start:end] for start, end in zip(offsets[:-1], offsets[1:])]
-    sample = (block[None] for block in blocks[:64])
-    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual)
-    origins = pose.apply(origins)
 
-    def make(i: int) -> Clip:
-        x_MTJC, center, flags, _ = solid_clip(pose.apply(blocks[i])[None], 1, topology.center)
+    def read(i: int) -> Clip:
         about = {field: int(values[i]) for field, values in who.items()}
-        origin, size = origins[i] + center, len(blocks[i])
-        return Clip(x_MTJC, int(labels[i]), origin, "", about, flags, size, fps=float(fps[i]))
+        size = len(blocks[i])
+        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about, source_frames=size, fps=float(fps[i]))
 
     return Recording(
         kind=RAGGED,
-        clips=lambda: ((f"{path}: clip {i}", partial(make, i)) for i in range(clips)),
+        clips={str(path): lambda: ((f"{path}: clip {i}", partial(read, i)) for i in range(clips))},
+        up=up,
+        units=units,
         strict=True,
         total=clips,
         topology=topology,

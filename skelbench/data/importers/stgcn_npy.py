@@ -15,7 +15,7 @@ scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,14 +25,13 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
@@ -64,7 +63,6 @@ class Slots:
     x: Table
     kind: Kind
     topology: Topology
-    pose: Pose | FlatPose
     labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     names: list[str] = field(default_factory=list)
     """Empty = the label file has none."""
@@ -85,12 +83,12 @@ def look(path: Path, options: ImportOptions) -> Slots:
     seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, table.first(64))]
     kind: Kind = "raw"
     if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
-        return Slots(table, "scores", topology, FlatPose(options, down=False))
-    if topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
+        kind = "scores"
+    elif topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
         kind = "per frame"
     elif topology.name == "ntu25" and not any(x_MTJC[:, :, _UPPER_SPINE].any() for x_MTJC in seen):
         kind = "resized"
-    return Slots(table, kind, topology, find_pose(seen, topology, options.up, options.units, table.where))
+    return Slots(table, kind, topology)
 
 
 def _scored(x_MTJC: np.ndarray) -> bool:
@@ -108,11 +106,8 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     details["frames_stored"] = first.x.shape[2]
     if len(parts) == 1 and first.side:
         details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
-    if isinstance(first.pose, Pose):
-        details["up_axis_of_file"] = first.pose.up
-        lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])
-    else:
-        lineage = _LINEAGE[first.kind] + first.pose.lineage
+    flat = FlatPose(options, down=False) if first.kind == "scores" else None
+    lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2]) + (flat.lineage if flat else "")
     named = all(part.names for part in parts)
     index = ntu.index_of([name for part in parts for name in part.names]) if named else None
     splits: dict[str, Rule] = {**ntu.splits_of(index)} if index is not None else {}
@@ -131,7 +126,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         splits = random_split(labels, first.x.where, "name the files of the test part too")
     return Recording(
         kind=TITLES[first.kind],
-        clips=lambda: _read(parts, options.max_bodies),
+        clips={str(part.files[0]): partial(_read, part, flat, options) for part in parts},
         total=len(labels),
         topology=first.topology,
         classes=ntu.class_names(labels, index),
@@ -139,9 +134,9 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         default_split=default,
         sources=sources,
         lineage=lineage,
-        flat=isinstance(first.pose, FlatPose),
-        licence=NTU_LICENCE if index is not None else "",
-        fps=options.fps,
+        coordinates="2-D" if flat else "3-D",
+        centered=first.kind == "raw",
+        licence=ntu.licence(index),
         details=details,
     )
 
@@ -160,41 +155,28 @@ def _clip(row: np.ndarray) -> np.ndarray:
     return row.transpose(3, 1, 2, 0)
 
 
-def _read(parts: list[Slots], most: int) -> Iterator[tuple[str, Callable[[], Clip]]]:
-    for part in parts:
-        for row, values in enumerate(part.x.rows()):
-            yield part.names[row], partial(_made, part, row, _clip(values), most)
+def _read(part: Slots, flat: FlatPose | None, options: ImportOptions) -> Entries:
+    for row, values in enumerate(part.x.rows()):
+        yield part.names[row], partial(_made, part, row, _clip(values), flat, options)
 
 
-def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int) -> Clip:
-    name, center = part.names[row], part.topology.center
-    if not x_MTJC.any():
-        raise Unusable(ALL_ZERO, expected=True)
-    if isinstance(part.pose, FlatPose):
-        clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
-    else:
-        turned = part.pose.apply(x_MTJC)
-        if part.kind != "per frame":
-            length = _end(turned)
-        elif part.num_frame is not None:
-            length = int(part.num_frame[row])
-        else:
-            length = _period(turned)
-        clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
-    x_MTJC, origin, flags, confidence_MTJ = clip
-    source = None if part.num_frame is None else int(part.num_frame[row])
-    if source is not None and source > part.x.shape[2]:
-        flags |= int(Flag.TRUNCATED)
-    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
-
-
-def _end(x_MTJC: np.ndarray) -> int:
-    """Return the number of frames up to the last one that is not zero."""
+def _made(part: Slots, row: int, x_MTJC: np.ndarray, flat: FlatPose | None, options: ImportOptions) -> Clip:
     frames = np.flatnonzero(x_MTJC.any(axis=(0, 2, 3)))
-    return int(frames[-1]) + 1 if len(frames) else 0
+    if not len(frames):
+        raise Unusable(ALL_ZERO, expected=True)
+    name, stored = part.names[row], None if part.num_frame is None else int(part.num_frame[row])
+    flags = int(Flag.TRUNCATED) if stored is not None and stored > part.x.shape[2] else 0
+    clip = Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags, source_frames=stored)
+    if flat is not None:
+        clip = clip._replace(x_MTJC=x_MTJC[..., :2], confidence_MTJ=x_MTJC[..., 2])
+        return flat_clip(clip, part.topology.center, flat, (1.0, 1.0))
+    length = int(frames[-1]) + 1
+    if part.kind == "per frame":
+        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units or "m"])
+    return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 
-def _period(x_MTJC: np.ndarray) -> int:
+def _period(x_MTJC: np.ndarray, same: float) -> int:
     """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
     Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
@@ -203,8 +185,8 @@ def _period(x_MTJC: np.ndarray) -> int:
     longest = 0
     for x_TJC in x_MTJC[x_MTJC.any(axis=(1, 2, 3))]:
         pose_TK = (x_TJC - x_TJC[:, :1]).reshape(len(x_TJC), -1)
-        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < SAME_POSE_M) + 1).tolist():
-            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < SAME_POSE_M).all():
+        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < same) + 1).tolist():
+            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < same).all():
                 longest = max(longest, period)
                 break
         else:
