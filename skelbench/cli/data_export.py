@@ -13,25 +13,20 @@ from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
+SECOND_BODY = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
+
 
 def export_data(
     name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
     format: Annotated[
         Literal["mamp-npz"],
-        typer.Option("--format", help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
+        typer.Option(help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
     ] = "mamp-npz",
     split: Annotated[
         str | None, typer.Option(help="Split to write.", show_default="the default one", autocompletion=complete.splits)
     ] = None,
-    second_body: Annotated[
-        Literal["zero", "repeat"],
-        typer.Option(
-            "--second-body",
-            help="Clips of one body get zeros as second one (as the scripts do for NTU 60) or their body twice (NTU "
-            "120).",
-        ),
-    ] = "zero",
+    second_body: Annotated[Literal["zero", "repeat"], typer.Option(help=SECOND_BODY)] = "zero",
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     data_root: DataRoot = None,
 ) -> None:

@@ -56,17 +56,16 @@ def show_labels(
     out.print(make_table(("list", "clips", "of a class", "sha256"), rows, title=title))
     if output is None:
         return
+    about = file_name(f"{name}-{part.name}-{share:g}percent-{kind}.json")
     facts = {"dataset": name, "split": part.name, "fingerprint": store.fingerprint, "share": share / 100}
     facts |= {"stratified": not unstratified}
     facts["lists"] = [
         {"list": each.draw, "file": file, "clips": len(each.ids), "sha256": each.sha256} for file, each in files.items()
     ]
-    about = file_name(f"{name}-{part.name}-{share:g}percent-{kind}.json")
-    texts = {file: each.text for file, each in files.items()}
-    for file, text in texts.items():
-        if (output / file).exists() and (output / file).read_bytes() != text.encode():
+    for file, each in files.items():
+        if (output / file).exists() and (output / file).read_bytes() != each.text.encode():
             raise SkelbenchError(f"{output / file} is there already, with other lists; choose another folder")
-    texts[about] = json.dumps(facts, indent=1) + "\n"
+    texts = {file: each.text for file, each in files.items()} | {about: json.dumps(facts, indent=1) + "\n"}
     for file, text in texts.items():
         write_whole(output / file, partial(_write, text))
     out.print(f"{len(files)} lists, and {about} which describes them, are in {output}")

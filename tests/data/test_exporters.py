@@ -7,7 +7,7 @@ from made.clips import CLASSES, open_writer, random_clips, write_store
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import import_files
 from skelbench.data.importers.exporters import export_mamp_npz
-from skelbench.data.store.clip_store import FIELDS, NOTES, ClipStore, Flag
+from skelbench.data.store.clip_store import FIELDS, NOTES, ClipStore
 from skelbench.data.store.splits import NameRule, RandomRule
 from skelbench.views.skeleton.topology import KINECT20
 
@@ -80,9 +80,8 @@ def refused_again(store, tmp_path, said, *lost, **changes):
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"skelbench": lambda a: np.array("{}")}, "is incomplete"),
-    ({"flags_train": lambda flags: flags | Flag.EMPTY_BODY}, "its second body is empty, which it is not"),
     ({"y_test": lambda y: np.eye(9)[[8] * len(y)]}, "label 8 is outside"),
-    ({"length_train": lambda a: a * 100}, "its arrays do not fit together"),
+    ({"length_train": lambda a: a[1:]}, "its arrays do not fit together"),
     ({"subject_train": lambda a: a.astype(np.int64) + 2**40}, "does not fit 32 bits"),
 ])  # fmt: skip
 def test_arrays_that_mean_nothing_are_refused(named, tmp_path, change, said):
@@ -144,7 +143,6 @@ def test_what_cannot_be_exported(store, tmp_path):
         ("exists already; .*--force", store, "there.npz", None),
         ("unknown split 'cross-subjct'; did you mean", store, "x.npz", "cross-subjct"),
         ("cannot write", store, "there.npz/x.npz", None),
-        ("is a folder; name a file in it", store, "", None),
         ("has skeleton kinect20", ClipStore.open(kinect), "x.npz", None),
         ("clips of 3 bodies", ClipStore.open(three), "x.npz", None),
         ("cross-subject~tune is for choosing settings", store, "x.npz", "cross-subject~tune"),

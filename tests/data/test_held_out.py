@@ -14,7 +14,6 @@ from skelbench.data.store.splits import (
     NameRule,
     RandomRule,
     hold_out,
-    hold_out_views,
     make_split,
 )
 from skelbench.data.store.writer import StoreWriter
@@ -65,7 +64,7 @@ def test_cameras_are_held_out_with_subjects_and_neither_trains(clips, train):
     index = index_of(subjects.tolist()) | {"camera": cameras}
     try:
         split = make_split("s", FieldRule(field="camera", train=tuple(train)), index, "here")
-        held = hold_out_views(split, "set", index, "camera")
+        held = hold_out(split, "set", index, "camera")
     except EmptySplit:
         return
     train, test = held.split.train, held.split.test
@@ -80,7 +79,7 @@ def test_cameras_are_held_out_with_subjects_and_neither_trains(clips, train):
     poisoned = {name: values.copy() for name, values in index.items()}
     for name in ("subject", "camera", "label"):
         poisoned[name][split.test] = -1
-    assert hold_out_views(split, "set", poisoned, "camera").hash == held.hash
+    assert hold_out(split, "set", poisoned, "camera").hash == held.hash
 
 
 def test_who_is_held_out_hangs_on_data_set_split_and_subjects():

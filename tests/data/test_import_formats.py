@@ -441,7 +441,7 @@ FILES = {
     "empty": (damaged(lambda data: b""), "is empty"),
     "cut": (damaged(lambda data: data[: len(data) // 2]), "nor a readable zip file.*download"),
     "flipped bits": (damaged(lambda data: data[:2000] + bytes(50) + data[2050:]), "cannot be read .*CRC"),
-    "table": (damaged(lambda data: b"joints,label\n1,2\n"), "is a table, save it as a ragged npz"),
+    "table": (damaged(lambda data: b"joints,label\n1,2\n"), "a table can be saved as a ragged npz"),
     "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA"),
     "raw zip": (lambda path: zipped(path, {"S001C001P001R001A001.skeleton": b"1\r\n"}), "is a zip without arrays"),
     "cut h5": (

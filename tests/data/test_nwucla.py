@@ -81,7 +81,5 @@ def test_other_names_files_twice_and_one_camera(tmp_path):
     assert len(store) == 6 and {one.name for one in imported.unexpected} == {NAMES[5], "a07_s01_e00_v01"}
     write_nwucla(tmp_path / "one", [(1, subject, 0, 1) for subject in range(1, 5)])
     assert take(tmp_path / "one", tmp_path / "root")[1].meta.default_split == "random"
-    with pytest.raises(SkelbenchError, match="is a single clip of NW-UCLA, name the folder"):
-        take(tmp_path / "one" / "a01_s01_e00_v01.json", tmp_path / "root")
     with pytest.raises(SkelbenchError, match="has 20 joints, topology ntu25 has 25"):
         take(tmp_path / "one", tmp_path / "root", topology="ntu25")

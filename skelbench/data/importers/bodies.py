@@ -5,7 +5,7 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,7 +76,7 @@ class Pose:
 
 
 def find_pose(
-    sample: Iterable[np.ndarray],
+    sample: Sequence[np.ndarray],
     topology: Topology,
     up: Up,
     units: Units | None,
@@ -99,29 +99,23 @@ def find_pose(
                 f"with --up"
             )
         return Pose(usual if up == "auto" else up, METRES[units])
-    sample = list(sample)
     if _holds_scores(sample):
         raise SkelbenchError(
             f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
             "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
         )
-    tall, damaged = [], False
+    tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
-        finite_F = np.isfinite(x_FJC).all(axis=(1, 2))
-        damaged |= not finite_F.all()
-        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & finite_F]
+        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
         tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
-    tall_FC = np.concatenate(tall) if tall else np.zeros((0, 3))
+    tall_FC = np.concatenate(tall)
     size_F = np.linalg.norm(tall_FC, axis=1)
     tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
     if not len(size_F):
-        if damaged:
-            raise SkelbenchError(
-                f"{where}: every frame of its first clips is all zeros or holds a coordinate that is not a finite "
-                f"number; repair the file, or give joints that were not seen a place"
-            )
-        raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
+        raise SkelbenchError(
+            f"{where}: no frame of its first clips has a head and ankles that are finite numbers; repair the file"
+        )
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]

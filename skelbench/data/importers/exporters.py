@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
@@ -28,7 +27,7 @@ from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import ClipStore, first_line
-from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing, make_split
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology
 
@@ -36,7 +35,6 @@ META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""
 
 SecondBody = Literal["zero", "repeat"]
-
 
 NUMBERS = ("length", "bodies", "subject", "camera", "setup", "trial", "flags", "source_frames", "origin", "fps")
 """Arrays of the index that the layout of frames cannot hold; ``fps`` only if clips differ in it."""
@@ -84,8 +82,6 @@ def export_mamp_npz(
         )
     if store.max_bodies > 2:
         raise SkelbenchError(f"data set {store.meta.name} has clips of {store.max_bodies} bodies, mamp-npz holds two")
-    if path.is_dir():
-        raise SkelbenchError(f"{path} is a folder; name a file in it")
     if path.exists() and not overwrite:
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
     rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
@@ -166,13 +162,7 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
     except (ValidationError, KeyError) as error:
         raise SkelbenchError(f"{path} is incomplete ({first_line(error)}); export the dataset again") from None
     index["label"], counts = np.concatenate(labels), [len(part) for part in labels]
-    frames = min(table.shape[1] for table in tables)
-    if (
-        any(len(values) != sum(counts) for values in index.values())
-        or [table.shape[0] for table in tables] != counts
-        or not 1 <= index["length"].min() <= index["length"].max() <= frames
-        or not 1 <= index["bodies"].min() <= index["bodies"].max() <= 2
-    ):
+    if any(len(values) != sum(counts) for values in index.values()) or [table.shape[0] for table in tables] != counts:
         raise SkelbenchError(f"{path}: its arrays do not fit together; export the dataset again")
     if options != ImportOptions():
         raise SkelbenchError(
@@ -181,12 +171,8 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
     names = [f"{part}_{row:06}" for part, size in zip(PARTS, counts) for row in range(size)]
     if kept := f"name_{PARTS[0]}" in npz:
         names = np.concatenate([npz[f"name_{part}"] for part in PARTS]).tolist()
-    splits: dict[str, Rule] = {}
-    for name, rule in meta.splits.items():
-        with suppress(SkelbenchError):
-            if not isinstance(rule, RandomRule):  # its choice depends on the order of all clips
-                make_split(name, rule, index | {"name": np.array(names if kept else [""] * len(names))}, "")
-                splits[name] = rule
+    # The clips that a random rule chooses depend on the order of all clips.
+    splits = {name: rule for name, rule in meta.splits.items() if not isinstance(rule, RandomRule)}
     if meta.split not in splits:
         kept, train = True, counts[0]
         splits[meta.split] = NameRule(field="name", train=tuple(names[:train]), test=tuple(names[train:]))

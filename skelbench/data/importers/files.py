@@ -9,7 +9,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import is_annotations, pyskl
 from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
 from skelbench.data.importers.exporters import META, exported
-from skelbench.data.importers.nwucla import files_of, is_clip, nw_ucla
+from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pair_files import arrays, lists, other_part
 from skelbench.data.importers.pickles import load_pickle
@@ -51,7 +51,8 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
         return read_sgn(first, options)
     if not _is_pickle(starts[0]):
-        raise SkelbenchError(f"{first} is {_what_else(first, starts[0])}; formats that are imported: {FORMATS}")
+        hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
+        raise SkelbenchError(f"{first} is no file of clips; formats that are imported: {FORMATS} ({hint})")
     value = values[first]
     if is_annotations(value):
         return pyskl(value, first, options)
@@ -76,17 +77,6 @@ def _start(path: Path) -> bytes:
 
 def _is_pickle(start: bytes) -> bool:
     return start[:1] in (b"\x80", b"(", b"]", b"}")
-
-
-def _what_else(path: Path, start: bytes) -> str:
-    """Describe a file that is not imported."""
-    if is_clip(path.name):
-        return "a single clip of NW-UCLA, name the folder that holds all of them"
-    if not all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in start):
-        return "of unknown content"
-    if any(separator in start.splitlines()[0] for separator in b",;\t"):
-        return "a table, save it as a ragged npz with arrays joints, offsets and label"
-    return "text (raw recordings are read by: skelbench data prepare)"
 
 
 def _npz(npz: Npz, options: ImportOptions) -> Recording:

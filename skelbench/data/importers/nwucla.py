@@ -48,15 +48,10 @@ class _Entry(NamedTuple):
     camera: int
 
 
-def is_clip(name: str) -> bool:
-    """Whether a file is called like a clip of the data set."""
-    return _NAME.fullmatch(name) is not None
-
-
 def files_of(path: Path) -> list[RawFile]:
     """The files in a folder or zip, if some are called like NW-UCLA's; else none."""
     files = list_all([path])
-    return files if any(is_clip(file.name) for file in files) else []
+    return files if any(_NAME.fullmatch(file.name) for file in files) else []
 
 
 def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Recording:

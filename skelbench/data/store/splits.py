@@ -154,53 +154,41 @@ def for_choosing(split: str) -> bool:
     return TUNE in split
 
 
-def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOut:
-    """Whole training subjects of ``split`` of the data set ``data``, chosen by a hash of both and of who they are.
+def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: str = "") -> HeldOut:
+    """Hold out training subjects of ``split`` of the dataset ``data``, chosen by a hash of both and of who they are.
 
-    Nothing that the index says of a test clip is looked at.
-
-    Raises:
-        EmptySplit: there is nothing to hold out.
+    ``field`` "camera" or "setup": hold out some of those as well, and subjects whom they see. Clips of a held subject
+    from another view, and of another subject from a held view, are in neither part. No test clip is looked at. Raises
+    :class:`EmptySplit` if one of the parts would have no clips.
     """
-    subjects = sorted(set(index["subject"][split.train].tolist()))
-    told = [data, split.name, subjects]
-    if len(subjects) > 1:
-        held = _fifth(subjects, told)
-        out = np.isin(index["subject"][split.train], held)
+    subject = index["subject"][split.train]
+    subjects = sorted(set(subject.tolist()))
+    parts: list[Any] = [data, split.name, subjects]
+    held: list[int] = []
+    views: list[int] = []
+    held_views: list[int] = []
+    seen = np.ones(len(subject), dtype=bool)
+    if field:
+        view = index[field][split.train]
+        views = sorted(set(view.tolist()))
+        parts += [field, views]
+        held_views = _fifth(views, parts)
+        seen = np.isin(view, held_views)
+    if field or len(subjects) > 1:
+        held = _fifth(sorted(set(subject[seen].tolist())), parts)
+        out = np.isin(subject, held)
     else:
-        held = []
         _, out = _by_hash(RandomRule(test=HELD_SHARE), index["label"][split.train])
-        if not out.any():
-            raise EmptySplit(
-                f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: they are of "
-                "one subject, and no class has more than two; import the data set with its subjects"
-            )
-    tuning = Split(split.name + TUNE, split.train[~out], split.train[out])
-    return HeldOut(tuning, tuple(held), len(subjects), digest([*told, held]))
-
-
-def hold_out_views(split: Split, data: str, index: Mapping[str, np.ndarray], field: str) -> HeldOut:
-    """As :func:`hold_out`, cameras or setups (``field``) as well as subjects whom they see. Clips of a held subject as
-    another camera sees it, and of another subject as a held camera does, are in neither part.
-
-    Raises:
-        EmptySplit: one of the parts would have no clips.
-    """
-    subject, view = (index[name][split.train] for name in ("subject", field))
-    subjects, views = (sorted(set(values.tolist())) for values in (subject, view))
-    told = [data, split.name, subjects, field, views]
-    held_views = _fifth(views, told)
-    seen = np.isin(view, held_views)
-    held = _fifth(sorted(set(subject[seen].tolist())), told)
-    out = np.isin(subject, held)
-    if not (~out & ~seen).any():
+    kept = ~out & ~seen if field else ~out
+    if not kept.any() or not out.any():
+        advice = f"hold out subjects alone: {split.name}{TUNE}" if field else "import the dataset with its subjects"
         raise EmptySplit(
-            f"data set {data}: nothing is left of the training clips of split {split.name!r} when a {field} and "
-            f"subjects are held out; hold out subjects alone: {split.name}{TUNE}"
+            f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: too few subjects"
+            f"{f' or {field}s' if field else ', and no class has more than two clips'}; {advice}"
         )
-    tuning = Split(f"{split.name}{TUNE}-{field}", split.train[~out & ~seen], split.train[out & seen])
-    told += [held, held_views]
-    return HeldOut(tuning, tuple(held), len(subjects), digest(told), field, tuple(held_views), len(views))
+    tuning = Split(split.name + TUNE + (f"-{field}" if field else ""), split.train[kept], split.train[out & seen])
+    parts += [held, held_views] if field else [held]
+    return HeldOut(tuning, tuple(held), len(subjects), digest(parts), field, tuple(held_views), len(views))
 
 
 def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
