@@ -13,23 +13,20 @@ from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
-SECOND_BODY = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
+_FORMAT = "mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."
+_SECOND = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
+Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+Format = Annotated[Literal["mamp-npz"], typer.Option(help=_FORMAT)]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
+SecondBody = Annotated[Literal["zero", "repeat"], typer.Option(help=_SECOND)]
+Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
 
 
 def export_data(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
-    format: Annotated[
-        Literal["mamp-npz"],
-        typer.Option(help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
-    ] = "mamp-npz",
-    split: Annotated[
-        str | None, typer.Option(help="Split to write.", show_default="the default one", autocompletion=complete.splits)
-    ] = None,
-    second_body: Annotated[Literal["zero", "repeat"], typer.Option(help=SECOND_BODY)] = "zero",
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
-    data_root: DataRoot = None,
-) -> None:
+    name: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
+    force: Force = False, data_root: DataRoot = None,
+) -> None:  # fmt: skip
     """Write data set NAME in another program's format, so that its code can be run on the same clips.
 
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it

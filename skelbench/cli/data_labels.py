@@ -14,23 +14,20 @@ from skelbench.cli.data_info import open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.errors import SkelbenchError
 
+Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
+Share = Annotated[float, typer.Option(help="Percent of the training clips: 0.1 to 100.", min=0.1, max=100)]
+Lists = Annotated[int, typer.Option(help="How many lists; protocols use the first five.", min=1, max=100)]
+_DRAWN = "That share of all clips, not of every class, as some codes draw it."
+Unstratified = Annotated[bool, typer.Option("--unstratified", help=_DRAWN)]
+_FOLDER = "Folder for the lists, a clip on each line, and a .json of them."
+Output = Annotated[Path | None, typer.Option("--output", "-o", help=_FOLDER)]
+
 
 def show_labels(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the data set's", autocompletion=complete.splits)
-    ] = None,
-    share: Annotated[float, typer.Option(help="Percent of the training clips: 0.1 to 100.", min=0.1, max=100)] = 1.0,
-    lists: Annotated[int, typer.Option(help="How many lists; protocols use the first five.", min=1, max=100)] = 5,
-    unstratified: Annotated[
-        bool, typer.Option("--unstratified", help="That share of all clips, not of every class, as some codes draw it.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder for the lists, a clip on each line, and a .json of them."),
-    ] = None,
-    data_root: DataRoot = None,
-) -> None:
+    name: Name, split: Split = None, share: Share = 1.0, lists: Lists = 5, unstratified: Unstratified = False,
+    output: Output = None, data_root: DataRoot = None,
+) -> None:  # fmt: skip
     """The clips of data set NAME whose labels semi@1, semi@10 and their kin use: the same lists everywhere.
 
     A list follows from the data set's fingerprint, the split and its number; its hash is in every record that used it.

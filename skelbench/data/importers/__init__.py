@@ -62,9 +62,7 @@ def import_files(
             options.check_used(recording.kind == RAGGED, recording.coordinates == "2-D", str(files[0]))
             skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise SkelbenchError(
-            f"{files[0]} cannot be read ({first_line(error)}); it may be cut short, download or copy it again"
-        ) from error
+        raise SkelbenchError(f"{files[0]} cannot be read ({first_line(error)}); download or copy it again") from error
     return Imported(path, recording, skipped)
 
 

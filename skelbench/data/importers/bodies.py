@@ -46,10 +46,7 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     if requested is not None:
         topology = get_topology(requested)
         if topology.num_joints != joints:
-            raise SkelbenchError(
-                f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}; choose another "
-                f"--topology (known: {known})"
-            )
+            raise SkelbenchError(f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}")
         return topology
     if not fitting:
         raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
@@ -94,16 +91,10 @@ def find_pose(
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
     if not upper or not lower:  # a plugin's skeleton, of a hand for instance
         if up == usual == "auto":
-            raise SkelbenchError(
-                f"{where}: skeleton {topology.name} has no head or no ankles to tell which axis points up; say which "
-                f"with --up"
-            )
+            raise SkelbenchError(f"{where}: skeleton {topology.name} has no head or ankles; say what is up with --up")
         return Pose(usual if up == "auto" else up, METRES[units])
     if _holds_scores(sample):
-        raise SkelbenchError(
-            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
-            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
-        )
+        raise SkelbenchError(f"{where}: one axis is in 0 to 1, as of pixels with a score; use keypoint_score")
     tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -113,9 +104,7 @@ def find_pose(
     size_F = np.linalg.norm(tall_FC, axis=1)
     tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
     if not len(size_F):
-        raise SkelbenchError(
-            f"{where}: no frame of its first clips has a head and ankles that are finite numbers; repair the file"
-        )
+        raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
@@ -130,10 +119,7 @@ def find_pose(
     if shown == "auto":
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
-        raise SkelbenchError(
-            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
-            f"or --up {usual}"
-        )
+        raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
     return Pose(shown, METRES[units])
 
 

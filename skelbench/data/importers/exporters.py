@@ -1,10 +1,8 @@
-"""Writing a clip store in other people's formats, so that their code can be run on the same clips, and reading it back.
+"""Writing a clip store in other people's formats, so that their code runs on the same clips, and reading it back.
 
-mamp-npz: what the CTR-GCN and MAMP scripts save and their feeders read: ``x_train``, ``x_test`` float32 [N, T, 150],
-frame -> body -> joint -> xyz, zeros behind the last frame, T = frames of the longest clip; ``y_train``, ``y_test``
-one-hot float64 [N, K]. Rows follow the original scripts where the split is one of index fields: by that field, then by
-name. Arrays that those feeders do not look at (``length_train``, ``name_train``, ..., ``skelbench``) keep the rest, so
-that ``data import`` gives back the same clips.
+mamp-npz is what the CTR-GCN and MAMP scripts save: ``x_train``, ``x_test`` float32 [N, T, 150], frame -> body -> joint
+-> xyz; ``y_train``, ``y_test`` one-hot float64 [N, K]; rows in the scripts' order. Further arrays (``length_train``,
+``name_train``, ..., ``skelbench``) keep what this layout cannot hold, so that ``data import`` gives the same clips.
 """
 
 from __future__ import annotations
@@ -71,15 +69,10 @@ def export_mamp_npz(
     path = Path(path)
     chosen = store.split(split)
     if for_choosing(chosen.name):
-        raise SkelbenchError(
-            f"split {chosen.name} is for choosing settings, which no other code knows; export the split it is part of"
-        )
+        raise SkelbenchError(f"split {chosen.name} is for choosing settings; export the split that it is part of")
     rule = store.meta.splits[chosen.name]
     if store.topology.name != "ntu25":
-        raise SkelbenchError(
-            f"data set {store.meta.name} has skeleton {store.topology.name}, the feeders of mamp-npz read ntu25 only; "
-            f"choose a data set of NTU or PKU skeletons"
-        )
+        raise SkelbenchError(f"data set {store.meta.name} has skeleton {store.topology.name}, mamp-npz holds ntu25")
     if store.max_bodies > 2:
         raise SkelbenchError(f"data set {store.meta.name} has clips of {store.max_bodies} bodies, mamp-npz holds two")
     if path.exists() and not overwrite:
@@ -165,9 +158,7 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
     if any(len(values) != sum(counts) for values in index.values()) or [table.shape[0] for table in tables] != counts:
         raise SkelbenchError(f"{path}: its arrays do not fit together; export the dataset again")
     if options != ImportOptions():
-        raise SkelbenchError(
-            f"{path}: skelbench wrote this file, so options say nothing about it; leave out all of them"
-        )
+        raise SkelbenchError(f"{path} says everything about itself, as skelbench wrote it; leave out all of them")
     names = [f"{part}_{row:06}" for part, size in zip(PARTS, counts) for row in range(size)]
     if kept := f"name_{PARTS[0]}" in npz:
         names = np.concatenate([npz[f"name_{part}"] for part in PARTS]).tolist()

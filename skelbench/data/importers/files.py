@@ -42,10 +42,7 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     if first.is_dir():
         if members := files_of(first):
             return nw_ucla(first, members, options)
-        raise SkelbenchError(
-            f"{first} is a folder without clips of NW-UCLA; name a file in it (raw recordings are read by: skelbench "
-            "data prepare)"
-        )
+        raise SkelbenchError(f"{first} is a folder without clips of NW-UCLA; name a file in it")
     if starts[0].startswith(b"PK"):
         return nw_ucla(first, members, options) if (members := files_of(first)) else _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):

@@ -95,8 +95,8 @@ def licence(index: Mapping[str, np.ndarray] | None) -> str:
     return LICENCE if index is not None else ""
 
 
-def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None) -> tuple[str, ...]:
-    """Names of actions where the labels are those that the samples' names say; numbers where there are no such."""
+def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None, count: int = 0) -> tuple[str, ...]:
+    """Return names of actions if the labels are those in the samples' names, else numbers (at least ``count``)."""
     if index is None or not np.array_equal(labels, index["action"] - 1):
-        return tuple(f"label {label}" for label in range(int(labels.max()) + 1))
+        return tuple(f"label {label}" for label in range(max(count, int(labels.max()) + 1)))
     return ACTIONS[:60] if data_of(index) == "ntu60" else ACTIONS

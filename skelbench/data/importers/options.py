@@ -52,6 +52,5 @@ class ImportOptions:
             raise SkelbenchError(f"{where}: --label-fields is for ragged npz; leave it out")
         if not flat and (self.scale_2d, self.image_m, self.body_m) != (None, None, None):
             raise SkelbenchError(
-                f"{where}: --scale-2d, --image-height and --body-height are for 2-D poses, and these are 3-D; leave "
-                "them out (--units says the unit of their coordinates)"
+                f"{where}: --scale-2d and heights are for 2-D poses, and these are 3-D; leave them out"
             )

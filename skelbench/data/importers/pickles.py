@@ -29,10 +29,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         module = module.replace("numpy._core", "numpy.core").replace("__builtin__", "builtins")
         if (module, name) not in _ALLOWED:
-            raise SkelbenchError(
-                f"it asks for {ascii(f'{module}.{name}')[1:81]}, which plain data does not need; nothing was run. Do "
-                "not trust this file, or have it saved again as numbers, text and numpy arrays"
-            )
+            raise SkelbenchError(f"it asks for {ascii(f'{module}.{name}')[1:81]}; nothing was run; do not trust it")
         return _ALLOWED[module, name]
 
 
@@ -44,6 +41,4 @@ def load_pickle(path: Path) -> Any:
     except SkelbenchError as error:
         raise SkelbenchError(f"{path}: {error}") from None
     except Exception as error:  # damaged bytes make the unpickler raise almost anything
-        raise SkelbenchError(
-            f"{path} is not a readable pickle ({first_line(error)}); it may be cut short, download or copy it again"
-        ) from error
+        raise SkelbenchError(f"{path} is not a readable pickle ({first_line(error)}); copy it again") from error

@@ -26,10 +26,7 @@ class FlatPose:
 
     def __init__(self, options: ImportOptions, down: bool = True) -> None:
         if options.units is not None or options.up != "auto":
-            raise SkelbenchError(
-                "--units and --up are for 3-D poses, and these are 2-D; leave them out (--image-height or "
-                "--body-height says how large they become)"
-            )
+            raise SkelbenchError("--units and --up are for 3-D poses, and these are 2-D; leave them out")
         self.options, self.down = options, down
         """``down``: y grows downwards in the file, as in images."""
         self.by_body = options.scale_2d == "body"

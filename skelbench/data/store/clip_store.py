@@ -255,9 +255,7 @@ class ClipStore:
             split = hold_out(self.split(base), self.meta.name, self.index, known[name]).split
         train = split.train[self.lengths[split.train] >= min_frames]
         if not len(train):
-            raise EmptySplit(
-                f"{where}: no training clip of split {split.name!r} has {min_frames} frames; lower min_frames"
-            )
+            raise EmptySplit(f"{where}: no training clip of split {split.name!r} has {min_frames} frames")
         return replace(split, train=train)
 
     def held_out(self, name: str | None = None) -> HeldOut:
@@ -399,9 +397,7 @@ def _read_meta(path: Path) -> Meta:
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:
         advice = "update skelbench" if version > FORMAT else "make the dataset again"
-        raise SkelbenchError(
-            f"the clip store at {path} has format {version}, this skelbench reads format {FORMAT}; {advice}"
-        )
+        raise SkelbenchError(f"the clip store at {path} has format {version}, not {FORMAT}; {advice}")
     try:
         return Meta.model_validate(raw)
     except ValidationError as error:

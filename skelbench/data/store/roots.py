@@ -28,9 +28,7 @@ def data_root() -> Path:
 def check_name(name: str) -> str:
     """A data set's name is also its folder's: lower case letters, digits, ``-``, ``_``, ``.``."""
     if not re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*", name):
-        raise SkelbenchError(
-            f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.', not '.' or '-' first"
-        )
+        raise SkelbenchError(f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.'")
     return name
 
 

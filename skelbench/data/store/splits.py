@@ -36,11 +36,7 @@ class EmptySplit(SkelbenchError):
 
 
 class FieldRule(Spec):
-    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest.
-
-    >>> FieldRule(field="camera", train=(2, 3)).test is None  # the rest
-    True
-    """
+    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest."""
 
     field: Literal["subject", "camera", "setup", "trial"]
     train: tuple[int, ...] | Literal["odd", "even"]
@@ -52,9 +48,6 @@ class NameRule(Spec):
 
     ``field`` "name" compares whole names, "video" what stands before the last ``_``: clips cut from one recording are
     called ``VIDEO_NUMBER``. Only for stores whose clips have names.
-
-    >>> NameRule(field="video", train=("0002-M", "0003-L")).field
-    'video'
     """
 
     field: Literal["video", "name"]
@@ -63,11 +56,7 @@ class NameRule(Spec):
 
 
 class RandomRule(Spec):
-    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``.
-
-    >>> RandomRule(test=0.25).seed
-    0
-    """
+    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
 
     test: float
     seed: int = 0
@@ -131,26 +120,13 @@ def _listed(numbers: tuple[int, ...]) -> str:
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse a name of a split that cannot be part of the names of folders and files.
-
-    >>> check_name("cross-subject", "mine")
-    >>> check_name("../cross-subject", "mine")
-    Traceback (most recent call last):
-    skelbench.core.errors.SkelbenchError: mine: '../cross-subject' is no name of a split; ...
-    """
+    """Refuse a name of a split that cannot be part of the names of folders and files."""
     if not _NAME.fullmatch(name) or len(name) > 80:
-        raise SkelbenchError(
-            f"{where}: {name[:100]!r} is no name of a split; rename it, in letters, digits, spaces and . _ + -, not a "
-            f"space or sign first"
-        )
+        raise SkelbenchError(f"{where}: {name[:100]!r} is no name of a split; use letters, digits, spaces and . _ + -")
 
 
 def for_choosing(split: str) -> bool:
-    """Whether a split of that name is one for choosing settings: no figure on it is a result.
-
-    >>> for_choosing("cross-view~tune-camera"), for_choosing("cross-view")
-    (True, False)
-    """
+    """Whether a split of that name is one for choosing settings: no figure on it is a result."""
     return TUNE in split
 
 
@@ -198,11 +174,7 @@ def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
 
 
 def full_name(split: str) -> str:
-    """``cross-subject`` of ``xsub``; any other name as it is.
-
-    >>> full_name("X-Sub"), full_name("half")
-    ('cross-subject', 'half')
-    """
+    """``cross-subject`` of ``xsub``; any other name as it is."""
     return ALIASES.get(split.lower(), split)
 
 

@@ -99,9 +99,7 @@ class StoreWriter:
                 if self.path.exists() and not self.overwrite:
                     raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
                 if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
-                    raise SkelbenchError(
-                        f"{self.path} is a link or no clip store, and is not overwritten; choose another name"
-                    )
+                    raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
                 shutil.rmtree(self.partial, ignore_errors=True)
                 self.partial.mkdir()
@@ -133,19 +131,13 @@ class StoreWriter:
         where += f" ({name})" if name else ""
         x_MTJC = np.asarray(clip.x_MTJC, dtype=np.float32)
         if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
-            raise SkelbenchError(
-                f"{where}: expected [bodies, frames, {joints}, 3] with at least one of each, got {list(x_MTJC.shape)}; "
-                f"topology {self.topology.name} has {joints} joints"
-            )
+            raise SkelbenchError(f"{where}: expected [bodies, frames, {joints}, 3], got {list(x_MTJC.shape)}")
         finite_T = np.isfinite(x_MTJC).all(axis=(0, 2, 3))
         if not finite_T.all():
             frame = int(np.argmin(finite_T))
             raise SkelbenchError(f"{where}, frame {frame}: a coordinate is not finite; repair or leave out this clip")
         if not 0 <= label < len(self.classes):
-            last = len(self.classes) - 1
-            raise SkelbenchError(
-                f"{where}: label {label} is outside 0..{last}; correct the label or the list of classes"
-            )
+            raise SkelbenchError(f"{where}: label {label} is outside 0..{len(self.classes) - 1}; correct it")
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
         origin_C = np.asarray(clip.origin, dtype=np.float32)
@@ -209,10 +201,7 @@ class StoreWriter:
             return 0
         confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
         if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
-            raise SkelbenchError(
-                f"{where}: confidence must be numbers from 0 to 1, {list(shape)}, one for each body, frame and joint; "
-                f"correct it"
-            )
+            raise SkelbenchError(f"{where}: confidence must be numbers from 0 to 1, {list(shape)}; correct it")
         with _disk_errors(self.path):
             self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
             return self.confidence.write(confidence_MTJ)

@@ -230,9 +230,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
                 generate(path, progress=progress)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
-        raise SkelbenchError(
-            f"{path} is not the dataset that is made there, but {store.meta.lineage or 'another'}; rename that folder"
-        )
+        raise SkelbenchError(f"{path} is not the dataset that is made there; rename that folder")
     return store
 
 

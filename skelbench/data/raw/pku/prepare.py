@@ -169,9 +169,6 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     if not videos:
         raise SkelbenchError(f"{places}: no file with a name like {example}; name another place")
     if not rules:
-        raise SkelbenchError(
-            f"{places}: no split file (cross_subject_v2.txt, cross_view_v2.txt or the like); put the data set's split "
-            f"files there, or name their place with a second --raw"
-        )
+        raise SkelbenchError(f"{places}: no split file like cross_subject_v2.txt; name its place with a second --raw")
     report.ignore(others, "other files")
     return dict(sorted(videos.items())), dict(sorted(rules.items()))
