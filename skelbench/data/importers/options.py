@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,9 +37,6 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         """Refuses what no file is to be blamed for."""
-        for option, value in (("image-height", self.image_m), ("body-height", self.body_m), ("fps", self.fps)):
-            if value is not None and not 0 < value < math.inf:
-                raise SkelbenchError(f"--{option} {value:g} is no positive number; give one")
         if self.body_m is not None and self.scale_2d != "body":
             raise SkelbenchError("--body-height says how large bodies become with --scale-2d body; give that too")
         if self.image_m is not None and self.scale_2d == "body":

@@ -92,23 +92,23 @@ class Meta(Spec):
     name: str
     topology: str
     classes: tuple[str, ...]
-    splits: dict[str, Rule]
-    default_split: str
-    units: str
-    up_axis: str
-    fps: float = Field(gt=0)
+    splits: dict[str, Rule] = {}
+    default_split: str = ""
+    units: str = "m"
+    up_axis: str = "y"
+    fps: float = Field(30.0, gt=0)
     """Frames per second; the median where clips differ. Views count frames, so no result hangs on it."""
-    lineage: str
+    lineage: str = ""
     """How the clips were made from what was recorded; results on different lineages do not compare."""
-    licence: str
+    licence: str = ""
     clips: int
     rows: int
     body_frames: int
-    frames_sha256: str
+    frames_sha256: str = ""
     """Of the array's bytes, without the .npy header."""
     confidence_sha256: str = ""
     """Likewise; empty = no confidence is stored."""
-    fingerprint: str
+    fingerprint: str = ""
     """Of :func:`fingerprint`; part of every run's identity."""
     written_by: str
     dimensions: Literal[2, 3] = 3

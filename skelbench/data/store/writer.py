@@ -73,7 +73,7 @@ class StoreWriter:
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "units": "m", "up_axis": "y"}
+        self.described = {"lineage": lineage, "licence": licence}
         self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
@@ -241,7 +241,7 @@ class StoreWriter:
             details=self.details,
             written_by=f"skelbench {__version__}",
         )
-        meta = Meta(**described, fingerprint="")
+        meta = Meta(**described)
         meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
         with _disk_errors(self.path):
             for rows in filter(None, (self.frames, self.confidence)):
