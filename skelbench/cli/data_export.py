@@ -7,18 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, Split, open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
 _FORMAT = "mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."
 _SECOND = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
-Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 Format = Annotated[Literal["mamp-npz"], typer.Option(help=_FORMAT)]
-Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
 SecondBody = Annotated[Literal["zero", "repeat"], typer.Option(help=_SECOND)]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
 

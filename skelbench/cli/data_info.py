@@ -16,10 +16,11 @@ from skelbench.core.text import counted, plain
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
+Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
 
-def info(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)], data_root: DataRoot = None
-) -> None:
+
+def info(name: Name, data_root: DataRoot = None) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
     print_store(open_store(name, data_root), name)
 

@@ -9,13 +9,10 @@ from typing import IO, Annotated
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, Split, open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.errors import SkelbenchError
 
-Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
-Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
 Share = Annotated[float, typer.Option(help="Percent of the training clips: 0.1 to 100.", min=0.1, max=100)]
 Lists = Annotated[int, typer.Option(help="How many lists; protocols use the first five.", min=1, max=100)]
 _DRAWN = "That share of all clips, not of every class, as some codes draw it."

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import LEFT_OUT
 
@@ -15,7 +14,6 @@ STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 
 _KNOWN = "Compare with the published figures of ntu60, ntu120, pku1 or pku2; other = with none."
-Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
 Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, show_default="by the clips' names")]
 Bones = Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")]
 

@@ -28,8 +28,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ImportOptions, import_files, ntu
 from skelbench.data.importers.bodies import TURNS, Pose
 from skelbench.data.importers.exporters import export_mamp_npz
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
-from skelbench.data.importers.split_names import side_of
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.splits import FieldRule, NameRule
@@ -411,7 +411,7 @@ def test_labels_and_lengths_that_do_not_fit(tmp_path):
         write_pickle(label, value)
         refused(tmp_path, message, train)
     label.unlink()
-    refused(tmp_path, "there is no label file; name it .*train_data.npy train_label.pkl", train)
+    refused(tmp_path, "there is no label file; name it: .*train_data.npy train_label.pkl", train)
 
 
 # ------------------------------------------------------------------------------------------------ all formats
@@ -426,7 +426,7 @@ def damaged(change):
 FILES = {
     "missing": (lambda path: None, "there is no file"),
     "empty": (damaged(lambda data: b""), "is empty"),
-    "cut": (damaged(lambda data: data[: len(data) // 2]), "nor a readable zip file.*download"),
+    "cut": (damaged(lambda data: data[: len(data) // 2]), "no readable zip file.*download"),
     "table": (damaged(lambda data: b"joints,label\n1,2\n"), "a table can be saved as a ragged npz"),
     "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA"),
     "raw zip": (lambda path: zipped(path, {"S001C001P001R001A001.skeleton": b"1\r\n"}), "is a zip without arrays"),

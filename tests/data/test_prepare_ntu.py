@@ -134,24 +134,3 @@ def test_ntu60_leaves_out_the_extension_and_the_official_list(raw, tmp_path):
     notes = "\n".join(report.notes)
     assert "other files ignored: 2 (" in notes and "list of incomplete ones, left out: 3" in notes
     assert f"files of the half that NTU RGB+D 120 added ignored: {60 - len(first_half)} (S" in notes
-
-
-BAD = {
-    "S001C001P106R002A001.skeleton": (b"", "the file is empty"),
-    "S001C001P106R002A002.skeleton": (b"\0" * 9000, "line 1 holds NUL bytes"),
-    "S099C001P106R002A001.skeleton": (one(), "its name is not like"),
-}
-
-
-def test_bad_files_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):
-    folder, again = tmp_path / "raw", sorted(raw.iterdir())[0]
-    put(folder, {name: data for name, (data, _) in BAD.items()} | {again.name: b"x"})
-    for workers in (1, 2):
-        report = prepare_ntu("ntu120", [raw, folder], f"made{workers}", tmp_path / "root", workers=workers)
-        reasons = dict(report.unexpected)
-        assert set(reasons) == {*BAD, again.name} and report.clips == 60
-        assert reasons[again.name] == "another file of that name is used"
-        assert all(text in reasons[name] for name, (_, text) in BAD.items())
-        store = ClipStore.open(report.path)
-        assert {(s.name, s.reason) for s in store.meta.skipped} == set(report.unexpected)
-        assert not any(skipped.expected for skipped in store.meta.skipped)

@@ -5,19 +5,9 @@ from small import write_small_store
 
 from skelbench.cli.options import new_dataset_name
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.roots import list_stores, named_stores, open_dataset
+from skelbench.data.store.roots import named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
 from skelbench.reporting.suites.freeze import fingerprints
-
-
-def test_stores_are_listed_without_half_written_ones(tmp_path):
-    assert list_stores(tmp_path / "none") == {}
-    for name in ("b", "a"):
-        write_store(tmp_path / name, random_clips())
-    (tmp_path / ".c.partial").mkdir()
-    (tmp_path / ".c.partial" / "meta.json").write_text("{}")
-    (tmp_path / "notes").mkdir()
-    assert list(list_stores(tmp_path).items()) == [("a", tmp_path / "a"), ("b", tmp_path / "b")]
 
 
 def test_a_store_is_called_what_its_folder_is(tmp_path):

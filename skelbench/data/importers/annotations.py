@@ -21,9 +21,9 @@ from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import Entries, Recording
-from skelbench.data.importers.split_names import side_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip

@@ -12,10 +12,10 @@ from skelbench.data.importers.exporters import META, exported
 from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pair_files import arrays, lists, other_part
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.ragged import is_ragged, ragged
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.split_names import side_of
 from skelbench.data.importers.tables import Npz
 
 FORMATS = (

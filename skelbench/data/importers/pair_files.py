@@ -17,9 +17,9 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import pyskl
 from skelbench.data.importers.labels import whole
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.split_names import side_of
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
 from skelbench.data.importers.tables import is_npy, open_npy
 
