@@ -26,7 +26,7 @@ FILES = (
 TRAIN = "Training part of two files with clips, if their names do not say it, or say otherwise."
 LABEL_FIELDS = "Ragged npz: fields whose combinations are the classes, for instance label,correct."
 BODIES = "Bodies kept of a clip: those seen longest, 2-D: with most confidence in sum."
-SCALE = "2-D poses: the image, or every clip's largest body, becomes --image-height or --body-height high."
+SCALE = "2-D poses: the image becomes --image-height, or every clip's largest body --body-height meters high."
 
 
 def import_data(
@@ -36,8 +36,8 @@ def import_data(
     up: Annotated[Axis, typer.Option(help="Axis that points up in the file; auto: judged by the bodies.")] = "auto",
     units: Annotated[Unit | None, typer.Option(help="Unit of 3-D coordinates.", show_default="as in the file")] = None,
     scale_2d: Annotated[Scale | None, typer.Option("--scale-2d", help=SCALE, show_default="image")] = None,
-    image_height: Annotated[float | None, typer.Option(min=0.01, help="2-D: meters of an image.", show_default="3")] = None,
-    body_height: Annotated[float | None, typer.Option(min=0.01, help="2-D: meters of a body.", show_default="1.7")] = None,
+    image_height: Annotated[float | None, typer.Option(min=0.01, help="Meters (2-D).", show_default="3")] = None,
+    body_height: Annotated[float | None, typer.Option(min=0.01, help="Meters (2-D).", show_default="1.7")] = None,
     max_bodies: Annotated[int, typer.Option(min=1, help=BODIES)] = 2,
     fps: Annotated[float, typer.Option(min=0.01, help="Frames per second, if the file does not say it.")] = 30.0,
     label_fields: Annotated[str, typer.Option(metavar="A,B", help=LABEL_FIELDS)] = "label",

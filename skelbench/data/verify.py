@@ -244,7 +244,8 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
     one_side = not any(store.topology.swap[j] in loose for j in loose)
     reason = "on one side only, which the camera seldom saw" if one_side else "are these joints connected?"
-    advice, otherwise = f"not rigid: {named}; {reason}", "look" if one_side else "wrong"
+    advice = f"not rigid: {named}; {reason}"
+    otherwise: State = "look" if one_side else "wrong"
     return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, otherwise)
 
 

@@ -113,8 +113,9 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     for file, array in zip(files[1:], (values, num_frame)):
         if array is not None and len(array) != table.shape[0]:
             raise SkelbenchError(f"{path} holds {table.shape[0]} clips, {file.name} has {len(array)} entries")
-    about = {"kind": kind, "topology": topology, "num_frame": num_frame, "files": files}
-    return Slots(table, values, path.name, side_of(path.stem)[0], names, **about)
+    side = side_of(path.stem)[0]
+    about = (table, values, path.name, side, names)
+    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame, files=files)
 
 
 def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:

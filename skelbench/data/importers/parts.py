@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -82,13 +82,12 @@ def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwis
         sources = {default: (", ".join(places[:-1]), places[-1])}
     if default == "given":
         lists = [tuple(part.names) for part in parts] if named else [(side,) for side in sides]
-        field = "name" if named else "video"
-        given = {"given": NameRule(field=field, train=sum(lists[:-1], ()), test=lists[-1])}
+        by: Literal["name", "video"] = "name" if named else "video"
+        training = tuple(name for names in lists[:-1] for name in names)
+        given: dict[str, Rule] = {"given": NameRule(field=by, train=training, test=lists[-1])}
         if len(parts) > 2:
-            given["validation"], sources["validation"] = (
-                NameRule(field=field, train=lists[0], test=lists[1]),
-                (places[0], places[1]),
-            )
+            given["validation"] = NameRule(field=by, train=lists[0], test=lists[1])
+            sources["validation"] = (places[0], places[1])
         splits = {**given, **splits}
     return {
         "total": len(labels),
@@ -100,7 +99,7 @@ def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwis
     }
 
 
-def _as_given(splits: dict[str, Any], index: dict[str, np.ndarray] | None, trains: np.ndarray) -> str:
+def _as_given(splits: Mapping[str, Any], index: Mapping[str, np.ndarray] | None, trains: np.ndarray) -> str:
     """Return the NTU split that trains on exactly these clips, else "given"."""
     for name, rule in splits.items():
         if index is not None and np.array_equal(by_field(rule, index), (trains, ~trains)):

@@ -126,7 +126,7 @@ def _shown(entries: Entries) -> Iterator[Clip]:
 def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     """Return a clip in meters with Y up, of at most ``most`` bodies."""
     x_MTJC, flags = pose.apply(clip.x_MTJC), clip.flags
-    seen_MT = x_MTJC.any(axis=(2, 3))
+    seen_MT = np.any(x_MTJC, axis=(2, 3))
     if not seen_MT.any():
         raise Unusable(ALL_ZERO, expected=True)
     if not flags & Flag.EMPTY_BODY:

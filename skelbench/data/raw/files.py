@@ -76,7 +76,7 @@ def _zip_names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as file:
             return [info.filename for info in file.infolist() if not info.is_dir()]
     except Exception as error:  # damaged bytes make zipfile raise almost anything
-        raise SkelbenchError(f"{path} is no folder and no readable zip file ({first_line(error)}); download it") from None
+        raise SkelbenchError(f"{path} is no folder and no readable zip ({first_line(error)}); download it") from None
 
 
 @lru_cache(maxsize=8)
