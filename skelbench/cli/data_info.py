@@ -88,7 +88,7 @@ def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
 
 
 def print_remarks(store: ClipStore) -> None:
-    """What whoever trains on a data set should know beforehand: clips that are very short, or on both sides."""
+    """Print warnings about clips that are very short, or on both sides of a split."""
     from skelbench.core.spec import GridSpec
     from skelbench.data.copies import on_both_sides
 

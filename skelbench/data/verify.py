@@ -28,7 +28,7 @@ MOST_ASYMMETRY = 0.25
 
 
 class Known(NamedTuple):
-    """What is known of a data set: exact figures, or ones commonly quoted that nobody confirmed (``sure`` False)."""
+    """Published counts of a dataset; ``sure`` False = commonly quoted, never confirmed."""
 
     clips: int
     splits: dict[str, tuple[int, int]]
@@ -54,7 +54,7 @@ NAMES = {
     "pku2": r"A\d\dN\d\d-[LMR]_\d+",
     "pku1": r"\d{4}-[LMR]_\d+",
 }
-"""What clips of a known data set are called; the first that fits all names decides."""
+"""Names of clips of each known dataset; the first that fits all names decides."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Check:
     found: str
     expected: str = ""
     advice: str = ""
-    """What a line that is not ok means and what to do."""
+    """Meaning of a line that is not ok, and what to do."""
 
 
 def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherwise: State = "look") -> Check:
@@ -74,7 +74,7 @@ def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherw
 
 
 def recognise(store: ClipStore, kind: str | None = None) -> str | None:
-    """Which known data set this is: as ``kind``, else by the clips' names; None = another one."""
+    """Return the known dataset that this is: as ``kind``, else by the clips' names; None = another one."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
             raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "data set to verify against"))
@@ -203,7 +203,7 @@ def _up(store: ClipStore, body: Anatomy) -> Check:
     count = np.bincount(both_N6.argmax(axis=1), minlength=6)
     most, share = int(count.argmax()), count.max() / count.sum()
     found = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
-    advice = f"bodies do not stand along {store.meta.up_axis}; import again with the right --up (images have y down)"
+    advice = f"bodies do not stand along {store.meta.up_axis}; import again with the right axis (images have y down)"
     ok = axes[most] == store.meta.up_axis and share >= SHARE
     return _judge("up", ok, found, store.meta.up_axis, advice, "wrong" if share >= SHARE else "look")
 

@@ -1,4 +1,4 @@
-"""What a user can say about files that do not say it themselves."""
+"""Options for files that do not say everything about themselves."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class ImportOptions:
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
     train: Path | None = None
-    """Of two files of clips the one that trains, whatever names and order say."""
+    """Training part of two files of clips, whatever names and order say."""
 
     def __post_init__(self) -> None:
-        """Refuses what no file is to be blamed for."""
+        """Reject heights that ``scale_2d`` does not use."""
         if self.body_m is not None and self.scale_2d != "body":
             raise SkelbenchError("--body-height says how large bodies become with --scale-2d body; give that too")
         if self.image_m is not None and self.scale_2d == "body":

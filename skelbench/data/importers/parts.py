@@ -32,7 +32,7 @@ _WORD = re.compile(
 
 
 def side_of(name: str) -> tuple[Side, str]:
-    """Which part ``name`` says it is ("" = it does not, or it names several), and the name without that word."""
+    """Return which part ``name`` says it is ("" = it does not, or it names several), and the name without that word."""
     found = {_WORDS[(match["lower"] or match["upper"] or match["title"]).lower()] for match in _WORD.finditer(name)}
     if len(found) != 1:
         return "", name

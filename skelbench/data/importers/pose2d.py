@@ -22,7 +22,7 @@ IMAGE_M, BODY_M = 3.0, 1.7
 
 
 class FlatPose:
-    """How pixels become nominal metres."""
+    """Scale from pixels to nominal meters."""
 
     def __init__(self, options: ImportOptions, down: bool = True) -> None:
         if options.units is not None or options.up != "auto":
@@ -87,7 +87,7 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
 
 
 def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:
-    """Where the first body has ``joint`` in the first frame that shows it; else the mean of what it first shows."""
+    """Return the first body's ``joint`` in the first frame that shows it, else the mean of its first frame."""
     frames = np.flatnonzero(sure_MTJ[0, :, joint])
     if len(frames):
         return xy_MTJC[0, frames[0], joint]

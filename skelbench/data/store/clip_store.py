@@ -58,7 +58,7 @@ LATER = ("crc32", "fps")
 
 
 class Flag(IntFlag):
-    """What was done to a clip between its file and the store."""
+    """Changes of a clip between its file and the store."""
 
     MERGED = 1
     """Several tracking ids were joined into one body."""
@@ -99,22 +99,22 @@ class Meta(Spec):
     fps: float = Field(30.0, gt=0)
     """Frames per second; the median where clips differ. Views count frames, so no result hangs on it."""
     lineage: str = ""
-    """How the clips were made from what was recorded; results on different lineages do not compare."""
+    """Way from the recordings to the clips; results on different lineages do not compare."""
     licence: str = ""
     clips: int
     rows: int
     body_frames: int
     frames_sha256: str = ""
-    """Of the array's bytes, without the .npy header."""
+    """Hash of the array's bytes, without the .npy header."""
     confidence_sha256: str = ""
     """Likewise; empty = no confidence is stored."""
     fingerprint: str = ""
-    """Of :func:`fingerprint`; part of every run's identity."""
+    """Result of :func:`fingerprint`; part of every run's identity."""
     written_by: str
     dimensions: Literal[2, 3] = 3
     """2 where z is 0 throughout: poses of the image plane, which rotations must not leave."""
     skipped: tuple[Skipped, ...] = ()
-    """What was left out, and why."""
+    """Skipped clips with reasons."""
     details: dict[str, Any] = {}
     """Constants of the pipeline and counts of the source, as its importer knows them."""
 
@@ -383,7 +383,7 @@ def _sha256(rows: np.ndarray) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, short enough to stand within a sentence."""
+    """Return the first line of an error's message."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 

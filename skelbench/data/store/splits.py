@@ -21,7 +21,7 @@ by its name: whoever changes who is held out gives it another."""
 VIEWS = ("camera", "setup")
 """Fields of which a split that tests on others is chosen for by others, too."""
 HELD_SHARE = 0.2
-"""Of the training subjects, and of the cameras or setups; at least one."""
+"""Fraction of the training subjects, and of the cameras or setups; at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
 ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
@@ -84,9 +84,9 @@ class HeldOut:
     of: int
     """Subjects in the training part of ``SPLIT``."""
     hash: str
-    """Of data set, split, its training subjects, and those that are held out; of cameras or setups as well."""
+    """Hash of dataset, split, training subjects and held-out ones; of cameras or setups as well."""
     field: str = ""
-    """What else was held out: "camera" or "setup"; "" = nothing."""
+    """Field of which values are held out as well: "camera" or "setup"; "" = none."""
     views: tuple[int, ...] = ()
     """The cameras or setups held out."""
     of_views: int = 0
@@ -108,7 +108,7 @@ class HeldOut:
         return f"{self.split.name}: {held} held out for choosing, {train} to train on{rest}"
 
     def record(self) -> dict[str, Any]:
-        """As it is written."""
+        """Return the fields of a record."""
         told: dict[str, Any] = {"split": self.split.name, "subjects": list(self.subjects), "of": self.of}
         if self.field:
             told |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}

@@ -1,4 +1,4 @@
-"""What the names of PKU-MMD videos say, the official split files, and action names."""
+"""Names of PKU-MMD videos, the official split files, and action names."""
 
 from __future__ import annotations
 

@@ -32,20 +32,20 @@ LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
 
 @dataclass(frozen=True)
 class Cut:
-    """How clips are cut from videos; nowhere documented by the data set's authors, so others may differ."""
+    """Settings of cutting clips from videos; the authors document none, so other code may differ."""
 
     frame_base: Literal[0, 1] = 0
     """0 = rows ``start`` up to, without, ``end``, counted from 0 (MAMP); 1 = ``start`` to ``end``, both, from 1."""
     max_frames: int = 300
     """Longest clip; 0 = as long as they are."""
     keep: Literal["first", "middle"] = "first"
-    """Which part of a longer one."""
+    """Part of a longer clip that is kept."""
     centre: Literal["none", "first-frame"] = "none"
     """"first-frame" = relative to the middle of the first body's spine when it is first seen, as in NTU RGB+D."""
 
     @property
     def lineage(self) -> str:
-        """In one line."""
+        """Description in one line."""
         rows = "rows [start, end)" if self.frame_base == 0 else "rows start to end from 1"
         length = f"{self.keep} {self.max_frames} frames" if self.max_frames else "uncut"
         centre = "camera coordinates" if self.centre == "none" else "centred as NTU RGB+D is"
