@@ -47,7 +47,9 @@ def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
     """[M, T, J, 3] of the bodies that are there, the first one at least."""
     joints = topology.num_joints
     if clip.ndim not in (3, 4) or clip.shape[-2:] != (joints, 3) or 0 in clip.shape:
-        raise SkelbenchError(f"clip {place} has shape {list(clip.shape)}; give [bodies, frames, {joints}, 3]")
+        raise SkelbenchError(
+            f"clip {place} has shape {list(clip.shape)}; give [frames, {joints} joints, 3], or with bodies first"
+        )
     if clip.dtype.kind not in "fiu":
         raise SkelbenchError(f"clip {place} holds {clip.dtype}, no coordinates; give numbers, metres")
     x_MTJC = clip.reshape(-1, *clip.shape[-3:]).astype(np.float32, copy=False)
