@@ -255,7 +255,8 @@ class ClipStore:
             split = hold_out(self.split(base), self.meta.name, self.index, known[name]).split
         train = split.train[self.lengths[split.train] >= min_frames]
         if not len(train):
-            raise EmptySplit(f"{where}: no training clip of split {split.name!r} has {min_frames} frames")
+            reason = f"no training clip of split {split.name!r} has {min_frames} frames"
+            raise EmptySplit(f"{where}: {reason}; lower min_frames")
         return replace(split, train=train)
 
     def held_out(self, name: str | None = None) -> HeldOut:
