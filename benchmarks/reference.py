@@ -21,7 +21,7 @@ from pathlib import Path
 import skelbench
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import get_host
-from skelbench.records.archive import opened
+from skelbench.records.archive import unpack
 from skelbench.records.store import ResultStore
 from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.figures.output import save
@@ -46,8 +46,7 @@ def unpacked(packs: Iterable[Path]) -> Iterator[ResultStore]:
         store = ResultStore(folder)
         store.prepare()
         for pack in sorted(packs):
-            with opened(pack) as packed:
-                packed.unpack(store.root)
+            unpack(pack, store.root)
         yield store
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from skelbench.records.cache import SETTLED_NS
 from tests.fabricated import Fabricated
 
 METHODS = ("slim", "skeletonmae", "mamp", "dino", "feature-mse", "skeletonclr", "aimclr", "cmd", "untrained")
@@ -37,7 +36,6 @@ def main() -> None:
         store = args.store or Path(folder) / "results"
         if not args.store:
             make(store, args.runs)
-            time.sleep(SETTLED_NS / 1e9)  # what has just changed is not trusted
         print(f"{sum(1 for _ in store.iterdir()):,} runs; seconds (of the processor), load {os.getloadavg()[0]:.1f}")
         for command in COMMANDS:
             cache = Path(folder) / "cache"

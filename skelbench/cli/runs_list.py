@@ -22,14 +22,14 @@ from skelbench.cli.options import (
 from skelbench.core.errors import SkelbenchError
 
 DAYS = ("made", "finished")
-"""Columns of moments."""
+"""Columns of times."""
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.filters import Filters
-    from skelbench.reporting.table import Cell, Column, Table
+    from skelbench.reporting.table import Table
 
 
 def list_runs(
@@ -48,7 +48,7 @@ def list_runs(
     results: ReadResults = None,
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
-    Accuracies are those of the final weights."""
+    Accuracies belong to the final weights."""
     from skelbench.core.threads import uncollected
 
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
@@ -61,7 +61,8 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import shown
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.sort_and_select import sorted_by, with_columns
+    from skelbench.reporting.table import sorted_by, with_columns
+    from skelbench.reporting.terminal import Terminal
 
     if as_json and (sort or columns):
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
@@ -81,7 +82,8 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
         return
     built = _table(facts, asked=[*names_of(columns or ""), sort or ""])
     built = sorted_by(built, sort) if sort else built
-    _print(with_columns(built, names_of(columns)) if columns else built)
+    built = with_columns(built, names_of(columns)) if columns else built
+    out.print(Terminal(_with_days(built), hint="Show them with --columns or --json."))
     for run in runs:
         for what, text in ((run.outcome, run.reason), ("note", run.about["note"])):
             if text:
@@ -89,7 +91,7 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
 
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
-    """What a list says of a run; accuracies are shares."""
+    """Facts of a run for a list; accuracies are between 0 and 1."""
     from skelbench.pipeline.studies.run_status import outcome_now
     from skelbench.records.provenance import added
 
@@ -125,7 +127,7 @@ def _iso(seconds: float | None) -> str | None:
 
 
 def _day(iso: str | None) -> str:
-    """``2026-03-01``; of today the time."""
+    """``2026-03-01``, or the time if it is today."""
     if not iso:
         return ""
     day, _, clock = iso.partition("T")
@@ -133,7 +135,7 @@ def _day(iso: str | None) -> str:
 
 
 def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
-    """``asked``: columns that a person named, which are not left out because all runs are alike in them."""
+    """The list as a table. ``asked``: columns that are shown even if all runs agree in them."""
     from skelbench.data.store.splits import for_choosing
     from skelbench.reporting.seeds import alike
     from skelbench.reporting.table import Column, Table
@@ -178,35 +180,15 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
     notes = [f"All runs: {', '.join(constant)}."] if constant and len(facts) > 1 else []
     if any(for_choosing(each["split"]) for each in facts):
         notes.append(
-            "Trials: what settings were chosen by, on held-out training clips, not on the test clips of a split."
+            "Trials: runs of a tuning, evaluated on held-out training clips and not on the test clips of a split."
         )
     if files := sorted({each["added"] for each in facts} - {""}):
-        notes.append(f"Added, not made here: from {'; '.join(files)}.")
+        notes.append(f"Added from files: {'; '.join(files)}.")
     return Table("Runs", columns, rows, tuple(notes))
 
 
-def _print(table: Table) -> None:
-    """Line by line: of a thousand runs every cell laid out by itself takes seconds."""
-    from skelbench.core.console import make_table, out
-    from skelbench.reporting.terminal import Terminal
-
-    def text(column: Column, cell: Cell) -> str:
-        return column.text(cell.value) if column.key not in DAYS else _day(str(cell.value or ""))
-
-    def wide(table: Table) -> Table:
-        """With days, as they are shown, for the widths."""
-        dates = [column.key for column in table.columns if column.key in DAYS]
-        days = ({**row, **{key: replace(row[key], value=_day(row[key].value)) for key in dates}} for row in table.rows)
-        return replace(table, rows=tuple(days))
-
-    chosen, left = (list(table.shown), []) if not out.is_terminal else Terminal(wide(table)).columns_for(out.width)
-    cells = [[text(column, row[column.key]) for column in chosen] for row in table.rows]
-    grid = make_table([column.header for column in chosen], cells)
-    for place, column in enumerate(chosen):
-        grid.columns[place].justify = "right" if column.format else "left"
-    out.print(grid)
-    if left:
-        names = ", ".join(f"`{column.header}`" for column in left)
-        out.print(f"No room for {names}; --columns shows those that you name, --json all.", style="dim")
-    for note in table.notes:
-        out.print(note, style="dim")
+def _with_days(table: Table) -> Table:
+    """``table`` with days instead of times."""
+    days = [column.key for column in table.columns if column.key in DAYS]
+    rows = ({**row, **{key: replace(row[key], value=_day(row[key].value)) for key in days}} for row in table.rows)
+    return replace(table, rows=tuple(rows))

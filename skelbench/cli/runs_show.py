@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skelbench.records.run_dir import RunDir
 
 _SECTIONS = ("method", "encoder", "optimizer", "schedule")
-"""Of a spec: a name, and its settings under ``NAME_config``."""
+"""Fields of a spec whose settings are in ``NAME_config``."""
 
 
 def show(
@@ -39,7 +39,7 @@ def show(
     ] = None,
     split: Annotated[str | None, typer.Option(help="Of --classes: its split.", autocompletion=complete.splits)] = None,
     stream: Annotated[str | None, typer.Option(help="Of --classes: its stream.")] = None,
-    top: Annotated[int, typer.Option(min=0, help="Of --classes: so many of the hardest classes; 0 = all.")] = 15,
+    top: Annotated[int, typer.Option(min=0, help="Of --classes: number of the hardest classes; 0 = all.")] = 15,
     best_on_test: Annotated[
         bool,
         typer.Option(
@@ -127,8 +127,7 @@ def _moment(seconds: float | None) -> str:
 
 
 def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(section, its settings), with a star before those that were ``modified``; what is empty, and the data's
-    fingerprint, which stands above, is left out."""
+    """(section, its settings), with a star before ``modified`` settings; without empty values and the fingerprint."""
 
     def settings(section: str, values: Mapping[str, Any]) -> str:
         marks = {key: "*" if f"{section}.{key}" in modified else "" for key in values}
@@ -152,7 +151,7 @@ def _filled(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _kinds(value: Any) -> str:
-    """A component by its kind, and by the view that it looks at: ``inside global1``; several: ``rotate + mirror``."""
+    """A component by its kind and parent view: ``inside global1``; several: ``rotate + mirror``."""
     if isinstance(value, Mapping):
         return " ".join(filter(None, (str(value.get("kind", "")), value.get("parent")))) or _short(value)
     return " + ".join(map(_kinds, value)) if isinstance(value, list | tuple) else _short(value)

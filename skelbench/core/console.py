@@ -1,7 +1,7 @@
-"""Terminal output: two rich consoles, one-sentence failures, tables that survive a pipe, progress.
+"""Terminal output: two rich consoles, error messages, tables that survive a pipe, progress.
 
-Words from files (classes, clips, runs, plugins, errors) are shown as they stand: a console takes no string for markup
-or emoji, and no character of it steers the terminal. What is to be coloured is put together by :func:`styled`.
+Text from files (classes, clips, runs, plugins, errors) is shown unchanged: no markup, no emoji, no control characters.
+:func:`styled` puts colored text together.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from html import escape
 from typing import Any
 
 from rich import box
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
@@ -30,7 +29,7 @@ styled = Text.assemble
 
 
 class WordConsole(Console):
-    """A console to which strings are words: no markup, no emoji, nothing that steers the terminal."""
+    """A console that shows strings unchanged: no markup, no emoji, no control characters."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
@@ -41,14 +40,16 @@ class WordConsole(Console):
 
 
 class PipeConsole(WordConsole):
-    """A console that neither cuts nor folds what goes to a file or a pipe: text stays on its line, tables get the
-    width they need."""
+    """A console that neither cuts nor folds text and tables in a file or a pipe."""
 
-    def page(self, item: RenderableType) -> None:
-        """``item`` in the terminal's pager (``PAGER``); less ends by itself where one screen is enough."""
-        os.environ.setdefault("LESS", "-FRX")
+    def page(self, text: str) -> None:
+        """Show ``text``, with ANSI styles, in the terminal's pager (``PAGER``).
+
+        less scrolls long lines sideways, and ends by itself where one screen is enough.
+        """
+        os.environ.setdefault("LESS", "-FRSX")
         with self.pager(styles=True):
-            self.print(item)
+            self.print(Text.from_ansi(text), soft_wrap=True)
 
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:
@@ -71,7 +72,7 @@ err = PipeConsole(stderr=True)
 
 @contextmanager
 def results_alone() -> Iterator[None]:
-    """What is printed past :data:`out`, by a plugin, goes to stderr: a program reads what is on stdout."""
+    """Send prints of plugins to stderr: programs read the results on stdout."""
     before, out.file = out._file, sys.stdout
     try:
         with redirect_stdout(sys.stderr):
@@ -87,11 +88,11 @@ SHARE = 0.1
 MIN_INTERVAL_S = 1.0
 
 AGAIN = " (run again with --debug for the traceback)"
-"""Behind what was raised."""
+"""End of a message about an exception."""
 
 NOTEBOOK_INTERVAL_S = 0.25
 LEFT_OUT = 3
-"""Exit code: done, but something was left out, or is wrong, that should not be."""
+"""Exit code: done, but a part was skipped or is wrong."""
 
 
 def fail(message: str, code: int = 2) -> int:
@@ -106,66 +107,15 @@ class _Terminal(logging.Handler):
 
 
 def log_to_terminal() -> None:
-    """Warnings of this package's loggers are notes on stderr, in words that a terminal can show."""
+    """Print warnings of this package's loggers on stderr."""
     logger = logging.getLogger("skelbench")
     if not any(isinstance(handler, _Terminal) for handler in logger.handlers):
         logger.addHandler(_Terminal(logging.WARNING))
 
 
-def _wide(cell: str) -> int:
-    return len(cell) if cell.isascii() else cell_len(cell)
-
-
-class WordTable(Table):
-    """A table of strings, laid out line by line where all of it fits: cell by cell, a thousand runs take seconds."""
-
-    _found: tuple[int, list[int] | None] = (-1, None)
-
-    def _widths(self) -> list[int] | None:
-        """Of the columns, for as many rows as there are by now; None where rich has to look at every cell."""
-        if self._found[0] != len(self.rows):
-            self._found = len(self.rows), self._widths_now()
-        return self._found[1]
-
-    def _widths_now(self) -> list[int] | None:
-        cells = [[column.header, *column.cells] for column in self.columns]
-        if not self.rows or not all(isinstance(cell, str) and "\t" not in cell for held in cells for cell in held):
-            return None
-        return [max(map(_wide, held)) for held in cells]  # type: ignore[arg-type]
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        if (widths := self._widths()) is None:
-            return super().__rich_measure__(console, options)
-        width = sum(widths) + 3 * len(widths) - 1
-        return Measurement(width, width).with_maximum(options.max_width)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths()
-        width = sum(widths) + 3 * len(widths) - 1 if widths else 0
-        if widths is None or width > options.max_width or options.ascii_only or self.title:
-            yield from super().__rich_console__(console, options)
-            return
-        right = [column.justify == "right" for column in self.columns]
-
-        def line(cells: Sequence[Any]) -> str:
-            filled = (
-                " " * (wide - _wide(cell)) + cell if flush else cell + " " * (wide - _wide(cell))
-                for cell, wide, flush in zip(cells, widths, right, strict=True)
-            )
-            return f" {'   '.join(filled)} "
-
-        blank = Segment(" " * width + "\n")
-        yield blank
-        yield Segment(line([column.header for column in self.columns]), console.get_style("table.header"))
-        yield Segment(f"\n {'─' * (width - 2)} \n")
-        for cells in zip(*(column.cells for column in self.columns), strict=True):
-            yield Segment(line(cells) + "\n")
-        yield blank
-
-
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title: str | None = None) -> Table:
-    """A table in the house style; numbers are right-aligned."""
-    table = WordTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    """Return a table with right-aligned numbers."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         held = [row[index] for row in rows if row[index] not in ("", None)]
         right = bool(held) and all(isinstance(value, int | float) for value in held)
@@ -176,7 +126,7 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title
 
 
 def print_facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> None:
-    """Names and values, one pair per line; empty values are left out."""
+    """Print names and values, one pair per line, without empty values."""
     grid = Table.grid(padding=(0, 2))
     grid.title, grid.title_justify = title, "left"
     for name, value in facts:
@@ -192,8 +142,8 @@ def progress(
     """Show progress on stderr: ``with progress(total, label, unit) as report: report(advance, loss=0.3)``.
 
     A bar with rate and time left on a terminal, else plain lines. Fields keep their last value; ``total=`` in a report
-    replaces the total, ``note=`` says a sentence at once. Of several processes of one run (``RANK``) the first speaks.
-    The first report of any counts as work done before, so that the rate of a resumed run is that of this process.
+    replaces the total, ``note=`` prints a message at once. In a distributed run only ``RANK`` 0 prints. The first
+    report with an advance counts as earlier work, so a resumed run shows the rate of this process.
     """
     console = console or err
     meter = _Meter(total, unit)
@@ -209,10 +159,9 @@ def progress(
 
 @contextmanager
 def late_progress(label: str, unit: str) -> Iterator[Callable[..., None]]:
-    """Progress of work that says its total as it goes: ``with late_progress(...) as report: report(done, total)``.
+    """Progress of work that reports its total: ``with late_progress(...) as report: report(done, total, left_out)``.
 
-    One report per unit, with what was left out so far as a third number if that is known. The bar appears with the
-    first: what has to be found out before has been by then, and processes have been forked.
+    The bar appears with the first report, when all processes have been forked.
     """
     with ExitStack() as stack:
         step = None
@@ -226,7 +175,7 @@ def late_progress(label: str, unit: str) -> Iterator[Callable[..., None]]:
 
 
 class _Meter:
-    """How much is done, how fast, and what was last said about it."""
+    """Amount of work done, its rate, and the latest fields."""
 
     def __init__(self, total: float | None, unit: str) -> None:
         self.total, self.unit, self.done = total, unit, 0.0
@@ -237,7 +186,7 @@ class _Meter:
         self.done += advance
         self.total = total or self.total
         self.fields.update(fields)
-        if advance:  # a note beforehand says nothing of when what it counts began
+        if advance:  # a note says nothing about when the work began
             self._first = self._first or (time.monotonic(), self.done)
 
     @property
@@ -278,7 +227,7 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
 
 
 def _notebook(meter: _Meter, label: str) -> Iterator[Callable[..., None]]:
-    """One output of a notebook's cell that is replaced as work goes on, at most four times a second."""
+    """Show one output in a notebook cell, and update it at most four times a second."""
     from IPython.display import display  # where this is called it is installed
 
     shown: Any = None
@@ -339,7 +288,7 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
 
 
 def _say_note(text: str, console: Console) -> None:
-    """Something to know at once, above the bar."""
+    """Print a note above the bar."""
     console.print(styled((plain(text), "bold yellow")))
 
 

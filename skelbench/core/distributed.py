@@ -1,7 +1,7 @@
-"""Process-group primitives that do nothing on one process, so that one code path serves both.
+"""Process-group primitives that do nothing in a single process, so that one code path serves both cases.
 
-Tensors are exchanged where they are: by NCCL on GPUs, by gloo on a CPU. Sizes, flags and words go from host to host by
-gloo, so that nobody waits for a device to know them.
+Tensors are exchanged on their device: by NCCL on GPUs, by gloo on a CPU. Sizes, flags and objects are exchanged by gloo
+on the host, so that no process waits for a device.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from skelbench.core.user_config import said
 T = TypeVar("T")
 
 SECONDS = 600
-"""So long processes that work at the same step wait for one that says nothing."""
+"""Seconds that processes at the same step wait for a silent one."""
 _LOST = re.compile(r"NCCL|[Cc]onnection|[Tt]imed out|[Tt]imeout|Broken pipe|[Ss]ocket|remote process")
 _SYNC_BUFFERS = "forward_sync_buffers"
-"""How this version of PyTorch calls the setting by which the first process's buffers become those of all."""
+"""Name of the setting that copies the buffers of the first process to all; it depends on the version of PyTorch."""
 if _SYNC_BUFFERS not in signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
 _alone: list[bool] = []
 """Not empty inside :func:`alone`."""
 _hosts: dict[str, Any] = {}
-"""Groups that exchange what is on the host: "step" waits so long, "patient" days, for what one process does alone."""
+"""Groups on the host: "step" waits for :data:`SECONDS`, "patient" waits days for work of a single process."""
 
 
 def active() -> bool:
@@ -48,14 +48,14 @@ def world() -> int:
 
 
 def rank() -> int:
-    """This process, 0-based; inside :func:`alone` 0."""
+    """Rank of this process; inside :func:`alone` 0."""
     return dist.get_rank() if active() and not _alone else 0
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Within, this process has no others: for steps that are made to be counted, by one process or on other devices
-    than the group exchanges tensors of.
+    """Treat this process as a single one within: for steps that only one process makes, or on devices outside the
+    group.
 
     >>> with alone():
     ...     world(), rank()
@@ -69,11 +69,11 @@ def alone() -> Iterator[None]:
 
 
 def start_from_environment(device: str) -> str:
-    """Join the group that ``torchrun`` announces in the environment, if any; returns this process's device.
+    """Join the process group that ``torchrun`` announces in the environment, if any; returns the own device.
 
     Raises:
         SkelbenchError: there is no GPU for this process.
-        PeerLost: the others do not come.
+        PeerLost: other processes do not come.
     """
     if not several() or _hosts:
         return device
@@ -82,7 +82,9 @@ def start_from_environment(device: str) -> str:
         device = f"cuda:{_own_gpu()}"
         torch.cuda.set_device(device)
     if not isinstance(seconds := said("timeout") or SECONDS, int):
-        raise SkelbenchError(f"SKELBENCH_TIMEOUT={seconds} is no whole number of seconds; write SKELBENCH_TIMEOUT=600")
+        raise SkelbenchError(
+            f"SKELBENCH_TIMEOUT={seconds} is not a whole number of seconds; write SKELBENCH_TIMEOUT=600"
+        )
     limit, days = timedelta(seconds=seconds), timedelta(days=30)
     with reaching():
         if not active():
@@ -95,7 +97,7 @@ def start_from_environment(device: str) -> str:
 
 def _own_gpu() -> int:
     local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if count == 1:  # a scheduler may show each process its own alone
+    if count == 1:  # a scheduler may show each process only its own GPU
         return 0
     if local >= count:
         raise SkelbenchError(
@@ -106,7 +108,7 @@ def _own_gpu() -> int:
 
 
 def leave() -> None:
-    """Dissolve the process group: from here on every process is on its own."""
+    """Dissolve the process group."""
     if active():
         _hosts.clear()
         dist.destroy_process_group()
@@ -115,7 +117,7 @@ def leave() -> None:
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Around what other processes take part in: :class:`PeerLost` where one of them is gone, or says nothing."""
+    """Raise :class:`PeerLost` if another process of a collective operation within is gone or silent."""
     try:
         yield
     except RuntimeError as error:
@@ -127,8 +129,8 @@ def reaching() -> Iterator[None]:
 
 
 def parallel(module: nn.Module, sync_norms: bool, parts: bool) -> nn.parallel.DistributedDataParallel:
-    """``module``, whose backward averages gradients over processes. ``sync_norms``: before every forward pass batch
-    norms get the first one's statistics; ``parts``: not every pass reaches every parameter."""
+    """Wrap ``module`` so that its backward pass averages gradients over processes. ``sync_norms``: batch norms get the
+    statistics of the first process before every forward pass; ``parts``: not every pass reaches every parameter."""
     normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
     how: dict[str, Any] = {_SYNC_BUFFERS: normed and sync_norms, "find_unused_parameters": parts}
     with reaching():
@@ -136,10 +138,10 @@ def parallel(module: nn.Module, sync_norms: bool, parts: bool) -> nn.parallel.Di
 
 
 def first(work: Callable[[], T]) -> T:
-    """What ``work`` returns, called by the first process alone; the others wait for it, however long.
+    """Call ``work`` in the first process and return its result in all; the others wait, however long it takes.
 
     Raises:
-        FailedOnRankZero: on the others, what ``work`` raised on the first.
+        FailedOnRankZero: in the other processes, if ``work`` raised in the first.
     """
     if world() == 1:
         return work()
@@ -161,7 +163,7 @@ def first(work: Callable[[], T]) -> T:
 
 
 def all_say(value: T) -> list[T]:
-    """What each process says, in the order of ranks; they wait for each other, however long."""
+    """Values of all processes in the order of ranks; they wait for each other, however long it takes."""
     if world() == 1:
         return [value]
     heard: list[Any] = [None] * world()
@@ -171,15 +173,15 @@ def all_say(value: T) -> list[T]:
 
 
 def own_share(count: int) -> slice:
-    """This process's of ``count`` things in a row: shares differ by one at most, in the order of ranks."""
+    """Slice of ``count`` items that belongs to this process; sizes differ by one at most, in the order of ranks."""
     each, more = divmod(count, world())
     start = rank() * each + min(rank(), more)
     return slice(start, start + each + (rank() < more))
 
 
 def own_pieces(count: int, piece: int) -> tuple[range, bool]:
-    """Where this process's of the pieces of ``piece`` things begin, of ``count`` in all, and whether there are others';
-    of fewer pieces than processes each does all. Pieces stay whole, so that what is made of one has the same bits."""
+    """(starts of the pieces of this process, whether other processes have pieces), for ``count`` items in pieces of
+    ``piece``. With fewer pieces than processes each process does all. Whole pieces give the same bits everywhere."""
     starts = range(0, count, piece)
     shared = 1 < world() <= len(starts)
     return starts[own_share(len(starts))] if shared else starts, shared
@@ -194,7 +196,7 @@ def all_reduce_sum(x: Tensor) -> Tensor:
 
 
 def spread(x: Tensor) -> Tensor:
-    """Standard deviation (of all, not a sample's) along dim 0 of the rows of all processes; no gradient."""
+    """Population standard deviation along dim 0 over the rows of all processes; no gradient."""
     x = x.detach()
     if world() == 1:
         return x.std(0, correction=0)
@@ -204,7 +206,7 @@ def spread(x: Tensor) -> Tensor:
 
 
 def any_rank(*flags: bool) -> list[bool]:
-    """Whether each of ``flags`` is set on any process: all stop at the same step, or none. Waits for no device."""
+    """Whether each of ``flags`` is set in any process, so that all stop at the same step. Waits for no device."""
     if world() == 1:
         return list(flags)
     counts = torch.tensor(flags, dtype=torch.int64)
@@ -214,8 +216,8 @@ def any_rank(*flags: bool) -> list[bool]:
 
 
 def mean_figures(figures: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Each figure's mean over processes: that of the batch, of parts that :func:`global_mean` made. Without gradient.
-    Waits for no device."""
+    """Mean of each number over processes: the mean of the batch for values of :func:`global_mean`. No gradient, and no
+    wait for a device."""
     if world() == 1:
         return dict(figures)
     device = figures["loss"].device
@@ -228,7 +230,7 @@ def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
 
     On each process the value is world * total / global count; the mean over processes is the global mean.
     """
-    if not isinstance(count, Tensor):  # filled in on the device: a copy from the host would wait for all that is queued
+    if not isinstance(count, Tensor):  # created on the device: a copy from the host would wait for the queue
         count = total.new_full((), count, dtype=torch.float32)
     count = count.to(total.device, torch.float32)
     if world() > 1:
@@ -249,8 +251,8 @@ class _GlobalSum(torch.autograd.Function):
 def global_sum(x: Tensor) -> Tensor:
     """Sum over processes, with the gradient that DDP's averaging turns into the right one.
 
-    For statistics of the global batch that every process makes the same loss of: then each process has its own ``x``'s
-    part of the gradient, and backward needs no communication.
+    For statistics of the global batch, from which every process computes the same loss. Each process has the gradient
+    of its own ``x``, and the backward pass needs no communication.
     """
     return _GlobalSum.apply(x) if world() > 1 else x
 
@@ -280,7 +282,7 @@ def gather(x: Tensor) -> Tensor:
 
 
 def own_place(size: int) -> tuple[int, int]:
-    """Where this process's ``size`` rows begin among those of all, in the order of :func:`gather`; how many all have.
+    """(first row of this process in the order of :func:`gather`, number of rows of all processes).
 
     >>> own_place(3)
     (0, 3)
@@ -290,7 +292,7 @@ def own_place(size: int) -> tuple[int, int]:
 
 
 def _sizes(size: int) -> list[int]:
-    """Of all processes; no device is waited for."""
+    """Sizes of all processes. Waits for no device."""
     found = [torch.zeros((), dtype=torch.int64) for _ in range(world())]
     with reaching():
         dist.all_gather(found, torch.tensor(size), group=_hosts["step"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,12 +17,14 @@ from skelbench.core.errors import SkelbenchError
 
 Text = TypeVar("Text", str, bytes)
 NESTED = 100
-"""Deeper than any table of settings."""
+"""Largest allowed depth of JSON and TOML from users."""
+ABANDONED_SECONDS = 3600.0
+"""Age of a temporary file that no process writes any more."""
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Failures of the system within, as of writing to an open file on a full disk, name ``path`` if they name none."""
+    """Add ``path`` to an OSError without a file name, for example from writing on a full disk."""
     try:
         yield
     except OSError as error:
@@ -33,12 +35,11 @@ def naming(path: Path) -> Iterator[None]:
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Call ``write(file)`` on a temporary neighbour of ``path``, sync it and rename it into place.
 
-    On any failure the temporary file is removed and what was at ``path`` stays untouched. What a killed process left
-    of an earlier try is removed as well.
+    After a failure the temporary file is removed, and the old content of ``path`` stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    handle, temporary = _temporary(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with naming(path), os.fdopen(handle, "wb") as file:
             write(file)
@@ -53,34 +54,16 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         raise
 
 
-def _temporary(path: Path) -> tuple[int, str]:
-    """An open neighbour of ``path``, locked while it is open: so others see that somebody is writing it."""
-    while True:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        if not _locked(handle, wait=True) or os.fstat(handle).st_nlink:
-            return handle, temporary
-        os.close(handle)  # another process swept it before it was locked
-
-
 def _sweep(path: Path) -> None:
-    """Remove the neighbours that processes left which were killed while they wrote ``path``."""
+    """Remove temporary files of processes that were killed while they wrote ``path``."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
-        with suppress(OSError), open(left, "r+b") as file:  # it may be gone meanwhile, or another user's
-            if _locked(file.fileno(), wait=False):
+        with suppress(OSError):  # removed meanwhile, or of another user
+            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
                 left.unlink()
 
 
-def _locked(descriptor: int, wait: bool) -> bool:
-    """Lock an open file; False if another process has, or if there are no locks on this file system."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
-
-
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """:func:`write_atomic` at a place that a user chose: what fails there is one sentence."""
+    """:func:`write_atomic` at a path that a user chose: a failure is a SkelbenchError."""
     try:
         write_atomic(path, write)
     except OSError as error:
@@ -88,43 +71,43 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> SkelbenchError:
-    """What is said of a place where writing failed."""
+    """Error for a path that cannot be written."""
     cure = "free space or choose" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose"
     return SkelbenchError(f"cannot write {path}: {error.strerror or error}; {cure} another place")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Indented JSON, atomically."""
+    """Write indented JSON atomically."""
     text = json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n"
     write_atomic(path, lambda file: file.write(text.encode()))
 
 
 def keep_newest(paths: Iterable[Path], most: int) -> None:
-    """Delete all but the ``most`` newest of ``paths``, as far as that can be."""
+    """Delete all but the ``most`` newest of ``paths``, as far as possible."""
     for old in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[most:]:
         with suppress(OSError):
             old.unlink()
 
 
 def check_regular(path: Path) -> None:
-    """OSError if something else than a file is there: a pipe is waited for, and a device read, without end."""
+    """OSError for a pipe or a device, which would be read without end."""
     if not path.is_file() and path.exists():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file."""
+    """Return the text of a regular file."""
     check_regular(path)
     return path.read_text(encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; OSError or ValueError if it cannot be."""
+    """Parse a JSON file; OSError or ValueError if that fails."""
     return parsed(json.loads, read_text(path))
 
 
 def parsed(parse: Callable[[Text], Any], text: Text) -> Any:
-    """``parse(text)``; text nested deeper than the parser goes is a ValueError, as any other that it cannot read."""
+    """``parse(text)``, with a ValueError for text that is nested too deeply."""
     try:
         return parse(text)
     except RecursionError:
@@ -132,7 +115,7 @@ def parsed(parse: Callable[[Text], Any], text: Text) -> Any:
 
 
 def shallow(value: Any) -> Any:
-    """``value``, if it is nested no deeper than what speaks of it again follows; ValueError else."""
+    """Return ``value``; ValueError if it is nested deeper than :data:`NESTED`."""
     layer = [value]
     for _ in range(NESTED):
         nodes = [node.values() if isinstance(node, dict) else node for node in layer if isinstance(node, dict | list)]
@@ -143,7 +126,7 @@ def shallow(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """numpy scalars and paths as JSON."""
+    """Convert numpy scalars and paths for JSON."""
     if hasattr(value, "item"):
         return value.item()
     if isinstance(value, Path):

@@ -1,4 +1,4 @@
-"""Handlers of signals for the length of a block."""
+"""Signal handlers for the length of a block."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from types import FrameType
 from typing import Any
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and what ``kill`` and schedulers send."""
+"""Signals of Ctrl-C, ``kill`` and schedulers."""
 WARNINGS = tuple(number for name in ("SIGUSR2",) if (number := getattr(signal, name, None)) is not None)
-"""What a scheduler is told to send (``sbatch --signal=USR2@120``) before it takes a machine away: not SIGUSR1, which
-NCCL takes. Empty on a system without it."""
+"""Signal that a scheduler sends before it takes a machine away (``sbatch --signal=USR2@120``); NCCL uses SIGUSR1. Empty
+on systems without it."""
 AGAIN_LATER = 75
-"""Exit code of a command that was warned and has saved its state: issue it again (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a command that was warned and has saved its state: issue it again (EX_TEMPFAIL in sysexits.h)."""
 _warned = Event()
 
 
 def several() -> bool:
-    """Whether this process was started as one of several of a run, as ``torchrun`` does."""
+    """Whether this process was started as one of several processes of a run, as ``torchrun`` does."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
@@ -30,9 +30,9 @@ def several() -> bool:
 def handle_signals(
     handler: Callable[[int, FrameType | None], Any], numbers: Sequence[int] = ENDINGS
 ) -> Iterator[dict[int, Any]]:
-    """Call ``handler(number, frame)`` for these signals; yields the handlers that come back at the end, to be changed.
+    """Call ``handler(number, frame)`` for these signals; yields the mutable mapping of handlers to restore.
 
-    Signals reach the main thread only: in any other nothing is handled.
+    Signals reach only the main thread: in other threads nothing changes.
     """
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handler) for number in numbers} if main else {}
@@ -45,13 +45,11 @@ def handle_signals(
 
 @contextmanager
 def stop_requested() -> Iterator[Event]:
-    """SIGINT, SIGTERM, SIGHUP and the warning SIGUSR2 set the event instead of ending the process, so that work can
-    save its state first; a second one of a kind ends the process as usual, but for the warning, which may come from the
-    scheduler and through a script. A SIGHUP that is ignored (nohup) stays ignored.
+    """Set the yielded event on SIGINT, SIGTERM, SIGHUP and SIGUSR2, so that work can save its state first.
 
-    Of several processes of a run each hears a Ctrl-C twice, from the terminal and from ``torchrun``, which also sends
-    SIGTERM to the others as soon as one has ended: there a later signal, behind the block as well, changes nothing once
-    the event is set (``torchrun`` kills what has not ended after 30 s).
+    A second signal of a kind ends the process as usual, except for SIGUSR2, which a script may forward twice. An
+    ignored SIGHUP (nohup) stays ignored. In a distributed run later signals change nothing, even after the block: each
+    process gets a Ctrl-C twice, from the terminal and from ``torchrun``, which kills the rest after 30 s.
     """
     event, numbers = Event(), [*ENDINGS, *WARNINGS]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -74,12 +72,11 @@ def stop_requested() -> Iterator[Event]:
 
 @contextmanager
 def warnings_heeded() -> Iterator[Event]:
-    """Within, a warning ends what goes on as Ctrl-C does, or as :func:`stop_requested` has it end; yields whether one
-    came."""
+    """Raise KeyboardInterrupt on a warning, unless :func:`stop_requested` handles it; yields the event of a warning."""
     _warned.clear()
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        if not _warned.is_set():  # a second one would break off what the first set going
+        if not _warned.is_set():  # a second warning would interrupt the saving
             _warned.set()
             raise KeyboardInterrupt
 

@@ -1,7 +1,6 @@
-"""Where things are kept, and what else is the same in every command of a place: an option says it, else a variable,
-else ``skelbench.toml`` in the current folder or the nearest above it, else there is a default.
+"""User configuration: an option goes before an environment variable, then ``skelbench.toml``, then the default.
 
-This is the only place that reads them (torch-free), so a study's processes and a library's user get the same.
+The file is searched in the current folder and its parents, once per process and folder (torch-free).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,20 +25,20 @@ WRITTEN: dict[Kind, str] = {
     "text": '"NAME"',
     "number": "a whole number from 1 on",
 }
-"""How a value of each kind is written in the file."""
+"""Example of a value of each kind in the file."""
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-"""How a flag is written in a variable."""
+"""Values of a flag in a variable."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing that is the same in every command."""
+    """A setting that holds for every command."""
 
     variable: str
     kind: Kind
     about: str
     default: str
-    """In words."""
+    """Description of the default."""
 
 
 SETTINGS = {
@@ -58,7 +57,7 @@ SETTINGS = {
 
 
 class Found(NamedTuple):
-    """What is said of a setting, and where; ``value`` is None where nothing is."""
+    """Value of a setting, None if it is not set, and the source of the value."""
 
     value: Any
     source: str
@@ -66,45 +65,47 @@ class Found(NamedTuple):
 
 
 def said(key: str) -> Any:
-    """What is said of ``key``, one of :data:`SETTINGS`: a path, a tuple of paths or names, a flag, text, a number;
-    None where nothing is.
+    """Value of ``key``, one of :data:`SETTINGS`: a path, a tuple of paths or names, a flag, text or a number; None if
+    it is not set.
 
     Raises:
-        SkelbenchError: the file cannot be read, or says what cannot be.
+        SkelbenchError: the file cannot be read, or a value is not valid.
     """
     return found(key).value
 
 
 def found(key: str) -> Found:
-    """:func:`said`, and where."""
+    """Value of ``key`` as :func:`said` returns it, with its source."""
     setting = SETTINGS[key]
     text = os.environ.get(setting.variable)
-    if text or (text is not None and setting.kind == "names"):  # no names: no plugins
+    if text or (text is not None and setting.kind == "names"):  # an empty list of names means none
         return Found(_of_variable(setting, text), setting.variable)
-    file = config_file()
-    if file is not None and key in (values := _read(file, file.stat().st_mtime_ns)):
-        return Found(values[key], str(file))
-    return Found(None, "default")
+    file, values = _file(Path.cwd())
+    return Found(values[key], str(file)) if key in values else Found(None, "default")
 
 
-def config_file() -> Path | None:
-    """``skelbench.toml`` of the current folder, or of the nearest above it that has one.
+@cache
+def _file(folder: Path) -> tuple[Path | None, dict[str, Any]]:
+    """``skelbench.toml`` of ``folder`` or its nearest parent that has one, and its values; paths are below its folder.
 
     Raises:
-        SkelbenchError: anybody might have put it there, and what it names is run.
+        SkelbenchError: another user might have put it there to run code, or it is not valid.
     """
-    folder = os.getcwd()
-    while not os.path.isfile(os.path.join(folder, FILE)):  # asked thousands of times in a run, where pathlib takes long
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    file = Path(folder, FILE)
+    file = next((path for each in (folder, *folder.parents) if (path := each / FILE).is_file()), None)
+    if file is None:
+        return None, {}
     if file.parent.stat().st_mode & 0o002 and file.stat().st_uid not in (0, os.getuid()):
         raise SkelbenchError(
             f"{file} is another user's, in a folder where everybody can write; work in a folder of your own"
         )
-    return file
+    try:
+        document = shallow(parsed(tomllib.loads, file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise SkelbenchError(f"{file} cannot be read as TOML: {error}; correct it or move it away") from error
+    for key in document:
+        if key not in SETTINGS:
+            raise SkelbenchError(f"{file}: {did_you_mean(key, SETTINGS, 'key')}")
+    return file, {key: _of_file(file, key, value) for key, value in document.items()}
 
 
 def _of_variable(setting: Setting, text: str) -> Any:
@@ -127,21 +128,8 @@ def _of_variable(setting: Setting, text: str) -> Any:
 def _expanded(text: str) -> Path:
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # there is no such user, so that it is a name like any other
+    except RuntimeError:  # no such user: a name like any other
         return Path(text)
-
-
-@lru_cache(maxsize=8)
-def _read(file: Path, changed: int) -> dict[str, Any]:
-    """What the file says, by key; paths are below its folder. ``changed``: when, as it is read once."""
-    try:
-        document = shallow(parsed(tomllib.loads, file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(f"{file} cannot be read as TOML: {error}; correct it or move it away") from error
-    for key in document:
-        if key not in SETTINGS:
-            raise SkelbenchError(f"{file}: {did_you_mean(key, SETTINGS, 'key')}")
-    return {key: _of_file(file, key, value) for key, value in document.items()}
 
 
 def _of_file(file: Path, key: str, value: Any) -> Any:
@@ -164,6 +152,6 @@ def _of_file(file: Path, key: str, value: Any) -> Any:
 
 
 def cache_root() -> Path:
-    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: what is kept there may be deleted at any time."""
+    """``$XDG_CACHE_HOME/skelbench``, else ``~/.cache/skelbench``: what lies there may be deleted at any time."""
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "skelbench"

@@ -17,7 +17,7 @@ RESULTS = (
     "uncounted", "unmoved", "train_clips", "memory", "compiled",
 )  # fmt: skip
 """What training adds to run.json."""
-THEIRS = (FIELD, "budget", "suites")
+THEIRS = (FIELD, "budget")
 """What run.json says of why, and where, it was made before."""
 
 

@@ -208,14 +208,13 @@ class StudySpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(Descriptor):
-    """A frozen suite: what every row of it is made with. There is nothing to import, and so no ``target``."""
+    """A suite: settings that all rows of its table share. It has no ``target``, because nothing is imported."""
 
     places = ()
     target: str = ""
     file: str
-    """Path of a JSON file (:class:`skelbench.reporting.suites.suite.Suite`, written by `skelbench suite freeze`)
-    that the plugin
-    ships: ``str(Path(__file__).with_name("mine-v1.json"))``."""
+    """Path of the JSON file (:class:`skelbench.reporting.suites.suite.Suite`) that the plugin ships:
+    ``str(Path(__file__).with_name("mine-v1.json"))``."""
 
 
 @dataclass(frozen=True, kw_only=True)

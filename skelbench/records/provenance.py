@@ -1,28 +1,29 @@
-"""Runs that were not made here, but added from a file that somebody handed on."""
+"""Origin of runs that were added from a file (`skelbench runs add`)."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skelbench.core.text import plain
 
 FIELD = "added"
-"""Of run.json."""
+"""Field of run.json."""
 
 
 class Added(BaseModel):
-    """Where a run comes from."""
+    """Origin of an added run."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
     file: str
     """Name of the file, without its folder."""
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    sha256: str
     """Of the file."""
     at: float
     """When it was added, seconds since 1970."""
@@ -33,17 +34,18 @@ class Added(BaseModel):
         return f"{self.file} (sha256 {self.sha256[:12]}, added {time.strftime('%Y-%m-%d', time.localtime(self.at))})"
 
 
-def mark(file: Path, sha256: str) -> dict[str, Any]:
-    """What run.json says of a run that is added now."""
+def mark(file: Path) -> dict[str, Any]:
+    """Fields of run.json for a run that is added from ``file`` now."""
+    with open(file, "rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
     return {FIELD: Added(file=plain(file.name), sha256=sha256, at=time.time()).model_dump()}
 
 
 def added(info: Mapping[str, Any]) -> Added | None:
-    """Where the run of this run.json comes from; None = it was made here. What says that it comes from elsewhere, but
-    not legibly from where, does."""
+    """Origin by a run.json; None for a run that was made here."""
     if FIELD not in info:
         return None
     try:
         return Added.model_validate(info[FIELD])
     except ValidationError:
-        return Added(file="an unknown file", sha256="0" * 64, at=0.0)
+        return Added(file="an unknown file", sha256="", at=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json, write_json
 from skelbench.core.hashing import digest
 from skelbench.core.leases import Lease
-from skelbench.core.locks import FileLock
 from skelbench.core.spec import EvalSpec, RunSpec, listed, titled
-from skelbench.records import cache
+from skelbench.records.cache import ALL, ResultsCache, Stamps
 from skelbench.records.errors import Damaged, Found, if_whole, left_out
 from skelbench.records.provenance import FIELD as ADDED
 from skelbench.records.schema import CostFacts, RecordFacts, RunFacts, facts_of
@@ -182,7 +182,7 @@ class RunDir:
 
     def update(self, *gone: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json, and take the fields ``gone`` out; of two processes one after the other."""
-        with FileLock(self.path / ".run.json.lock"):
+        with Lease(self.path / ".run.json.lock", math.inf):
             kept = {key: value for key, value in self._read_info().items() if key not in gone}
             write_json(self.path / "run.json", {**kept, **fields})
 
@@ -215,27 +215,33 @@ class RunDir:
 
 
 class ReadRun(RunDir):
-    """A run as it was when it was first looked at, for what lists many and holds none while it changes.
+    """A run as it was when it was first read, for commands that list many runs.
 
-    ``shelves``: where what its files say is kept, by their ``stamps`` from before the first of them was read; without
-    either nothing is kept, and every file is read.
+    ``cache`` and ``stamps`` (from before the first file was read) let :meth:`keep` find what was read earlier.
     """
 
     name = ""
 
     def __init__(
-        self, path: Path, shelves: cache.Shelves | None = None, stamps: cache.Stamps | None = None, name: str = ""
+        self, path: Path, cache: ResultsCache | None = None, stamps: Stamps | None = None, name: str = ""
     ) -> None:
         super().__init__(path)
         self.name = name or path.name
-        self.shelves, self.stamps = shelves, stamps
+        self.cache, self.stamps = cache, stamps
 
     info = cached_property(RunDir._read_info)
     spec = cached_property(RunDir._read_spec)
 
+    title = property(lambda self: self.about["title"])
+    preset = property(lambda self: self.about["preset"])
+    hardware = property(lambda self: self.about["hardware"])
+    outcome = property(lambda self: self.about["outcome"])
+    reason = property(lambda self: self.about["reason"])
+    tags = property(lambda self: tuple(self.about["tags"]))
+
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What run.json says in short, as plain data: what every list of runs needs."""
+        """Summary of run.json as plain data, for lists of runs."""
         info, spec = self.info, self.spec
         return {
             "id": spec.id,
@@ -286,96 +292,60 @@ class ReadRun(RunDir):
 
     @property
     def mark(self) -> str | None:
-        """Of the stamps; None where nothing is kept."""
-        return self.stamps.mark if self.shelves and self.stamps else None
+        """Mark of the stamps; None without a cache."""
+        return self.stamps.mark if self.cache and self.stamps else None
 
     def is_kept(self, kind: str) -> bool:
-        """Whether :meth:`keep` makes nothing anew."""
-        return bool(self.shelves and self.mark and self.shelves[kind].get(self.name, self.mark) is not None)
+        """Whether :meth:`keep` finds an entry in the cache."""
+        return bool(self.cache and self.mark and self.cache.get(kind, self.name, self.mark) is not None)
 
     def keep(self, kind: str, make: Callable[[ReadRun], Found]) -> Found:
-        """``make(self)``, plain data that this run's own files decide, or what that was while they were the same.
+        """``make(self)``, plain data that the files of this run decide, or its entry in the cache.
 
-        Of a run with a damaged file nothing is kept: it is read, and said, again.
+        A run with a damaged file is read again each time, and warned about.
         """
-        if self.shelves is None or (mark := self.mark) is None:
+        if self.cache is None or (mark := self.mark) is None:
             return make(self)
-        found = self.shelves[kind].get(self.name, mark)
+        found = self.cache.get(kind, self.name, mark)
         if found is None:
             with left_out() as damaged:
-                found = make(ReadRun(self.path))  # of what is remembered here damage is not said again
+                found = make(ReadRun(self.path))  # this object would not warn about damage again
             if not damaged:
-                self.shelves[kind].put(self.name, mark, found)
+                self.cache.put(kind, self.name, mark, found)
         return found
 
     def kept_more(self, kind: str) -> None:
-        """Of what :meth:`keep` returned something was added in place."""
-        if self.shelves is not None:
-            self.shelves[kind].changed = True
-
-
-class KeptRun(ReadRun):
-    """A run of which it is known that it is whole, and what it is ``about``: its files are read when they are asked
-    for."""
-
-    def __init__(
-        self, path: Path, shelves: cache.Shelves, stamps: cache.Stamps, name: str, about: dict[str, Any]
-    ) -> None:
-        super().__init__(path, shelves, stamps, name)
-        self.about = about
-
-    @property
-    def title(self) -> str:
-        return self.about["title"]
-
-    @property
-    def preset(self) -> str:
-        return self.about["preset"]
-
-    @property
-    def hardware(self) -> str:
-        return self.about["hardware"]
-
-    @property
-    def outcome(self) -> str:
-        return self.about["outcome"]
-
-    @property
-    def reason(self) -> str:
-        return self.about["reason"]
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(self.about["tags"])
+        """Say that what :meth:`keep` returned was modified in place."""
+        if self.cache is not None:
+            self.cache.modified()
 
 
 def keep_of(runs: Sequence[ReadRun], kind: str, make: Callable[[], Found]) -> Found:
-    """``make()``, plain data that the files of all ``runs`` decide, or what that was while they were the same runs and
-    files; see :meth:`ReadRun.keep`."""
-    shelves = runs[0].shelves if runs else None
+    """``make()``, plain data that the files of all ``runs`` decide, or its entry in the cache."""
+    cache = runs[0].cache if runs else None
     marks = [run.mark for run in runs]
-    if shelves is None or None in marks:
+    if cache is None or None in marks:
         return make()
     mark = digest([[run.name, mark] for run, mark in zip(runs, marks, strict=True)], 24)
-    found = shelves[kind].get(cache.ALL, mark)
+    found = cache.get(kind, ALL, mark)
     if found is None:
         with left_out() as damaged:
             found = make()
         if not damaged:
-            shelves[kind].put(cache.ALL, mark, found)
-            shelves.save()
+            cache.put(kind, ALL, mark, found)
+            cache.save()
     return found
 
 
 def shown(runs: Sequence[ReadRun], kind: str, label: str) -> Iterator[ReadRun]:
-    """The ``runs`` one by one while something of the ``kind`` is made of them (:meth:`ReadRun.keep`), which is written
-    at the end, also if that comes early."""
-    shelves = runs[0].shelves if runs else None
-    if shelves is None:
+    """Iterate over ``runs`` with progress while entries of ``kind`` are made (:meth:`ReadRun.keep`); save at the
+    end."""
+    cache = runs[0].cache if runs else None
+    if cache is None:
         yield from runs
         return
     missing = sum(not run.is_kept(kind) for run in runs)
-    with shelves.filling(len(runs), missing, label) as report:
+    with cache.filling(len(runs), missing, label) as report:
         for run in runs:
             yield run
             report(1)

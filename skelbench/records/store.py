@@ -18,6 +18,7 @@ results/
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,13 +27,13 @@ from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.files import read_json, write_json
-from skelbench.core.locks import FileLock
+from skelbench.core.leases import Lease
 from skelbench.core.spec import RunSpec, file_name, titled
 from skelbench.core.threads import uncollected
 from skelbench.core.user_config import said
 from skelbench.records import cache
 from skelbench.records.errors import if_whole, warn_once
-from skelbench.records.run_dir import KeptRun, ReadRun, RunDir
+from skelbench.records.run_dir import ReadRun, RunDir
 
 FORMAT = 2
 """2: views, optimiser and schedule stand in a run's spec as plain data; ids are others than those of format 1."""
@@ -112,19 +113,18 @@ class ResultStore:
         if len(names) < cache.LEAST:
             yield from (if_whole(directory.read) for directory in self._of(names))
             return
-        looked = ((name, *cache.looked_at(f"{self.root}/{name}")) for name in names)
-        found = [(name, stamps) for name, is_run, stamps in looked if is_run]
-        shelves = cache.Shelves(self.root, [name for name, _ in found], self._progress)
-        shelf = shelves["runs"]
-        abouts = [shelf.get(name, stamps.mark) if stamps else None for name, stamps in found]
-        with shelves.filling(len(found), sum(not about for about in abouts), "reading runs") as report:
+        found = [(name, stamps) for name in names if (stamps := cache.scan(f"{self.root}/{name}"))]
+        kept = cache.ResultsCache(self.root, [name for name, _ in found], self._progress)
+        abouts = [kept.get("runs", name, stamps.mark) for name, stamps in found]
+        with kept.filling(len(found), abouts.count(None), "reading runs") as report:
             for (name, stamps), about in zip(found, abouts, strict=True):
-                if about and stamps:
-                    yield KeptRun(self.root / name, shelves, stamps, name, about)
+                if about:
+                    run = ReadRun(self.root / name, kept, stamps, name)
+                    run.about = about
+                    yield run
                 elif whole := if_whole(RunDir(self.root / name).read):
-                    whole.shelves, whole.stamps = shelves, stamps
-                    if stamps:
-                        shelf.put(name, stamps.mark, whole.about)
+                    whole.cache, whole.stamps = kept, stamps
+                    kept.put("runs", name, stamps.mark, whole.about)
                     yield whole
                 report(1)
 
@@ -218,7 +218,7 @@ class ResultStore:
         variant: str = "",
     ) -> RunDir:
         """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
-        with FileLock(self.root / ".lock"):  # for an instant: two processes may ask for the same untrained run
+        with Lease(self.root / ".lock", math.inf):  # for an instant: two processes may ask for the same untrained run
             run = self.by_id(spec.id)
             if run is not None:
                 if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):

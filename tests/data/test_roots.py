@@ -7,7 +7,6 @@ from skelbench.cli.options import new_dataset_name
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.roots import named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
-from skelbench.reporting.suites.freeze import fingerprints
 
 
 def test_a_store_is_called_what_its_folder_is(tmp_path):
@@ -29,7 +28,6 @@ def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
     with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
         new_dataset_name("synthetic-v1")
     assert named_stores(tmp_path) == {}, "nor is it there by a second name, under which runs would be others"
-    assert list(fingerprints(tmp_path).values()) == [tmp_path / "synthetic-v1"], "yet checks of packs find it"
 
 
 def test_opening_by_name(tmp_path):

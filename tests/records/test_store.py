@@ -4,7 +4,7 @@ import pytest
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json, write_json
-from skelbench.core.locks import Busy
+from skelbench.core.leases import Busy
 from skelbench.core.spec import DataSpec, EvalSpec, RunSpec
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir

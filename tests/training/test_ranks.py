@@ -19,8 +19,8 @@ from small import KINDS, METHODS, silent_session, tiny_run, write_small_store
 from skelbench.cli.main import report
 from skelbench.core import distributed
 from skelbench.core.errors import FailedOnRankZero, Interrupted
-from skelbench.core.locks import FileLock
-from skelbench.evaluation import downstream, features, knn
+from skelbench.core.leases import Lease
+from skelbench.evaluation import features, knn
 from skelbench.pipeline import evaluate as evaluation
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
@@ -145,7 +145,7 @@ def probe(session, run, force=False):
     """Records of all probes, made of pieces that are smaller than what there is of clips; features."""
     found = {}
     small = partial(features.extract, batch_size=2)
-    with patched(features, "extract", small), patched(downstream, "extract", small), patched(knn, "CHUNK", 3):
+    with patched(features, "extract", small), patched(knn, "CHUNK", 3):
         for protocol, config in PROBES.items():
             spec = eval_spec(session.host, run, protocol, config=config)
             found[protocol] = evaluate(session, run, spec, force)
@@ -210,7 +210,7 @@ def done(tmp_path_factory):
     place = tmp_path_factory.getbasetemp()
     place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
     folder = place / "ranks"
-    with FileLock(place / "ranks.lock"):
+    with Lease(place / "ranks.lock", float("inf")):
         if not (folder / "all").exists():
             folder.mkdir()
             torch.save(all_done(folder), folder / "all")

@@ -18,7 +18,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import unwritable
-from skelbench.core.locks import Busy, FileLock
+from skelbench.core.leases import Busy, Lease
 from skelbench.core.version import __version__
 from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
@@ -317,12 +317,12 @@ def put_back_all(root: Path) -> None:
             _put_back(path)
 
 
-def store_lock(path: Path, timeout: float = float("inf")) -> FileLock:
+def store_lock(path: Path, timeout: float = float("inf")) -> Lease:
     """Return the lock on the store at ``path``, which the thread that holds it may enter again."""
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     locks = vars(_of_this_thread).setdefault("locks", WeakValueDictionary())
-    lock = locks.setdefault(os.path.abspath(path), FileLock(path.with_name(f".{path.name}.lock")))
+    lock = locks.setdefault(os.path.abspath(path), Lease(path.with_name(f".{path.name}.lock")))
     lock.timeout = timeout
     return lock
 

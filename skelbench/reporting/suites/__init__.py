@@ -1,1 +1,1 @@
-"""Frozen suites: what every row of a table is made with, held in a file and compared with what is here."""
+"""Suites: named lists of data sets, presets, protocols and seeds that make the rows of one table comparable."""

@@ -1,160 +1,86 @@
-"""A frozen suite as plain data: everything that a row has in common with the others, and the hash of it (torch-free).
+"""A suite: data sets, presets, protocols and seeds that every row of its table shares (torch-free).
 
-What makes one row differ from another, the method and its settings, is not in it.
+A run id is the hash of everything that decides a run's weights, with the versions of all components. Runs with one id
+therefore have one setting, and a suite only has to name the settings.
 """
 
 from __future__ import annotations
 
-import json
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, ValidationError
 
-from skelbench.core.component import Grown, Spec
+from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import parsed, read_text, shallow
-from skelbench.core.hashing import digest
-from skelbench.core.spec import GridSpec
+from skelbench.core.files import read_json
+from skelbench.core.spec import RunSpec
+from skelbench.pipeline.request import token_grid
 from skelbench.plugin.descriptors import SuiteSpec
 from skelbench.plugin.host import Host
-
-FORMAT = 1
-
-
-class FrozenProtocol(Grown):
-    """A protocol as every row is measured by it."""
-
-    ADDED = frozenset({"presets"})
-
-    version: int
-    config: dict[str, Any]
-    """All of its settings."""
-    defaults: dict[str, Any] = {}
-    """How it wants clips to be looked at, before what suits the run."""
-    presets: dict[str, dict[str, Any]] = {}
-    """What of ``config`` is otherwise for runs of a preset."""
-
-
-class FrozenPreset(Spec):
-    """What a preset decides of every method alike."""
-
-    encoder_config: dict[str, Any]
-    batch_size: int | None = None
-    """None: each method's own."""
-    clips_seen: int | None = None
-    """Length of the training in clips; None: ``epochs`` passes."""
-    epochs: float | None = None
-    values: dict[str, Any] = {}
-    """All that the preset says, for methods that have such a setting."""
-    protocols: tuple[str, ...] = ()
-    """Those that a row of this preset has unless more are asked for; empty = all of the suite's."""
-
-
-class FrozenSplit(Spec):
-    """Who trains and who tests. What is empty was not there when the suite was frozen, and is recorded on first use."""
-
-    rule: dict[str, Any] | None = None
-    train: int = 0
-    """Clips."""
-    test: int = 0
-    sha256: str = ""
-    """Of the clips' names (else ids), a clip on each line: training clips, an empty line, test clips."""
-    labels: dict[str, tuple[str, ...]] = {}
-    """Share of the labels, ``0.01`` -> sha256 of each list of clips that keep them."""
-
-
-class FrozenData(Spec):
-    """A data set."""
-
-    classes: int
-    fingerprint: str = ""
-    """Empty: the data are not the same files everywhere, and what is here is recorded on first use."""
-    splits: dict[str, FrozenSplit]
-
-
-class LabelRule(Spec):
-    """How lists of labelled clips are drawn."""
-
-    shares: tuple[float, ...]
-    draws: int
-    stratified: bool = True
-    example_sha256: str
-    """Of the lists of a made-up data set: the rule itself, whatever data are here."""
+from skelbench.records.run_dir import ReadRun
 
 
 class Suite(Spec):
-    """What is frozen. The same fields, by the same names, make up its file."""
+    """The fields of a suite's JSON file."""
 
     name: str
     summary: str = ""
-    format: int = FORMAT
-    results_format: int
-    """Of the results directory."""
-    seeds: tuple[int, ...] = Field(min_length=1)
-    grids: dict[str, GridSpec] = Field(min_length=1)
-    """Temporal tokens -> token grid; the first is made unless another is asked for."""
-    encoder: str
-    presets: dict[str, FrozenPreset] = Field(min_length=1)
-    training: dict[str, Any]
-    """Settings of training that all rows share, whatever the preset."""
-    protocols: dict[str, FrozenProtocol] = Field(min_length=1)
-    evaluation: dict[str, Any]
-    """How clips are looked at, as fields of an evaluation's spec."""
-    components: dict[str, str]
-    """``augmentations rotate`` -> version of everything exchangeable that skelbench ships."""
-    label_lists: LabelRule
-    datasets: dict[str, FrozenData] = Field(min_length=1)
-    cost: dict[str, str]
-    """What is counted -> the convention it is counted by."""
+    seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1)
+    tokens: tuple[int, ...] = Field((8,), min_length=1)
+    """Numbers of temporal tokens; the first is the default of `suite run`."""
+    encoder: str = "vit"
+    protocols: tuple[str, ...] = Field(min_length=1)
+    presets: dict[str, tuple[str, ...]] = Field(min_length=1)
+    """Preset -> protocols that `suite run` evaluates by default; empty = all protocols of the suite."""
+    datasets: dict[str, tuple[str, ...]] = Field(min_length=1)
+    """Data set -> splits."""
 
-    @cached_property
-    def hash(self) -> str:
-        """16 hex digits of everything that is frozen; the summary is not."""
-        return digest(self.model_dump(mode="json", exclude={"summary"}), 16)
+    def mismatch(self, run: ReadRun) -> str:
+        """First reason why ``run`` is no row of the suite; "" if it is one."""
+        info, spec = run.info, run.spec
+        grids = [token_grid(tokens) for tokens in self.tokens]
+        frames = {grid["grid.frames"] for grid in grids}
+        checks = {
+            f"it is {info.get('outcome', 'new')}, not done": info.get("outcome") == "done",
+            f"it changes the preset: {', '.join(map(str, info['modified']))}": not info["modified"],
+            "it has its method's native setting": info.get("setting", "shared") == "shared",
+            "it starts from other weights": not (spec.init_from or spec.imported),
+            "it trains on filtered clips": spec.data.second_body == "zero" and not spec.data.min_frames,
+            f"{spec.data.name} {spec.data.split}": spec.data.split in self.datasets.get(spec.data.name, ()),
+        }
+        if spec.method == "raw":  # coordinates have no encoder, and one seed is enough
+            checks[f"clips of {spec.grid.frames} frames"] = spec.grid.frames in frames
+        else:
+            checks |= {
+                f"preset {info['preset']}": info["preset"] in self.presets,
+                f"seed {spec.seed}": spec.seed in self.seeds,
+                f"token grid {spec.grid.frames}/{spec.grid.patch}": _grid(spec) in grids,
+                f"encoder {spec.encoder}": spec.encoder == self.encoder,
+            }
+        failed = [reason for reason, holds in checks.items() if not holds]
+        return "" if not failed else failed[0] if failed[0].startswith("it ") else f"{failed[0]} is not in the suite"
 
-    @property
-    def title(self) -> str:
-        """``skeleton-v1 (0123456789abcdef)``: what tables print."""
-        return f"{self.name} ({self.hash})"
 
-
-def read_suite(path: Path) -> Suite:
-    """The suite of a JSON file.
-
-    Raises:
-        SkelbenchError: it is not there, or holds none, naming the first field that is wrong.
-    """
-    try:
-        document = shallow(parsed(json.loads, read_text(path)))
-        suite = Suite.model_validate(document)
-    except FileNotFoundError as error:
-        raise SkelbenchError(
-            f"suite file {path} does not exist; `skelbench suite` lists the suites there are"
-        ) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        raise SkelbenchError(f"suite file {path} holds no suite: {place}: {first['msg'].lower()}") from error
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(f"suite file {path} cannot be read: {error}") from error
-    if suite.format != FORMAT:
-        raise SkelbenchError(
-            f"suite file {path} has format {suite.format}, this skelbench reads {FORMAT}; use the skelbench that it "
-            "was made for"
-        )
-    return suite
+def _grid(spec: RunSpec) -> dict[str, int]:
+    return {"grid.frames": spec.grid.frames, "grid.patch": spec.grid.patch}
 
 
 def find_suite(host: Host, name: str) -> Suite:
-    """The suite that a plugin announces by that name."""
+    """Read the suite that a plugin announces as ``name``.
+
+    Raises:
+        SkelbenchError: no plugin announces it, or its file holds no suite of this name.
+    """
     descriptor = host.get("suites", name)
     assert isinstance(descriptor, SuiteSpec)
-    suite = read_suite(Path(descriptor.file))
-    if suite.name != descriptor.name:
-        raise SkelbenchError(
-            f"suite {name!r} of plugin {host.origin(descriptor).name!r}: its file {descriptor.file} holds suite "
-            f"{suite.name!r}; give both one name"
-        )
+    try:
+        suite = Suite.model_validate(read_json(Path(descriptor.file)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise SkelbenchError(f"suite file {descriptor.file}: {place}: {first['msg'].lower()}") from error
+    except (OSError, ValueError) as error:
+        raise SkelbenchError(f"suite file {descriptor.file} cannot be read: {error}") from error
+    if suite.name != name:
+        raise SkelbenchError(f"suite file {descriptor.file} is named {suite.name!r}, its plugin says {name!r}")
     return suite

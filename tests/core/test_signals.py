@@ -1,0 +1,86 @@
+"""Signals that ask to stop."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from skelbench.core.signals import stop_requested, warnings_heeded
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_sets_the_event_and_the_handlers_come_back(number):
+    before = signal.getsignal(number)
+    with stop_requested() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.is_set() and signal.getsignal(number) == before
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_interrupt_does_not_wait():
+    with pytest.raises(KeyboardInterrupt), stop_requested() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        stop.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:  # until the second signal is handled
+            time.sleep(0.01)
+
+
+def test_of_several_processes_a_later_signal_changes_nothing(monkeypatch):
+    """torchrun repeats what the terminal has sent, and ends all as soon as one has ended."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    try:
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        with stop_requested() as later:
+            assert not later.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_warning_may_come_twice():
+    """To every process of a step, and through the script that runs it."""
+    before = signal.getsignal(signal.SIGUSR2)
+    with warnings_heeded() as warned, stop_requested() as stop:
+        assert not warned.is_set()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGUSR2)
+        assert stop.is_set() and warned.is_set()
+    with pytest.raises(KeyboardInterrupt), warnings_heeded() as warned:
+        assert not warned.is_set()
+        try:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        finally:
+            os.kill(os.getpid(), signal.SIGUSR2)  # while what goes on is being ended
+    assert warned.is_set() and signal.getsignal(signal.SIGUSR2) == before
+
+
+def test_under_nohup_a_closed_terminal_is_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requested() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set() and signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_elsewhere_than_in_the_main_thread_the_event_stays_unset():
+    seen = []
+
+    def work():
+        with stop_requested() as stop:
+            seen.append(stop.is_set())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]

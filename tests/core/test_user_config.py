@@ -1,0 +1,102 @@
+"""An option goes before a variable, a variable before skelbench.toml, that before the default."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
+from skelbench.core.user_config import SETTINGS, Found, found, said
+from skelbench.data.store.roots import data_root
+from skelbench.records.store import default_root
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A folder with a subfolder, in which the test works, and no variable."""
+    for setting in SETTINGS.values():
+        monkeypatch.delenv(setting.variable, raising=False)
+    monkeypatch.setenv("SKELBENCH_PLUGINS", "")
+    (tmp_path / "place" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "place" / "sub")
+    return tmp_path / "place"
+
+
+def write(folder, text):
+    (folder / "skelbench.toml").write_text(text)
+
+
+def test_without_file_and_variable_there_are_defaults():
+    assert found("results") == Found(None, "default") and str(default_root()) == "results"
+
+
+def test_variables_go_before_the_file(place, monkeypatch):
+    write(place, 'results = "runs"\ndata = "/clips"\nplugins = ["my.py", "more"]\nthreads = 3\nstrict = true\n')
+    file = str(place / "skelbench.toml")
+    assert found("results") == (place / "runs", file) and default_root() == place / "runs"
+    assert str(data_root()) == "/clips" and said("plugins") == (place / "my.py", place / "more")
+    assert said("threads") == 3 and said("strict") is True and said("device") is None
+    monkeypatch.setenv("SKELBENCH_RESULTS", "~/elsewhere")
+    assert found("results") == (place.home() / "elsewhere", "SKELBENCH_RESULTS")
+    monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"a.py{os.pathsep}b")
+    assert list(map(str, said("plugins"))) == ["a.py", "b"]
+    for text in ("0", "false", "No"):
+        monkeypatch.setenv("SKELBENCH_STRICT", text)
+        assert said("strict") is False
+    monkeypatch.setenv("SKELBENCH_STRICT", "maybe")
+    with pytest.raises(SkelbenchError, match="SKELBENCH_STRICT: 'maybe' is neither true nor false"):
+        said("strict")
+    monkeypatch.setenv("SKELBENCH_DATA", "~nobody-of-that-name/data")
+    assert said("data") == Path("~nobody-of-that-name/data")
+    assert said("entry_points") == ()  # set, and empty: none
+
+
+def test_the_nearest_file_counts(place):
+    write(place, 'results = "outer"')
+    write(place / "sub", 'data = "inner"')
+    assert said("data") == place / "sub" / "inner" and said("results") is None
+
+
+@pytest.mark.parametrize(
+    "text,sentence",
+    [
+        ('resluts = "x"', "unknown key 'resluts'; did you mean 'results'?"),
+        ("results = ", "cannot be read as TOML"),
+        ("results = 3", 'results = 3 is not valid; write results = "FOLDER"'),
+        ('plugins = "my.py"', 'plugins = \'my.py\' is not valid; write plugins = ["FILE.py", "FOLDER"]'),
+        ("threads = 0", "threads = 0 is not valid; write threads = a whole number from 1 on"),
+        ("strict = 1", "strict = 1 is not valid; write strict = true or false"),
+    ],
+)
+def test_an_invalid_file_is_an_error(place, text, sentence, capsys):
+    write(place, text)
+    with pytest.raises(SkelbenchError) as refused:
+        said("data")
+    assert str(refused.value).startswith(f"{place / 'skelbench.toml'}") and sentence in str(refused.value)
+    assert main(["plugins", "list"]) == 2 and main(["--version"]) == 0
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_file_of_another_user_is_not_read(place, monkeypatch):
+    write(place, 'plugins = ["theirs.py"]')
+    place.chmod(0o777)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    os.chown(place / "skelbench.toml", 54321, -1) if os.geteuid() == 0 else None
+    with pytest.raises(SkelbenchError, match="is another user's, in a folder where everybody can write"):
+        said("plugins")
+
+
+def test_env_shows_values_and_sources(place, monkeypatch, capsys):
+    write(place, 'results = "runs"\nplugins = ["gone.py"]\n')
+    monkeypatch.setenv("SKELBENCH_DATA", "/clips")
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    assert main(["env", "--json"]) == 0
+    text = capsys.readouterr().out
+    settings = json.loads(text)["settings"]
+    assert settings["results"] == {"value": str(place / "runs"), "from": str(place / "skelbench.toml")}
+    assert settings["data"] == {"value": "/clips", "from": "SKELBENCH_DATA"}
+    assert settings["device"]["from"] == "default" and "hunter2" not in text
+    (problem,) = json.loads(text)["problems"]
+    assert problem.startswith("plugin gone ")
