@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -87,7 +86,6 @@ def compare(
     accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
     (`diagnostics`), default and tuned settings (`tuned`), and those of plugins. `skelbench study` runs what a table of
     the same name shows."""
-    from skelbench.core.threads import uncollected
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
     from skelbench.records.store import ResultStore
@@ -126,8 +124,7 @@ def compare(
             raise no_columns
         if name not in inputs.measures:
             raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
-    with uncollected() if descriptor.needs_runs else nullcontext():  # to count is to make much that goes
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
+    built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
     built = replace(built, name=table)
     headers = [column.header for column in built.shown]
     if built.rows and any(inputs.measures[name].label not in headers for name in asked):

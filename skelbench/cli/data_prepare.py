@@ -26,7 +26,7 @@ Raw = Annotated[
 Name = Annotated[str | None, typer.Option("--name", help="What to call it.", show_default="the data set's name")]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core that is free"),
+    typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per usable core"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
 _BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."
@@ -79,16 +79,14 @@ def _prepare(
     force: bool, root: Path | None,
 ) -> None:  # fmt: skip
     from skelbench.cli.summary import named_data
-    from skelbench.core.threads import free_cores, usable_cores
+    from skelbench.core.threads import usable_cores
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 
     name = new_dataset_name(which if asked is None else asked)
-    if workers is None and (workers := free_cores()) < (cores := usable_cores()):
-        err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")
     with late_progress(f"prepare {name}", unit) as report_progress:
         place = root or roots.data_root()
-        report = make(raw, name, place, workers=workers, overwrite=force, progress=report_progress)
+        report = make(raw, name, place, workers=workers or usable_cores(), overwrite=force, progress=report_progress)
     for file, reason in report.unexpected:
         err.print(styled(("left out:", "yellow"), f" {plain(file)}: {plain(reason)}"))
     for note in report.notes:

@@ -122,14 +122,15 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title
     return table
 
 
-def print_facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> None:
-    """Print names and values, one pair per line, without empty values."""
+def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> None:
+    """Print names and values, one pair per line, without empty values; nothing if all are empty."""
     grid = Table.grid(padding=(0, 2))
     grid.title, grid.title_justify = title, "left"
     for name, value in facts:
         if value not in (None, "", (), [], {}):
             grid.add_row(styled((plain(name), "bold")), plain(value))
-    out.print(grid)
+    if grid.row_count:
+        out.print(grid)
 
 
 @contextmanager

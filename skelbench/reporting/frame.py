@@ -343,7 +343,7 @@ class _Tests:
         self, kind: str, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
     ) -> Sequence[float]:
         """Difference and p; nothing where they cannot be told."""
-        stamp = control.stamps.of(Path(theirs["predictions"]).name) if control.stamps else []
+        stamp = control.stamps.get(Path(theirs["predictions"]).name)
         mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
         kept = self._facts["tests"].setdefault(mine["evaluation"], {}).get(kind)
         if stamp and kept and kept[0] == mark:
@@ -357,9 +357,9 @@ class _Tests:
         if not test:
             return ()
         figures = [test.difference, test.p_value]
-        if stamp and self._run.is_kept(KIND):
+        if stamp and self._run.cache:
             self._facts["tests"][mine["evaluation"]][kind] = [mark, figures]
-            self._run.kept_more(KIND)
+            self._run.cache.changed = True
         return figures
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.threads import uncollected
 from skelbench.data.store.splits import for_choosing
 from skelbench.plugin.host import Host
 from skelbench.records.measures import Measure
@@ -76,10 +75,9 @@ class TableInputs:
     def every(self) -> pandas.DataFrame:
         """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``); those that settings were
         chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
-        with uncollected():
-            from skelbench.reporting.frame import frame
+        from skelbench.reporting.frame import frame
 
-            every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
