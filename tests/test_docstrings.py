@@ -12,7 +12,8 @@ import torch
 ROOT = Path(__file__).parents[1]
 MODELS = (
     "contrast", "decoder", "decorrelation", "ema", "encoder", "heads", "information", "losses", "prototype_loss",
-    "prototype_objective", "rank", "schedule", "tokenizer", "vit", "optim.groups", "optim.optimizers", "optim.schedules",
+    "prototype_objective", "rank", "schedule", "tokenizer", "vit", "optim.groups", "optim.optimizers",
+    "optim.schedules",
 )  # fmt: skip
 FOR_AUTHORS = ("methods", "views", "evaluation.protocol", "views.skeleton.grid", "views.skeleton.topology")
 WITHOUT = {"Config", "Block", "skelbench_encoders", "groups_of", "result_problem"}

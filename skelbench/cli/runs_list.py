@@ -46,7 +46,7 @@ def list_runs(
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import shown
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.sort_and_select import sorted_by, with_columns
+    from skelbench.reporting.table import sorted_by, with_columns
     from skelbench.reporting.terminal import Terminal
 
     if as_json and (sort or columns):
@@ -70,7 +70,7 @@ def list_runs(
     built = _table(facts, {name.removeprefix("-").lower() for name in (*names, sort or "")})
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, names) if columns else built
-    out.print(Terminal(built, hint="--columns shows those that you name, --json all"))
+    out.print(Terminal(built, hint="Show them with --columns or --json."))
     for run in runs:
         for kind, text in ((run.outcome, run.reason), ("note", run.about["note"])):
             if text:

@@ -1,7 +1,7 @@
 """The results directory: one directory per run, no central database.
 
-A damaged file stops no command that reads all runs: the run or record is skipped with a warning that names the file. Only
-a command that asks for the damaged file fails.
+A damaged file stops no command that reads all runs: the run or record is skipped with a warning that names the file.
+Only a command that asks for the damaged file fails.
 
 results/
   skelbench.json                       format version of the directory
@@ -73,8 +73,8 @@ class ResultStore:
         if version != FORMAT:
             relation = "written by an earlier skelbench" if version < FORMAT else "newer than this skelbench reads"
             raise SkelbenchError(
-                f"results directory {self.root} has format {version}, {relation} (this skelbench: {FORMAT}); use another "
-                "directory with --results"
+                f"results directory {self.root} has format {version}, {relation} (this skelbench: {FORMAT}); use "
+                "another directory with --results"
             )
 
     def prepare(self) -> None:
@@ -136,7 +136,7 @@ class ResultStore:
         return sorted(name for name in os.listdir(self.root) if name[0] != ".") if self.root.is_dir() else []
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
-        """(run, checkpoint) for a name, id, title, number, or an unambiguous part of name or id; ``RUN@50``: a snapshot.
+        """(run, checkpoint) of a name, id, title, number, or unambiguous part of name or id; ``RUN@50`` is a snapshot.
 
         ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant. A whole name, id or title
         goes before the number (``7``, ``#7``) of :meth:`numbered`, and the number before a part. Fewer digits than

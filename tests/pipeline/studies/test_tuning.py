@@ -12,7 +12,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, fingerprint
 from skelbench.evaluation.features import split_features
 from skelbench.pipeline.encoders import load_encoder
-from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.evaluate import eval_spec, evaluate, prepared
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, draw, prepare, retrain, try_all
 from skelbench.plugin.host import Host
@@ -20,7 +20,6 @@ from skelbench.records.tuned import Retrained, read_all, write
 from skelbench.reporting import tuned
 from skelbench.reporting.filters import Filters
 from skelbench.reporting.inputs import TableInputs
-from skelbench.training.build import grid_of
 
 PLUGIN = """
 from skelbench.methods import Config
@@ -144,8 +143,8 @@ def test_no_label_of_a_test_clip_is_looked_at(here):
     store.labels = store.labels.view(Guarded)
     run = pretrain(replace_results(here), replace(trial.resolved, store=store))
     encoder = load_encoder(here, run, "last", store.topology)
-    evaluation, grid = eval_spec(here.host, trial.resolved, "knn"), grid_of(spec, store.topology)
-    features = split_features(encoder, store, evaluation, "joint", grid, "cpu", "fp32")
+    evaluation = eval_spec(here.host, trial.resolved, "knn")
+    features = split_features(encoder, prepared(here, run, evaluation, store, "joint"), store.split(spec.data.split))
     assert not FORBIDDEN & {*features.train_ids.tolist(), *features.test_ids.tolist()}
     with pytest.raises(AssertionError):
         store.labels[store.split("half").test]
