@@ -62,10 +62,10 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
     if link := next((run for run in runs if run.path.is_symlink()), None):
         raise SkelbenchError(f"run {link.name} is a link to another folder; nothing was removed, remove {link.path}")
     parents = {run.spec.id: run.name for run in runs}
-    for run in () if force else store.read():
-        if run.name not in parents.values() and (parent := parents.get(run.spec.init_from or "")):
+    for other in () if force else store.read():
+        if other.name not in parents.values() and (parent := parents.get(other.spec.init_from or "")):
             raise SkelbenchError(
-                f"run {run.name} starts from {parent} and cannot be made again without it; remove both, or give --force"
+                f"run {other.name} starts from {parent} and cannot be made again without it; remove both, or give --force"
             )
     with ExitStack() as held:
         for run in runs:
