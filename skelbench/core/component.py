@@ -36,7 +36,7 @@ class Spec(BaseModel):
         for name, field in cls.model_fields.items():
             if _without_order(field.annotation):
                 raise TypeError(
-                    f"{cls.__name__}.{name} is a set, whose order in a record differs between processes; write tuple[...]"
+                    f"{cls.__name__}.{name} is a set, which has another order in every process; write tuple[...]"
                 )
 
     @field_validator("*", mode="before")

@@ -65,7 +65,7 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
     for other in () if force else store.read():
         if other.name not in parents.values() and (parent := parents.get(other.spec.init_from or "")):
             raise SkelbenchError(
-                f"run {other.name} starts from {parent} and cannot be made again without it; remove both, or give --force"
+                f"run {other.name} starts from {parent} and needs it to be made again; remove both, or give --force"
             )
     with ExitStack() as held:
         for run in runs:
