@@ -12,6 +12,7 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import setting_text
 
 if TYPE_CHECKING:
     from skelbench.records.run_dir import RunDir
@@ -78,7 +79,7 @@ def show(
     modified = found.info["modified"]
     print_facts(_settings(found.spec.model_dump(mode="json"), modified), title="\nSettings")
     changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
-    out.print(f"{changed} (preset {found.info['preset']}). Views with all their settings: --json.\n", style="dim")
+    out.print(f"{changed} (preset {found.info['preset']}).\n", style="dim")
     print_facts(_environment(found.info.get("environment", {})), title="Environment")
     print_facts(_training(found), title="\nTraining")
     if cost:
@@ -120,40 +121,18 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
     """(section, its settings), with a star before ``modified`` settings; without empty values and the fingerprint."""
 
     def settings(section: str, values: Mapping[str, Any]) -> str:
-        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in values}
-        return ", ".join(f"{marks[key]}{key}={_short(value)}" for key, value in _filled(values))
+        kept = {key: value for key, value in values.items() if value not in (None, [], {}, "") and key != "fingerprint"}
+        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in kept}
+        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in kept.items())
 
     for section in ("method", "encoder", "optimizer", "schedule"):
         name = ("*" if section in modified else "") + str(spec[section])
         yield section, ": ".join(filter(None, (name, settings(section, spec[f"{section}_config"]))))
     for section in ("grid", "train", "data"):
-        yield section, settings(section, {**spec[section], "fingerprint": None})
+        yield section, settings(section, spec[section])
     for name, view in spec["views"].items():
-        parts = (f"{key}={_kinds(value)}" for key, value in _filled(view) if value is not False)
-        yield f"view {name}", ", ".join(parts)
+        yield f"view {name}", settings("", view)
     yield "versions", ", ".join(f"{name} {version}" for name, version in spec["components"].items())
-
-
-def _filled(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((key, value) for key, value in values.items() if value not in (None, [], {}, ""))
-
-
-def _kinds(value: Any) -> str:
-    """A component by its kind and parent view: ``inside global1``; several: ``rotate + mirror``."""
-    if isinstance(value, Mapping):
-        return " ".join(filter(None, (str(value.get("kind", "")), value.get("parent")))) or _short(value)
-    return " + ".join(map(_kinds, value)) if isinstance(value, list | tuple) else _short(value)
-
-
-def _short(value: Any) -> str:
-    """A setting on one line, without quotes."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}={_short(each)}' for key, each in _filled(value))}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_short, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
