@@ -261,7 +261,7 @@ def test_four_targets_in_the_papers_order_with_their_curves(made):
     assert row["rank_end"].plus_minus == pytest.approx(12.7062 * 0.05, rel=1e-4) and row["loss_end"].plus_minus > 0
     assert row["rank_encoder"].value == 12 and built.rows[3]["rank_end"].plus_minus is None
     assert row["rank_end"].footnotes == ("collapse",) and not built.rows[3]["rank_end"].footnotes
-    assert row["collapse"].value == "seed 1: features at masked positions, effective rank 1.12 since step 300"
+    assert row["collapse"].value == "seed 1: features at masked positions: effective rank 1.12 since step 300"
     assert built.rows[3]["collapse"].value is None
     assert built.rows[0]["loss_start"].value is None  # nothing was logged
     assert [row["paper_mean"].value for row in built.rows] == [86.96, 86.92, 87.59, 90.17]
