@@ -11,7 +11,7 @@ import typer
 
 from skelbench.cli.data_info import print_remarks, print_skipped
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.core.console import LEFT_OUT, err, late_progress, out
+from skelbench.core.console import LEFT_OUT, late_progress, out
 from skelbench.core.text import counted, plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files
 _RAW = "Folder of raw files, or the zip that was downloaded; repeatable."
 Raw = Annotated[list[Path], typer.Option("--raw", metavar="PATH", help=_RAW)]
 Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="the usual one")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes that read files.", show_default="free cores")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that read files.", show_default="one per usable core")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
 _BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."
 FrameBase = Annotated[int, typer.Option("--frame-base", min=0, max=1, help=_BASE)]
@@ -71,15 +73,13 @@ _add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
 
 def _prepare(make: Callable[..., Report], name: str, unit: str, workers: int | None, root: Path | None) -> None:
     from skelbench.cli.summary import named_data
-    from skelbench.core.threads import free_cores, usable_cores
+    from skelbench.core.threads import usable_cores
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 
     name, place = new_dataset_name(name), root or roots.data_root()
-    if workers is None and (workers := free_cores()) < (cores := usable_cores()):
-        err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")
     with late_progress(f"prepare {name}", unit) as progress:
-        report = make(name, place, workers=workers, progress=progress)
+        report = make(name, place, workers=workers or usable_cores(), progress=progress)
     print_skipped(report.unexpected)
     for note in report.notes:
         out.print(plain(note))

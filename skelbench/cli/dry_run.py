@@ -9,6 +9,7 @@ from typing import Any
 from skelbench.cli.summary import print_header
 from skelbench.core.console import duration, make_table, out, print_facts
 from skelbench.core.spec import RunSpec
+from skelbench.core.text import setting_text
 from skelbench.evaluation.cost import BODIES
 from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.evaluate import eval_spec
@@ -112,15 +113,15 @@ def _print_settings(resolved: Resolved) -> None:
     rows, before = [], ""
     for section, name, value in _settings(resolved.spec):
         key = f"{section}.{name}" if name else section
-        usual = _text(resolved.usual[key]) if key in resolved.usual else ""
-        rows.append(("" if section == before else section, name, _text(value), usual))
+        usual = setting_text(resolved.usual[key]) if key in resolved.usual else ""
+        rows.append(("" if section == before else section, name, setting_text(value), usual))
         before = section
     last = f"preset {resolved.preset} has" if resolved.usual else ""
     out.print(make_table(("", "setting", "value", last)[: 4 if last else 3], [row[: 4 if last else 3] for row in rows]))
     views = resolved.spec.views
-    unlike = [part for part in _parts(views) if len({_text(view[part]) for view in views.values()}) > 1]
+    unlike = [part for part in _parts(views) if len({setting_text(view[part]) for view in views.values()}) > 1]
     if unlike:
-        cells = [(name, *(_text(view[part]) for part in unlike)) for name, view in views.items()]
+        cells = [(name, *(setting_text(view[part]) for part in unlike)) for name, view in views.items()]
         out.print(make_table(("view", *unlike), cells))
 
 
@@ -136,7 +137,7 @@ def _settings(spec: RunSpec) -> Iterator[tuple[str, str, Any]]:
         yield from ((section, name, value) for name, value in held[section].items())
     for part in _parts(spec.views):
         values = [view[part] for view in spec.views.values()]
-        if len(set(map(_text, values))) == 1:
+        if len(set(map(setting_text, values))) == 1:
             yield "every view" if len(values) > 1 else f"view {next(iter(spec.views))}", part, values[0]
     for name in ("init_from", "imported"):
         if held[name] is not None:
@@ -145,17 +146,3 @@ def _settings(spec: RunSpec) -> Iterator[tuple[str, str, Any]]:
 
 def _parts(views: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return list(next(iter(views.values()))) if views else []
-
-
-def _text(value: Any) -> str:
-    """A setting as it is typed; a component by its kind and what it is set to."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{name}={_text(one)}" for name, one in value.items() if name != "kind")
-        return " ".join(filter(None, (str(value.get("kind", "")), f"({inner})" if inner else "")))
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import pluggy
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.threads import uncollected
 from skelbench.core.user_config import SETTINGS, said
 from skelbench.plugin import builtins
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
@@ -54,8 +53,7 @@ class Host:
         self._observers.add_hookspecs(SURFACE)
         _reading.append(self)
         try:
-            with uncollected():
-                self._discovery.read([Path(file).expanduser() for file in extra_files])
+            self._discovery.read([Path(file).expanduser() for file in extra_files])
         finally:
             _reading.pop()
 

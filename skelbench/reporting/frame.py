@@ -313,7 +313,7 @@ class _Tests:
         self, kind: str, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
     ) -> Sequence[float]:
         """Difference and p; nothing if predictions are missing or of other clips."""
-        stamp = control.stamps.of(Path(theirs["predictions"]).name) if control.stamps else []
+        stamp = control.stamps.get(Path(theirs["predictions"]).name)
         mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
         tests = self._facts_of(run)["tests"].setdefault(mine["evaluation"], {})
         if stamp and kind in tests and tests[kind][0] == mark:
@@ -325,9 +325,9 @@ class _Tests:
         test = first and second and if_whole(partial(paired_outcomes, first, second, (run.name, control.name)))
         if not test:
             return ()
-        if stamp and run.is_kept(KIND):
+        if stamp and run.cache:
             tests[kind] = [mark, [test.difference, test.p_value]]
-            run.kept_more(KIND)
+            run.cache.changed = True
         return [test.difference, test.p_value]
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.threads import uncollected
 from skelbench.data.store.splits import for_choosing
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
@@ -76,10 +75,9 @@ class TableInputs:
 
         Trials of tuning, on held-out training subjects, are there only if ``only`` names them.
         """
-        with uncollected():
-            from skelbench.reporting.frame import frame
+        from skelbench.reporting.frame import frame
 
-            every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]

@@ -63,16 +63,6 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
         assert line in printed.err.splitlines()
 
 
-@pytest.mark.parametrize(("load", "workers"), [(0.3, 4), (2.6, 1)])
-def test_cores_that_others_use_are_left_to_them(ntu, capsys, monkeypatch, load, workers):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)), raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
-    assert main(["data", "prepare", "ntu60", "--raw", str(ntu)]) == 0
-    said = f"files are read by {workers} of 4 possible processes (--workers)"
-    assert (said in capsys.readouterr().err) == (workers < 4)
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     (["ntu60", "--raw", "nowhere"], "there is nothing at nowhere; name a folder or a zip file"),
     (["ntu60"], "Missing option '--raw'"),
