@@ -62,17 +62,6 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
     assert seen[0] == (7, 300) and seen[-1] == (300, 300)
 
 
-def test_five_and_twenty_are_knn_with_that_k(make_features, host):
-    features = make_features(separation=0.3, n_test=1000)
-    found = {}
-    for name, k in (("knn", 1), ("knn@5", 5), ("knn@20", 20)):
-        named = host.load(host.get("protocols", name))()
-        result, same = (each.evaluate(features, 0, "cpu") for each in (named, Knn(k=k)))
-        assert np.array_equal(result.predictions["predicted"], same.predictions["predicted"])
-        found[name] = result.metrics["accuracy"]
-    assert found["knn"] < found["knn@5"] < found["knn@20"]  # Gaussian classes, far from separable
-
-
 def test_too_large_k_and_empty_features(make_features):
     features = make_features(n_train=10)
     with pytest.raises(SkelbenchError, match="k = 11 neighbours .* gallery has 10"):

@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.protocol import Features
 from skelbench.evaluation.retrieval import Retrieval
 
@@ -51,18 +50,6 @@ def test_equals_the_definition(seed, ties):
     precision, recall = reference(features)
     assert metrics["map"] == pytest.approx(precision, abs=1e-6)
     assert {k: metrics[f"recall_at_{k}"] for k in recall} == pytest.approx(recall)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10_000), st.booleans())
-def test_accuracy_is_that_of_knn_and_of_recall_at_1(seed, ties):
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(45, 5)), rng.integers(0, 4, 45)
-    plain = Features(x[:30], y[:30], x[30:], y[30:], np.arange(30), np.arange(30, 45), 4)
-    features = whole_numbers(seed) if ties else plain
-    here, nearest = evaluate(features), Knn().evaluate(features, 0, "cpu")
-    assert np.array_equal(here.predictions["predicted"], nearest.predictions["predicted"])
-    assert here.metrics["accuracy"] == nearest.metrics["accuracy"] == here.metrics["recall_at_1"]
 
 
 def test_streams_are_measured_together_and_alone(make_features):

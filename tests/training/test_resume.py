@@ -9,17 +9,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from small import KINDS, forked, silent_session, tiny_run
 
 from skelbench.core.errors import Interrupted, PeerLost, SkelbenchError, StoppedByLostPeer
-from skelbench.pipeline import pretrain as pretrain_module
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import get_host
 from skelbench.records.store import ResultStore
 from skelbench.training import checkpointer, loop
-from skelbench.training.build import build_encoder
-from skelbench.training.checkpoint import load_weights, save_weights
 from skelbench.training.checkpointer import Checkpointer
 
 
@@ -101,44 +98,6 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     assert (12, "continuing at step 3 of 6") in said
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
-
-
-def test_a_signal_in_the_last_step_ends_the_command_and_the_run_is_done(resolved, session, monkeypatch):
-    made, step = resolved("gfp", epochs=1), loop.Trainer.train_step
-
-    def stop_at_last(self, index, views):
-        if index == self.total - 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, index, views)
-
-    monkeypatch.setattr(loop.Trainer, "train_step", stop_at_last)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(session, made)
-    (run,) = session.results.runs()
-    assert run.outcome == "done" and run.encoder().exists() and pretrain(session, made).path == run.path
-
-
-def test_a_run_that_goes_on_on_other_hardware_says_both(resolved, session, monkeypatch):
-    """Its rows stand in no block of either."""
-    made, step, said = resolved("gfp", epochs=2), loop.Trainer.train_step, []
-
-    def stop_first(self, index, views):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, index, views)
-
-    @contextmanager
-    def progress(**_):
-        yield lambda *_, note="", **__: said.append(note)
-
-    here = pretrain_module.environment
-    for name in ("one", "other", "other"):
-        monkeypatch.setattr(pretrain_module, "environment", lambda device: here(device) | {"hardware": name})  # noqa: B023
-        monkeypatch.setattr(loop.Trainer, "train_step", stop_first)
-        with pytest.raises(Interrupted):
-            pretrain(replace(session, progress=progress), made)
-    (run,) = session.results.runs()
-    assert run.hardware == "one, then other"
-    assert sum(note.startswith("was trained so far on one: its rows will say one, then other") for note in said) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -241,27 +200,6 @@ def test_a_damaged_log_is_not_gone_on_with(resolved, session):
         assert len(run.metrics.read_text()) <= size  # and not longer than it was
     run.metrics.unlink()
     assert pretrain(session, made).outcome == "done"
-
-
-@pytest.mark.parametrize("damage", [*CHECKPOINT])
-def test_damaged_weights_are_one_sentence(resolved, session, damage):
-    run = pretrain(session, resolved("untrained"))
-    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
-    load_weights(run.encoder(), module, run.spec.id)
-    if damage == "another run's":
-        save_weights(run.encoder(), module, {"id": "0" * 12, "epoch": 0})
-    else:
-        CHECKPOINT[damage](run.encoder())
-    with pytest.raises(SkelbenchError, match="missing or damaged; run the training again with --force"):
-        load_weights(run.encoder(), module, run.spec.id)
-
-
-def test_weights_of_before_there_were_checksums_are_read(resolved, session):
-    run = pretrain(session, resolved("untrained"))
-    facts = json.dumps({"id": run.spec.id, "epoch": 0})
-    save_file(load_file(run.encoder()), run.encoder(), metadata={"skelbench": facts})
-    module = build_encoder(run.spec, session.host, resolved("untrained").store.topology)
-    load_weights(run.encoder(), module, run.spec.id)
 
 
 def test_snapshots_of_the_quarters_are_kept(resolved, session):
