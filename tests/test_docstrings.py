@@ -8,32 +8,32 @@ import numpy as np
 import pytest
 import torch
 
-NN = ("contrast", "decoder", "decorrelation", "ema", "encoder", "heads", "information", "losses", "prototype_loss")
-NN += ("prototype_objective", "rank", "schedule", "tokenizer", "vit")
+MODELS = ("contrast", "decoder", "decorrelation", "ema", "encoder", "heads", "information", "losses", "prototype_loss")
+MODELS += ("prototype_objective", "rank", "schedule", "tokenizer", "vit")
 WITH_EXAMPLES = (
     "methods",
     "views",
-    "evaluate.protocol",
-    "skeleton.grid",
-    "skeleton.topology",
-    "optim.groups",
-    "optim.optimizers",
-    "optim.schedules",
-    *(f"nn.{module}" for module in NN),
+    "views.skeleton.grid",
+    "views.skeleton.topology",
+    "models.optim.groups",
+    "models.optim.optimizers",
+    "models.optim.schedules",
+    *(f"models.{module}" for module in MODELS),
 )
 """Whose every class and function that is imported from there has an example."""
 OTHERS = (
     "plugin",
-    "component",
+    "core.component",
+    "evaluation.protocol",
     "data.store.splits",
     "data.store.writer",
-    "report.study_rows",
-    "report.table",
-    "studies.study",
+    "reporting.study_rows",
+    "reporting.table",
+    "pipeline.studies.study",
     "testing",
 )
-WITHOUT = {"Config", "Block", "skelbench_encoders", "groups_of", "result_problem"}
-"""The base of all settings under its name here, a part of the ViT, an announcement, what the harness alone calls."""
+WITHOUT = {"Config", "Block", "skelbench_encoders", "groups_of"}
+"""The base of all settings under its name here, a part of the ViT, an announcement, a helper of the harness."""
 
 
 def documented(name):

@@ -68,8 +68,8 @@ class FineTune(FineTuneSettings):
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
     classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing, of the last epoch's augmented
     batches); ``accuracy_selected``: a second fit without a stratified part of the labelled clips, at the epoch that is
-    best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound; ``steps``,
-    ``n_train`` (labelled clips). With several lists of labels all are means and ``accuracy_sd`` is over lists.
+    best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound;
+    ``steps``, ``n_train`` (labelled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
     """
 
     def evaluate_encoder(
@@ -86,7 +86,7 @@ class Supervised(FineTune):
 
 
 class SemiSupervised(FineTune):
-    """``semi@1``: 1 % of the labels of every class (SLiM's table; the paper specifies neither lists nor fine-tuning)."""
+    """``semi@1``: 1 % of the labels of every class (SLiM; the paper specifies neither lists nor fine-tuning)."""
 
     label_share: float = Field(0.01, gt=0, le=1, description="share of the training clips whose labels are used")
     draws: int = Field(DRAWS, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")

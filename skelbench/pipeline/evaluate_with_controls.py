@@ -1,4 +1,4 @@
-"""What is known of a run when it has ended: its probes and cost, and those of its controls."""
+"""Probes and cost of a finished run and its controls."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class Conclusion:
 
 
 def costed(spec: RunSpec) -> bool:
-    """Whether the cost of a run is measured: no table shows that of a trial of tuning, and timing an encoder takes a
-    fifth of a short one."""
+    """Whether the cost of a run is measured; no table shows the cost of a tuning trial."""
     return not for_choosing(spec.data.split)
 
 
@@ -45,9 +44,9 @@ def conclude(
     force: bool = False,
     uncounted: Callable[[Resolved, Exception], None] | None = None,
 ) -> Conclusion:
-    """Probe a finished run, make and probe its controls, count what each costs (:func:`costed`). What is there is read.
+    """Probe a finished run, make and probe its controls, measure the cost of each; existing records are read.
 
-    ``uncounted`` is told of what could not be counted, and why: the rest is worth showing without it.
+    ``uncounted`` is called with each run whose cost cannot be counted, and the error.
     """
 
     def probed(of: RunDir) -> Records:
