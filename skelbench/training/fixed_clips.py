@@ -24,6 +24,8 @@ from skelbench.views.view import View
 
 CLIPS, TWO_BODIES, FEWEST = 24, 6, 8
 """Clips; how many of them have a second body; fewest clips that are measured."""
+LOOKS = 3
+"""Measurements of a run that trains on rotated bodies; other runs have one, at the end."""
 
 
 class FixedClips:

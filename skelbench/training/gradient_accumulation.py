@@ -99,8 +99,9 @@ def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
 def averaged(
     backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter], check: bool
 ) -> dict[str, Tensor]:
-    """Figures of a method over all pieces, with their averaged gradients in ``parameters``; ``backward(piece)`` runs one
-    piece with its loss divided by their number."""
+    """Figures of a method over all pieces, with their averaged gradients in ``parameters``.
+
+    ``backward(piece)`` runs one piece with its loss divided by their number."""
     summed: dict[str, Tensor] = {}
     learns: set[str] = set()
     for piece in range(means.pieces):

@@ -8,15 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from skelbench_plugins.aimclr import AimCLRSemi
 from torch.nn import functional as F
 
-from skelbench.core.errors import Interrupted, SkelbenchError
+from skelbench.core.errors import Interrupted
 from skelbench.evaluation.finetune import FineTune, SemiSupervised, Supervised
 from skelbench.evaluation.finetune_fit import Fit, Part
-from skelbench.evaluation.finetune_settings import FineTuneSettings, layers_of
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.plugin import ProtocolSpec
 from skelbench.testing.downstream import CLASSES, GRID, TRAIN, Postures
@@ -118,17 +115,6 @@ def test_labels_of_test_clips_reach_nothing(postures, tuned, cls, settings):
     assert result.metrics.get("selected_step") == other.metrics.get("selected_step")
 
 
-# ------------------------------------------------------------------------------------------------ few clips
-
-
-@given(clips=st.integers(1, 500), batch=st.integers(2, 64))
-def test_batches_are_alike_and_none_has_one_clip(clips, batch):
-    batches = np.array_split(np.arange(clips), FineTuneSettings(batch_size=batch).per_epoch(clips))
-    sizes = [len(each) for each in batches]
-    assert max(sizes) - min(sizes) <= 1 and max(sizes) <= max(batch, 3)
-    assert min(sizes) > 1 or clips == 1
-
-
 # ------------------------------------------------------------------------------------------------ by what it steps
 def test_layer_decay_is_that_of_the_literal_rule(postures):
     encoder, head = ViT(ViTConfig(dim=16, depth=3, heads=2), NTU25, GRID), torch.nn.Linear(32, 4)
@@ -140,20 +126,6 @@ def test_layer_decay_is_that_of_the_literal_rule(postures):
         assert found[parameter] == (0.5 ** (4 - block), float(parameter.ndim > 1)), name
     assert [found[p] for p in head.parameters()] == [(2.0, 1.0), (2.0, 0.0)]
     assert len(found) == len(list(encoder.parameters())) + 2
-
-
-def test_layers_that_do_not_hold_every_weight_once_are_refused():
-    class Forgets(ViT):
-        def layers(self):
-            return super().layers()[1:]
-
-    class Twice(ViT):
-        def layers(self):
-            return [*super().layers(), super().layers()[0]]
-
-    for cls, times in ((Forgets, 0), (Twice, 2)):
-        with pytest.raises(SkelbenchError, match=rf"gives \S+ {times} times; give every parameter of the encoder once"):
-            layers_of(cls(ViTConfig(dim=16, depth=1, heads=2), NTU25, GRID))
 
 
 def test_the_first_steps_are_those_of_a_literal_loop(postures, fit):
@@ -197,19 +169,6 @@ def test_frozen_trains_the_classifier_alone(fit):
         made.train_step(view, batch)
     moved = {name for name, x in made.model.state_dict().items() if not torch.equal(x, before[name])}
     assert moved and all(name.startswith("head.") for name in moved)
-
-
-def test_eval_mode_moves_weights_and_keeps_statistics(fit):
-    made = fit(encoder_mode="eval", drop_path=0.5)
-    batch, view = next(made.batches())
-    with torch.no_grad():
-        plain = made.model.eval()(view)
-    made.model.train()
-    assert not any(module.training for module in made.model.encoder.modules())
-    assert torch.equal(made.loss(view, torch.from_numpy(made.y_n[batch]))[1].detach(), plain)
-    before = made.model.encoder.norm.weight.clone()
-    made.train_step(view, batch)
-    assert not torch.equal(made.model.encoder.norm.weight, before)
 
 
 # ------------------------------------------------------------------------------------------------ stopped

@@ -205,23 +205,3 @@ def test_recurrent_encoder_without_closed_form(kind, gates):
     assert count.closed_form is None
     assert count.by_part == {"rnn": rnn, "readout": 32}
     assert count.macs == count.torch_flop_counter == rnn + 32
-
-
-class Bilinear(PlainViT):
-    """Multiplies by an operator that neither counter knows: they agree on nothing."""
-
-    def __init__(self, grid):
-        super().__init__(grid, depth=0)
-        self.both = nn.Bilinear(32, 32, 32)
-
-    def forward(self, view, mask_RN=None, keep_RK=None):
-        x = super().forward(view).tokens_RND
-        return Encoded(tokens_RND=x, pooled_RD=self.both(x, x).mean(1))
-
-    def closed_form_macs(self, grid, visible=None):
-        return {}
-
-
-def test_a_product_that_no_counter_knows_is_refused():
-    with pytest.raises(SkelbenchError, match="encoder Bilinear multiplies by bilinear, which neither .* counts"):
-        count_encoder(Bilinear(GRID), GRID, TOPOLOGY)

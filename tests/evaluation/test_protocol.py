@@ -60,14 +60,6 @@ def test_predictions_account_for_the_headline(protocol, make_features):
     assert all(isinstance(value, float) for value in result.metrics.values())
 
 
-@names
-def test_classes_without_training_clips_are_reported(protocol, make_features):
-    features = make_features(classes=5)
-    features = dataclasses.replace(features, train_y=features.train_y % 4)
-    notes = protocol.evaluate(features, seed=0, device="cpu").notes
-    assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
-
-
 def test_bad_features_are_refused_in_one_sentence(make_features):
     good = make_features()
     holed = good.test_x.copy()

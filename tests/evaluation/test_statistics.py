@@ -130,14 +130,10 @@ def test_paired_test_refuses_other_clips():
     right = np.ones(5, dtype=bool)
     with pytest.raises(SkelbenchError, match="share 4 test clips"):
         paired_test(np.arange(5), right, np.arange(1, 6), right)
-    with pytest.raises(SkelbenchError, match="share 5 test clips"):
-        paired_test(np.arange(5), right, np.arange(6), np.ones(6, dtype=bool))
     with pytest.raises(SkelbenchError, match="several predictions for the same clip"):
         paired_test(np.array([0, 1, 2, 3, 3]), right, np.arange(5), right)
     with pytest.raises(SkelbenchError, match="5 clip ids for 4 predictions"):
         paired_test(np.arange(5), right[:4], np.arange(5), right)
-    with pytest.raises(SkelbenchError):
-        paired_test(np.arange(0), right[:0], np.arange(0), right[:0])
 
 
 def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():

@@ -137,35 +137,6 @@ def test_the_method_is_left_alone(kind):
     assert not method.student._forward_hooks and torch.equal(generator, STEP.generator.get_state())
 
 
-class Dropping(Rows):
-    """Takes what encoders that drop tokens take."""
-
-    def forward(self, view: View, mask_RN=None, keep_RK=None):
-        return super().forward(view)
-
-
-class Keeping(Distil):
-    place, named = (), {}
-
-    def __init__(self):
-        super().__init__()
-        self.student = Dropping()
-
-    def training_step(self, views, step: Step):
-        masked = self.student(views["whole"], *self.place, **self.named)["rows"]
-        return {"loss": masked.sum() + self.student(views["part"])["rows"].sum()}
-
-
-def test_tokens_that_the_student_keeps_are_known():
-    keep_RK = torch.zeros(4, 3, dtype=torch.int64)
-    method = Keeping()
-    assert count_step(method, views(2), STEP).visible is None
-    method.place = (None, keep_RK)
-    assert count_step(method, views(2), STEP).visible == 3
-    method.place, method.named = (), {"keep_RK": keep_RK}
-    assert count_step(method, views(2), STEP).visible == 3
-
-
 class InTurns(Distil):
     turns = ("main", "critic")
 

@@ -8,8 +8,8 @@ from small import tiny_run
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.controls import control, raw_control
-from skelbench.pipeline.costs import measure_cost
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.evaluate_with_controls import measure_cost
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve

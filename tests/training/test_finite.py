@@ -180,13 +180,3 @@ def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it
     (run,) = session.results.runs()
     assert made[-1] <= noticed and run.outcome == "diverged" and not run.checkpoint.exists()
     assert len(list(run.path.glob("encoder@*"))) == index, sorted(run.path.iterdir())
-
-
-def test_a_state_of_another_run_does_not_continue_this_one(resolved, session):
-    other = pretrain(session, resolved("mamp", epochs=1))
-    made = resolved("mamp", seed=3)
-    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
-    for change in ({}, {"id": made.spec.id, "metrics_bytes": "x"}, {"id": made.spec.id, "method": {}}):
-        torch.save(torch.load(other.checkpoint, weights_only=True) | change, run.checkpoint)
-        with pytest.raises(SkelbenchError, match="last.pt (is damaged|does not fit this run); .*--force"):
-            pretrain(session, made)

@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
 from skelbench.methods.imported import Imported
-from skelbench.models.optim.groups import groups_of
 from skelbench.pipeline.checkpoint_file import Checkpoint
 from skelbench.pipeline.imports import import_weights
 from skelbench.pipeline.pretrain import pretrain, warm_start
@@ -150,15 +149,6 @@ def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(r
     warm_start(session.results, mamp, "mamp", slim.spec.id)
     for name, value in mamp.encoder.state_dict().items():
         assert torch.equal(load_file(slim.encoder())[name], value)
-
-
-def test_a_group_key_that_the_harness_does_not_know_is_refused():
-    class Sgd(_Net):
-        def optim_groups(self):
-            yield {"params": [self.a.weight], "optimizer": "sgd"}
-
-    with pytest.raises(SkelbenchError, match="Sgd.optim_groups: unknown key of a group 'optimizer'"):
-        groups_of(Sgd())
 
 
 def test_slims_groups_follow_its_recipe(resolved, host):
