@@ -160,9 +160,8 @@ def result_problem(result: Any, clips: int) -> str:
     """Problem of the ``result`` that a protocol returned for ``clips`` test clips; "" = none."""
     if not isinstance(result, ProtocolResult):
         return f"returned {result!r:.60}, not a ProtocolResult(metrics, predictions)"
-    for name, value in result.metrics.items():
-        if not isinstance(name, str) or not isinstance(value, Real):
-            return f"returned {value!r:.60} as metric {name!r}; metrics are numbers by name"
+    if bad := next((name for name, value in result.metrics.items() if not isinstance(value, Real)), ""):
+        return f"returned {result.metrics[bad]!r:.60} as metric {bad!r}; metrics are numbers by name"
     for name in ("accuracy", "n_test"):
         if name not in result.metrics:
             return f"returned no metric {name!r}; accuracy_metrics(features, predicted) has what every table needs"
