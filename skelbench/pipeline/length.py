@@ -69,18 +69,15 @@ def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
     """FLOPs of a whole training step per body."""
     key = lengthless(spec).id
     if key not in _counted:
+        flops, problem = 0.0, "it holds no matrix product"
         try:
             flops = step_cost(spec, host, store.topology)["flops_per_clip"]
         except Exception as error:
-            raise _uncounted(spec, one_line(error)) from error
+            problem = one_line(error)
         if not flops:
-            raise _uncounted(spec, "it holds no matrix product")
+            raise SkelbenchError(
+                f"the FLOPs of a training step of method {spec.method} cannot be counted ({problem}); give a budget of "
+                "clips, steps or minutes"
+            )
         _counted[key] = flops
     return _counted[key]
-
-
-def _uncounted(spec: RunSpec, why: str) -> SkelbenchError:
-    return SkelbenchError(
-        f"the FLOPs of a training step of method {spec.method} cannot be counted ({why}); give a budget of clips, "
-        "steps or minutes"
-    )

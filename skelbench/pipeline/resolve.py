@@ -282,10 +282,11 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
 
     The learning rate is for adaptive optimizers; SGD keeps the method's.
     """
-    fields, optimizer = parts.fields, parts.classes["optimizer"]
+    optimizer = parts.classes["optimizer"]
     for trait in _traits(parts):
         preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
-    known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    fields = {f"{part}.{name}" for part, of_part in parts.fields.items() for name in of_part}
+    known = {key: value for key, value in preset.items() if key == "clips_seen" or key in fields}
     apart = {key for key in known if _foreign(parts.classes["method"], key)}
     if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
         apart.add("train.lr")
@@ -303,11 +304,6 @@ def _traits(parts: Parts) -> Iterator[str]:
         yield "features"
     if "centering" in fields and fields["centering"].default == "sinkhorn":
         yield "sinkhorn"
-
-
-def _has(fields: Mapping[str, set[str]], key: str) -> bool:
-    part, _, name = key.partition(".")
-    return name in fields[part]
 
 
 def _foreign(config: type, key: str) -> bool:

@@ -27,7 +27,7 @@ def reference(features: Features, k: int, metric: str) -> list[int]:
     return predicted
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 4, 7]), st.sampled_from(["cosine", "euclidean"]))
 def test_equals_the_loop(seed, k, metric):
     rng = np.random.default_rng(seed)

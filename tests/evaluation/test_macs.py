@@ -93,7 +93,7 @@ def handled(function, *inputs):
     return analysis.total(), analysis.unsupported_ops()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 6), st.integers(1, 6), st.integers(1, 5), st.integers(1, 5))
 def test_attention_handle_equals_the_two_products(batch, heads, queries, keys, width, value_width):
     q, k = torch.rand(batch, heads, queries, width), torch.rand(batch, heads, keys, width)

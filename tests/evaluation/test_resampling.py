@@ -42,7 +42,7 @@ def test_subjects_are_resampled_whole():
     assert over_subjects(d_C[order], subject_C[order], unit=2, n=20_000) == found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
 def test_p_over_subjects_is_the_share_of_sign_flips(totals):
     flips = [abs(np.dot(signs, totals)) for signs in itertools.product((-1, 1), repeat=len(totals))]

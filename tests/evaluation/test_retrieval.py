@@ -61,11 +61,7 @@ def test_streams_are_measured_together_and_alone(make_features):
     fused = Retrieval().fuse(sets, 0, "cpu", None, (1.0, 1.0), "scores").metrics
     for name, part in sets.items():
         alone = evaluate(part).metrics
-        for figure in ("map", "accuracy", "recall_at_5"):
-            assert fused[f"{figure}_{name}"] == alone[figure]
-    assert fused["map_bone"] < fused["map"] and "map_bone" in Retrieval.measures
-    assert Retrieval.measures["map_bone"].label == "bone mAP"
-    joined = Retrieval().fuse(sets, 0, "cpu", None, (1.0, 0.0), "scores").metrics
-    assert joined["map"] == fused["map_joint"]
+        assert all(fused[f"{figure}_{name}"] == alone[figure] for figure in ("map", "accuracy", "recall_at_5"))
+    assert fused["map_bone"] < fused["map"] and Retrieval.measures["map_bone"].label == "bone mAP"
     with pytest.raises(SkelbenchError, match="a ranking has no logits"):
         Retrieval().fuse(sets, 0, "cpu", None, (1.0, 1.0), "logits")

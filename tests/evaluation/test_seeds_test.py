@@ -20,7 +20,7 @@ def every_flip(a_SC: np.ndarray, b_SC: np.ndarray) -> float:
     return float(np.mean(np.array(totals) >= abs(d_C.sum())))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OUTCOMES)
 def test_p_is_the_share_of_sign_flips(case):
     a_SC, b_SC = case

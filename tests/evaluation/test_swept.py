@@ -92,7 +92,6 @@ def test_whole_subjects_are_held_out_the_same_for_every_encoder(features, make_f
     assert np.array_equal(held_out(other)[1], held)
 
 
-@pytest.mark.parametrize("subjects", [None, np.zeros(240, int)])
-def test_without_subjects_clips_are_held_out_and_said(features, subjects):
-    result = evaluate(dataclasses.replace(features, train_subjects=subjects))
+def test_without_subjects_clips_are_held_out_and_a_note_says_so(features):
+    result = evaluate(dataclasses.replace(features, train_subjects=None))
     assert any("subjects are not known: settings were chosen on 48 training clips" in note for note in result.notes)
