@@ -263,7 +263,7 @@ def _with_options(
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {
         "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": RunRequest("any", probes=probe).probes if probe else None,
+        "probe": RunRequest(method="any", probes=probe).probes if probe else None,
     }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:

@@ -86,7 +86,7 @@ def test_links_between_documents_lead_somewhere():
 def test_every_file_of_the_documents_announces_something_and_is_used_here(folder):
     host = Host([folder / name for name in FILES])
     assert [plugin.problem for plugin in host.plugins if plugin.state != "ok"] == []
-    others = "cli/test_variants.py", "studies/test_engine.py"
+    others = "cli/test_variants.py", "pipeline/studies/test_engine.py"
     text = "".join((Path(__file__).parents[1] / name).read_text() for name in ("cli/test_documents.py", *others))
     assert [name for name in FILES if f"{name}" not in text] == []
 
