@@ -10,10 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import hypothesis
 import pytest
 from small import silent_session, tiny_run, write_small_store
 
 from skelbench.core.threads import usable_cores
+
+hypothesis.settings.register_profile("busy machine", deadline=None)
+hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_xdist_auto_num_workers(config) -> int:

@@ -1,4 +1,4 @@
-"""Observers: where else what a run logs is written. They watch; what they raise stops nothing (torch-free)."""
+"""Observers of training: further destinations of metrics. Their errors stop nothing (torch-free)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Base class of observer plugins: ``Observer(folder)``, one for each sitting of each run that trains.
+    """Base class of observer plugins: ``Observer(folder)``, one for each attempt of each run that trains.
 
-    ``folder``, below the run's directory, is its own and may not exist yet. It may hold what an earlier sitting of the
-    run wrote; a run that was stopped goes on from its last saved state, so steps may come again. Only the first of
-    several processes has observers.
+    ``folder``, below the run's directory, is its own; it may not exist yet or hold files of an earlier attempt. A
+    resumed run repeats steps since its last saved state. Only the first process has observers.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,11 +37,11 @@ class Observer:
         """A line of metrics was written after ``step`` steps: ``loss``, ``lr``, ``epoch``, ..., some not every time."""
 
     def run_finished(self, outcome: str) -> None:
-        """This sitting ended: done, interrupted, diverged or failed."""
+        """This attempt ended: done, interrupted, diverged or failed."""
 
 
 def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSpec, ...]:
-    """The observers of these names, which may be comma separated; ``None`` = those that the place says.
+    """The observers of these names, which may be comma separated; ``None`` = those of the user's settings.
 
     Raises:
         SkelbenchError: there is no such observer, or a package that it needs is not installed.
@@ -63,7 +62,7 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
 
 
 class Observing:
-    """The observers of one sitting of a run. One that raises is left out from then on, with one warning."""
+    """The observers of one attempt of a run. An observer that raises is removed, with one warning."""
 
     def __init__(self, host: Host, specs: Iterable[ObserverSpec], run: Mapping[str, Any]) -> None:
         self._run = run

@@ -104,7 +104,7 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
     grid too, whatever is wanted."""
     inputs.filters.check_told(table, ("method",))  # before counting takes minutes
     from skelbench.evaluation.cost.cache import kept_rows
-    from skelbench.evaluation.cost.grids import flops_grids, with_reference
+    from skelbench.evaluation.cost.count import flops_grids, with_reference
 
     every = flops_grids(inputs.host)
     grids = [pair for pair in every if inputs.filters.takes(method=pair[0].name)]
