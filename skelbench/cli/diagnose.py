@@ -99,7 +99,7 @@ class Shared:
         """Write the picture of ``records``, which are of the data ``place``, if one was asked for."""
         if self.output is not None:
             from skelbench.core.console import err
-            from skelbench.reporting.figures.output import save
+            from skelbench.reporting.figures.base import save
 
             save(build(records, place), self.output, kind_of_picture(self.output))
             err.print(f"wrote {self.output}")

@@ -19,8 +19,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from skelbench.core.files import write_whole
-from skelbench.reporting.figures.panels import NAME, NOTE, wrapped
-from skelbench.reporting.figures.style import INK, PALE, PLAIN
+from skelbench.reporting.figures.base import INK, NAME, NOTE, PALE, PLAIN, wrapped
 from skelbench.reporting.skeletons.scene import COLOURS, HIDDEN, Panel, Scene, middle
 
 FLOOR = "#d8dee6"
@@ -126,7 +125,7 @@ def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
     legend = figure.legend(
         *zip(*entries), loc="outside lower left", ncols=max(1, int(figure.get_figwidth() / 1.3)), frameon=False,
         fontsize=7.5, labelcolor=INK, handlelength=1.4, alignment="left", title_fontsize=NOTE,
-        title=wrapped(caption, figure.get_figwidth() - 0.2, NOTE) or None,
+        title=wrapped(caption, figure.get_figwidth()) or None,
     )  # fmt: skip
     legend.get_title().set(color=PALE, **PLAIN)
 
@@ -141,7 +140,7 @@ def film_strip(
     named = any(panel.title for _, panel, _ in rows) and len(rows) > 1
     cell = 0.85 if len(rows) > 1 else 1.5
     width = max(3.5, columns * cell * scene.shape + (1.5 if named else 0.2))
-    lines = wrapped(title, width - 0.2, NAME)
+    lines = wrapped(title, width)
     headings = sum(bool(name) for name, _, _ in rows)
     below = 0.4 + 0.14 * (len(caption) * 0.05 / width + 1)
     figure = Figure(figsize=(width, 0.2 * (lines.count("\n") + 1) + len(rows) * (cell + 0.16) + 0.2 * headings + below))
@@ -161,7 +160,7 @@ def film_strip(
             axes.annotate(str(frame), at, ha="center", va="top", fontsize=6, color=PALE)
         label.set_axis_off()
         if named:
-            text = f"{wrapped(panel.title, 1.2, NOTE)}\n{panel.note}".strip()
+            text = f"{wrapped(panel.title, 1.9)}\n{panel.note}".strip()
             label.text(0, 0.5, text, va="center", fontsize=NOTE, color=INK, linespacing=1.4, **PLAIN)
     sides_legend(figure, scene, caption)
     return figure
@@ -190,7 +189,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     width = max(4.2, columns * cell * scene.shape)
     figure = Figure(figsize=(width, 0.8 + rows * (cell + 0.6 * many)), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    figure.suptitle(wrapped(scene.title, width - 0.2, 8), fontsize=8, color=INK, **PLAIN)
+    figure.suptitle(wrapped(scene.title, width), fontsize=8, color=INK, **PLAIN)
     every = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
     for axes in every:
         pose_axes(axes, scene)

@@ -14,7 +14,7 @@ from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.style import house
+from skelbench.reporting.figures.base import styled
 from skelbench.reporting.skeletons.draw import film_strip
 from skelbench.reporting.skeletons.scene import Panel, Scene, find_clip
 
@@ -65,6 +65,7 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary, needs_runs=False)]
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
     """A row of poses for the clip as stored, each mask and augmentation by itself, and each kind of view.
 
@@ -89,8 +90,7 @@ def draw(inputs: TableInputs) -> Figure:
     groups = [("", first.panels[:1]), *((name, scene.panels[1:]) for name, scene in named)]
     rows = [(name, [(panel, panel.evenly(settings.frames)) for panel in panels]) for name, panels in groups]
     title = f"Views of {' and '.join(settings.methods)}: {clip}"
-    with house():
-        return film_strip(title, every, rows, CAPTION.format(step=settings.step, seed=settings.seed))
+    return film_strip(title, every, rows, CAPTION.format(step=settings.step, seed=settings.seed))
 
 
 def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:

@@ -14,9 +14,8 @@ from pydantic import Field
 from skelbench.core.component import Spec
 from skelbench.core.text import plain
 from skelbench.plugin import FigureSpec, hookimpl
-from skelbench.reporting.figures.of_runs import asked, facts_of, features_of, title_of
-from skelbench.reporting.figures.panels import NOTE, wrapped
-from skelbench.reporting.figures.style import COLOURS, INK, PLAIN, house
+from skelbench.reporting.figures.base import COLORS, INK, NOTE, PLAIN, styled, wrapped
+from skelbench.reporting.figures.encoder_runs import chosen_runs, facts_of, features_of, title_of
 from skelbench.reporting.skeletons.draw import draw_pose, pose_axes, sides_legend
 from skelbench.reporting.skeletons.scene import Scene, clip_scene
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 CELL, POSE = 1.1, 0.6
 """Width of a clip and height of its poses, inches."""
-RIGHT, WRONG = (COLOURS[1], "✓"), (COLOURS[0], "✗")
+RIGHT, WRONG = (COLORS[1], "✓"), (COLORS[0], "✗")
 """Colour and sign of a neighbour of the query's class, and of one of another."""
 CAPTION = (
     "Left: test clips, drawn with seed {seed}, {hits} of those whose nearest training clip is of their class and "
@@ -74,6 +73,7 @@ class Query:
     answers: tuple[Answer, ...]
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
     """A row per query: the query, then its nearest training clips.
 
@@ -81,7 +81,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is no trained run, or more than one, so that it has to be named.
     """
     settings = inputs.settings_as(Retrieval)
-    ((run, checkpoint),) = asked(inputs, 1)
+    ((run, checkpoint),) = chosen_runs(inputs, 1)
     features, store = features_of(inputs, run, checkpoint)
     queries, accuracy = retrieved(features, settings)
     misses = sum(not query.answers[0].right for query in queries)
@@ -90,8 +90,7 @@ def draw(inputs: TableInputs) -> Figure:
         f"1-NN accuracy {100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
     )
     caption = CAPTION.format(seed=settings.seed, hits=len(queries) - misses, misses=misses)
-    with house():
-        return _figure(store, queries, settings, facts, caption)
+    return _figure(store, queries, settings, facts, caption)
 
 
 # ------------------------------------------------------------------------------------------------ what is drawn
@@ -132,7 +131,7 @@ def _drawn(right_n: np.ndarray, count: int, seed: int) -> list[int]:
 def _figure(store: ClipStore, queries: Sequence[Query], settings: Retrieval, facts: str, caption: str) -> Figure:
     columns = 1 + max(len(query.answers) for query in queries)
     width = columns * CELL + 0.2
-    title = f"Queries and their nearest neighbors\n{wrapped(facts, width - 0.2, NOTE)}"
+    title = f"Queries and their nearest neighbors\n{wrapped(facts, width - 0.2)}"
     figure = Figure(figsize=(width, len(queries) * (POSE + 0.42) + 1.1), facecolor="white", layout="constrained")
     figure.suptitle(title, x=0.02, ha="left", fontsize=NOTE + 1, color=INK, **PLAIN)
     scenes: list[Scene] = []
