@@ -21,7 +21,7 @@ from skelbench.reporting.skeletons.draw import (
     save_strip,
 )
 from skelbench.reporting.skeletons.page import page_data, save_page
-from skelbench.reporting.skeletons.scene import COLOURS, HIDDEN, Panel, Scene, clip_scene, middle
+from skelbench.reporting.skeletons.scene import COLORS, HIDDEN, Panel, Scene, clip_scene, middle
 from skelbench.views.skeleton.topology import NTU25
 
 
@@ -50,12 +50,12 @@ def test_a_strip_shows_both_sides_of_both_bodies_and_hidden_joints(scene, tmp_pa
     one = Image.open(tmp_path / "one.png")
     for body in range(2):
         for side in range(2):
-            assert amount(one, COLOURS[body][side]) > 100
+            assert amount(one, COLORS[body][side]) > 100
     sizes = {}
     for hidden in (0, 2, 4):
         save_strip(masked(scene, hidden), tmp_path / "two.png")
         two = Image.open(tmp_path / "two.png")
-        sizes[hidden] = amount(two, HIDDEN), amount(two, COLOURS[0][0])
+        sizes[hidden] = amount(two, HIDDEN), amount(two, COLORS[0][0])
     assert sizes[0][0] > sizes[2][0] > sizes[4][0] and sizes[0][1] < sizes[2][1] < sizes[4][1]
 
 
