@@ -13,10 +13,9 @@ from skelbench.cli.main import main
 from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import Host
-from skelbench.reporting.confusion import classes, classes_of, matrix, pairs, short
+from skelbench.reporting.confusion import classes, classes_of, matrix, pairs
 from skelbench.reporting.figures import NothingToDraw, confusion
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.render import render
 
 NAMES = ("sit", "stand", "wave", "jump")
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
@@ -67,19 +66,6 @@ def test_pairs_are_by_what_both_lose_to_each_other():
     assert cells[1] == ("stand", "wave", pytest.approx(100 / 15), 10, 0) and len(cells) == 2
     assert len(pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES, top=1).rows) == 1
     assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
-
-
-@pytest.mark.parametrize("count", [20, 120])
-@pytest.mark.parametrize("width", [80, 120])
-def test_tables_fit_a_terminal_whatever_the_number_of_classes(count, width):
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(count), 10)
-    counts = matrix({"labels": labels, "predicted": rng.integers(0, count, len(labels))}, count)
-    names = [f"a name of a class that is rather long, number {label}" for label in range(count)]
-    for table in (classes(counts, names, "T"), pairs(counts, names)):
-        text = render(table, "terminal", width)
-        assert max(map(len, text.splitlines())) <= width and len(text.splitlines()) < 60
-    assert len(short(names[-1])) <= 28
 
 
 def test_classes_have_names_where_the_data_set_is_here(tmp_path):
@@ -151,18 +137,6 @@ def test_snapshots_are_shown_where_they_are_named(made):
 
 
 # ------------------------------------------------------------------------------------------------ commands
-def test_snapshots_by_command(made, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    name, shown = run(made), []
-    run(made, checkpoint="10")
-    draw = confusion.draw
-    monkeypatch.setattr(confusion, "draw", lambda inputs: (shown.append(inputs.checkpoints), draw(inputs))[1])
-    words = ["--run", f"{name}@10", "--dpi", "50", "--results", str(made.root)]
-    assert main(["plot", "confusion", *words]) == 0 and shown == [[(name, "10")]]
-    assert main(["plot", "curves", *words]) == 2
-    assert f"figure curves shows whole runs, not the snapshot {name}@10" in " ".join(capsys.readouterr().err.split())
-
-
 def test_commands(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = run(made)

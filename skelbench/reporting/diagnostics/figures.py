@@ -24,9 +24,7 @@ def interpolation(records: Records, data: str) -> Figure:
             low, high = zip(*(row[kind]["interval"] for row in rows))
             errors = [row[kind]["error"] for row in rows]
             axes.plot(coverage, errors, color=color, marker="o", markersize=4, label=label)
-            axes.fill_between(
-                coverage, low, high, color=color, alpha=0.18, linewidth=0, label=f"{label}, 95 % over masks"
-            )
+            axes.fill_between(coverage, low, high, color=color, alpha=0.18, linewidth=0)
         axes.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
         axes.grid(color=GUIDE, linewidth=0.6)
         axes.set_xlabel("Share of masked tokens")
@@ -35,9 +33,8 @@ def interpolation(records: Records, data: str) -> Figure:
         axes.set_ylim(0, top)
     grid[0].set_ylabel("Error / variance")
     clips = next(iter(records.values()))["test_clips"]
-    return finish(
-        figure, "Local interpolation of masked tokens", [f"{data}, {clips:,} test clips. Bands: 95 % over masks."]
-    )
+    caption = f"{data}, {clips:,} test clips. Bands: 95 % over masks."
+    return finish(figure, "Local interpolation of masked tokens", [caption])
 
 
 @styled

@@ -1,4 +1,4 @@
-"""A run's frozen encoder with its clips, seen as in evaluation, and what may be done to a view before it is encoded.
+"""A run's frozen encoder with its clips as in evaluation, and changes of a view before it is encoded.
 
 R rows (bodies), T frames, J joints, N tokens, D width, n clips.
 """
@@ -35,25 +35,25 @@ from skelbench.views.view import View
 
 BATCH = 256
 UNDRAWN = Keyed(0, 0)
-"""For views in which nothing is random: what is done to them is done for certain, by a fixed amount."""
+"""Draws of views without randomness: every change is certain and of a fixed amount."""
 
 Change = Callable[[View], View]
 
 
 def turned(degrees: float) -> Change:
-    """Every body turned about the vertical axis (Y) through the origin; 360 is 0, exactly."""
+    """Return a change that turns every body about the vertical axis (Y) through the origin; 360 is 0, exactly."""
     angles_13 = torch.deg2rad(torch.tensor([[0.0, degrees % 360.0, 0.0]], dtype=torch.float64))
     turn_33 = rotation(angles_13)[0]
     return lambda view: view.with_x(view.x_RTJC @ turn_33.T.to(view.x_RTJC))
 
 
 def reversed_in_time(view: View) -> View:
-    """The last frame first. A central crop read at evenly spaced positions is the same crop of the reversed clip."""
+    """Return ``view`` with the last frame first."""
     if view.real_RT is not None:
         raise SkelbenchError("padded views cannot be reversed in time; evaluate with resize=ends or half-pixel")
     x_RTJC, confidence_RTJ = view.x_RTJC.flip(1), view.confidence_RTJ
     confidence_RTJ = None if confidence_RTJ is None else confidence_RTJ.flip(1)
-    if view.stream == "motion":  # the way back, frame for frame; of the last one there is none, as of any clip
+    if view.stream == "motion":  # frame t is the step to t + 1, negated here; the last frame has none
         x_RTJC = torch.cat([-x_RTJC[:, 1:], torch.zeros_like(x_RTJC[:, :1])], 1)
         if confidence_RTJ is not None:
             confidence_RTJ = torch.cat([confidence_RTJ[:, 1:], confidence_RTJ[:, -1:]], 1)
@@ -68,7 +68,7 @@ def evenly(ids: np.ndarray, labels: np.ndarray, most: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Clips:
-    """The clips of a store on a device, each as the one view that evaluation looks at."""
+    """The clips of a store on a device, each as the view of evaluation."""
 
     store: ClipStore
     grid: Grid
@@ -91,7 +91,7 @@ class Clips:
         return evenly(parts.train, self.store.labels, most), evenly(parts.test, self.store.labels, most)
 
     def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
-        """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
+        """Return a builder of the evaluation view that applies ``augment`` to the coordinates, then ``change``."""
         spec = evaluation_spec(self.grid, share=self.share, resize=self.resize)
         spec = spec.model_copy(update={"augment": augment, "stream": self.stream})
         build = ViewBuilder(
@@ -108,7 +108,7 @@ class Clips:
         return lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}
 
     def views(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[View]:
-        """The views of the clips ``ids``, batch by batch; ``report`` is told how many clips are done with."""
+        """Yield the views of the clips ``ids`` in batches; ``report`` gets the number of clips of each."""
         build = self.builder()
         for start in range(0, len(ids), BATCH):
             some = ids[start : start + BATCH]
@@ -119,8 +119,8 @@ class Clips:
 class Frozen:
     """The encoder of run ``run`` after epoch ``checkpoint``, evaluated as the protocol ``linear`` does.
 
-    ``like``: the run whose evaluation is followed, for an untrained twin. Raises :class:`SkelbenchError` for a run that
-    is not finished and for data that have changed.
+    ``like``: the run whose evaluation is followed, for an untrained baseline. Raises :class:`SkelbenchError` for a run
+    that is not finished and for changed data.
     """
 
     def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
@@ -141,17 +141,17 @@ class Frozen:
             align=self.spec.align,
             stream=self.spec.streams[0],
         )
-        run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
+        run.encoder(checkpoint)  # an error for a missing snapshot comes now, not after the first measurement
 
     @property
     def label(self) -> str:
-        """How tables call it: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
+        """Displayed name: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
         place = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
         return f"{self.run.title} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it decides a figure: the run, its epoch, and how its clips are looked at."""
+        """The settings that decide a result: the run, its epoch, and the view of its clips."""
         unread = {"protocol_config", "protocol_version", "protocol_source", "protocol", "seed"}
         return self.spec.model_dump(mode="json", exclude=unread)
 
@@ -164,12 +164,12 @@ class Frozen:
         return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.stream)
 
     @cached_property
-    def twin(self) -> Frozen | None:
+    def baseline(self) -> Frozen | None:
         """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
         if self.run_spec.method == "untrained":
             return None
-        twin = Controls(self.session.results.read()).of("untrained", self.run_spec)
-        return Frozen(self.session, RunDir(twin.path), like=self.run) if twin else None
+        untrained = Controls(self.session.results.read()).of("untrained", self.run_spec)
+        return Frozen(self.session, RunDir(untrained.path), like=self.run) if untrained else None
 
     def features(
         self,
@@ -178,7 +178,7 @@ class Frozen:
         change: Change | None = None,
         report: Callable[[int], Any] | None = None,
     ) -> np.ndarray:
-        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
+        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` gets the number of further clips."""
         features_nD = extract(
             self.encoder,
             self.clips.source,
@@ -197,7 +197,7 @@ class Frozen:
         return features_nD
 
     def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
-        """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
+        """Yield token features float32 [R, N, D] of the bodies that are present in the clips ``ids``, in batches."""
         device, tokens = self.clips.device, self.clips.grid.tokens
         for view in replace(self.clips, bodies="valid").views(ids, report):
             with (
@@ -220,12 +220,15 @@ class Frozen:
 
 
 def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
-    """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
-    tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
+    """The runs named by ``patterns``, each followed by its untrained baseline if there is one, by displayed name.
+
+    Raises:
+        SkelbenchError: they were trained on different data or splits.
+    """
     by_run: dict[tuple[str, str], Frozen] = {}
     for pattern in patterns:
-        asked = Frozen(session, *session.results.find(pattern))
-        for one in filter(None, (asked, asked.twin)):
+        named = Frozen(session, *session.results.find(pattern))
+        for one in filter(None, (named, named.baseline)):
             by_run.setdefault((one.run.name, one.checkpoint), one)
     every = list(by_run.values())
     first = every[0].spec.data
