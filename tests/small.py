@@ -125,12 +125,12 @@ def shorten(patch) -> None:
     from skelbench.evaluation import linear
     from skelbench.evaluation.cost import latency
 
-    fit, timed = linear._fit, latency._time
+    fit, timed = linear.fit_linear, latency._time
 
     def briefly(part, num_classes, config, *more):
         return fit(part, num_classes, config.model_copy(update={"min_steps": min(config.min_steps, 40)}), *more)
 
-    patch.setattr(linear, "_fit", briefly)
+    patch.setattr(linear, "fit_linear", briefly)
     patch.setattr(linear, "WINDOW", 20)
     patch.setattr(latency, "_time", lambda encoder, view, batch, device, *_: timed(encoder, view, batch, device, 1, 2))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
@@ -16,9 +15,8 @@ from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
 from skelbench.records.run_dir import RunDir
-from skelbench.reporting import study_rows
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import NAME, Papers
+from skelbench.reporting.linear import Papers
 from skelbench.reporting.published import Figure
 
 Z = 1.96
@@ -108,9 +106,7 @@ def calibrate(
     store = open_dataset(dataset, session.host, session.data_root)
     part = None if split is None else store.split(split).name
     cases, skipped = [], []
-    announced = Papers(
-        [*chain.from_iterable(study_rows.announced(TableInputs(session.host, session.results), NAME))], session.host
-    )
+    announced = Papers(TableInputs(session.host, session.results))
     for one, checkpoint in [run] if run else _imported(session, dataset, part):
         found = _case(session, one, checkpoint, dataset, part, announced)
         if isinstance(found, _Case):

@@ -16,11 +16,11 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from skelbench.api.encoder import FrozenEncoder
-from skelbench.api.preprocessing import Preprocessing
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import check_regular, read_json
 from skelbench.core.spec import GridSpec
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.models.encoder import Encoder
 from skelbench.plugin.host import Host
 from skelbench.training.build import bare_encoder, other_encoder

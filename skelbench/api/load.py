@@ -10,10 +10,10 @@ from typing import Any
 from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.exported import CONFIG, is_exported, load_exported
 from skelbench.api.place import Device, RunOnDisk, open_place
-from skelbench.api.preprocessing import Preprocessing, slots_matter
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, Stream
 from skelbench.data.store.source import ClipSource
+from skelbench.evaluation.preprocessing import Preprocessing, slots_matter
 from skelbench.models.encoder import Encoder
 from skelbench.pipeline.encoders import load_encoder as load_weights_of
 from skelbench.pipeline.encoders import named_encoder

@@ -15,8 +15,12 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
-    from skelbench.reporting.diagnostics.frozen import Clips, Frozen
+    from skelbench.core.spec import SecondBody
+    from skelbench.data.store.clip_store import ClipStore
+    from skelbench.evaluation.features import PreparedClips
+    from skelbench.reporting.diagnostics.frozen import Frozen
     from skelbench.reporting.table import Table
+    from skelbench.views.skeleton.grid import Grid
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -65,9 +69,7 @@ def interpolation(
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
     session = _session(format_, output, results, data_root, device)
-    from dataclasses import replace
-
-    from skelbench.reporting.diagnostics import figures, tables
+    from skelbench.reporting.diagnostics import figures, frozen, tables
     from skelbench.reporting.diagnostics import interpolation as diagnosis
     from skelbench.reporting.diagnostics.record import VERSION, kept
 
@@ -75,16 +77,14 @@ def interpolation(
     if runs:
         first = next(iter(runs.values()))
         data = first.spec.data
-        # The coordinates do not depend on a run's settings.
-        joints = replace(first.clips, stream="joint", bodies="valid", centre="body")
-        coordinates = replace(joints, align="none", resize="ends", share=0.95)
+        coordinates = _coordinates(first.clips.store, first.clips.grid, session, data.second_body)
     else:
         data, coordinates = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
-    sides = coordinates.sides(data.split, clips, data.min_frames)
+    sides = frozen.sides(coordinates, data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     spec = {"data": data.model_dump(mode="json"), "grid": list(coordinates.grid), "version": VERSION["interpolation"]}
 
-    def measure(subject: Clips | Frozen) -> dict[str, Any]:
+    def measure(subject: PreparedClips | Frozen) -> dict[str, Any]:
         return diagnosis.of(subject, sides, ratios, masks, session.progress)
 
     session.results.prepare()
@@ -270,13 +270,10 @@ def _ratios(text: str) -> list[float]:
     return ratios
 
 
-def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Clips]:
+def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, PreparedClips]:
     """Data spec and clips of a data set on a grid of the paper, without a run."""
-    import torch
-
     from skelbench.core.spec import DataSpec
     from skelbench.pipeline.resolve import data_of, open_dataset
-    from skelbench.reporting.diagnostics.frozen import Clips
     from skelbench.views.skeleton.grid import BUDGETS, Grid
 
     if tokens not in BUDGETS:
@@ -284,4 +281,15 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
     store = open_dataset(dataset, session.host, session.data_root)
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
-    return data, Clips(store, grid, torch.device(session.device))
+    return data, _coordinates(store, grid, session, "zero")
+
+
+def _coordinates(store: ClipStore, grid: Grid, session: Session, second_body: SecondBody) -> PreparedClips:
+    """Joints of the bodies that are present, about their own center, whatever the settings of a run."""
+    import torch
+
+    from skelbench.evaluation.features import PreparedClips
+    from skelbench.evaluation.preprocessing import Preprocessing
+
+    look = Preprocessing(centre="body", second_body=second_body, dimensions=store.meta.dimensions)
+    return PreparedClips(store, look, grid, torch.device(session.device))

@@ -26,7 +26,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
-from skelbench.pipeline.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
+from skelbench.pipeline.studies.engine import Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
 
 if TYPE_CHECKING:
     from skelbench.pipeline.studies.study import Study
@@ -129,9 +129,9 @@ def study(
         _list(host)
         return
     lines = None if setup is None else tuple(setup)
-    wishes = Wishes(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
+    resources = ResourceRequest(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
     of_queue = {"--emit": emit, "--status": status, "--wait": wait, "--cancel": cancel}
-    engine_class, asked = _engine(host, on, wishes, [option for option, given in of_queue.items() if given], dry_run)
+    engine_class, asked = _engine(host, on, resources, [option for option, given in of_queue.items() if given], dry_run)
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     found = _find(name, host)
     host = request_more(found.plugins)
@@ -167,10 +167,10 @@ def study(
                 "steps or flops"
             )
         session = open_session(results, data_root, "cpu", observers)
-        session = replace(session, device=engine_class.device(wishes, device) or "cpu")
+        session = replace(session, device=engine_class.device(resources, device) or "cpu")
         at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
     else:
-        session = open_session(results, data_root, engine_class.device(wishes, device), observers)
+        session = open_session(results, data_root, engine_class.device(resources, device), observers)
         at_once, threads = processes(session.device, jobs)
     session.results.check_readable()
     if threads is not None:
@@ -185,7 +185,7 @@ def study(
     if dry_run:
         show_trials(chosen, states, session, at_once)
         return
-    engine = engine_class(Errand(chosen.name, session, protocols), wishes)
+    engine = engine_class(StudyContext(chosen.name, session, protocols), resources)
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
@@ -199,10 +199,12 @@ def study(
     _conclude(chosen, states, session, protocols, failures)
 
 
-def _engine(host: Host, name: str, wishes: Wishes, asked: list[str], dry_run: bool) -> tuple[type[Engine], str]:
+def _engine(
+    host: Host, name: str, resources: ResourceRequest, asked: list[str], dry_run: bool
+) -> tuple[type[Engine], str]:
     """The engine of that name, and what it is asked to do; options that are none of its are refused."""
     kind = host.subclass(host.get("engines", name), Engine)  # type: ignore[type-abstract]
-    check_taken(kind, name, wishes, [*asked, *(["--dry-run"] if dry_run and asked else [])])
+    check_taken(kind, name, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     return kind, asked[0] if asked else ""
 
 
@@ -261,7 +263,7 @@ def _with_options(
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {
         "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": RunRequest("any", probes=probe).probes if probe else None,
+        "probe": RunRequest(method="any", probes=probe).probes if probe else None,
     }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:
@@ -360,8 +362,8 @@ def work_through(
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
     recognise_all(states, session)
-    engine = engine or Local(Errand(name, session, protocols), Wishes(jobs))
-    logs = engine.errand.logs
+    engine = engine or Local(StudyContext(name, session, protocols), ResourceRequest(jobs))
+    logs = engine.context.logs
     failures: Failures = {}
     if open_trials:
         session.results.prepare()
@@ -372,7 +374,7 @@ def work_through(
             try:
                 failures = engine.run(open_trials, watcher)
             except Stopped:
-                watcher.say(
+                watcher.message(
                     f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
                 )
                 raise KeyboardInterrupt from None
@@ -406,7 +408,7 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     if not protocols:
         return
     host, results = session.host, session.results
-    ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
+    ids = {trial.id for trial in trials} | {trial.baseline.spec.id for trial in trials if trial.baseline}
     names = {run.name for run in results.read() if run.name.rsplit("-", 1)[-1] in ids}
     free = LENGTH if study.table == SCALING else ()
     changed = any(set(trial.resolved.modified).difference(free) for trial in trials)

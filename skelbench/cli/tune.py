@@ -9,7 +9,7 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of, option
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
@@ -36,10 +36,6 @@ def tune(
     budget: Annotated[
         str | None, typer.Option(metavar="clips=N", help="Clips that every trial of every method sees in training.")
     ] = None,
-    sampler: Annotated[
-        str,
-        typer.Option(help="sobol (scrambled), or tpe: needs optuna, one trial of a method at a time."),
-    ] = "sobol",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of every trial.")] = 0,
     seeds: Annotated[
         int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
@@ -90,13 +86,8 @@ def tune(
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
             raise SkelbenchError(f"--set {key} is no setting of a run; {instead}")
-    from skelbench.pipeline.studies.samplers import SAMPLERS, need_optuna
     from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
 
-    if sampler not in SAMPLERS:
-        raise SkelbenchError(did_you_mean(sampler, SAMPLERS, "sampler"))
-    if sampler == "tpe":
-        need_optuna()
     clips = clips_of_budget(budget)
     for name in names:
         check_tunable(host, name)
@@ -106,7 +97,7 @@ def tune(
     common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
     session = open_session(results, data_root, device, observers)
     session.results.check_readable()
-    tunings = prepare(Asked(common, protocols[0], trials, clips, sampler, seed, seeds), names, session)
+    tunings = prepare(Asked(common, protocols[0], trials, clips, seed, seeds), names, session)
     _announce(tunings)
     (_dry_run if dry_run else _run)(tunings, session, jobs)
 
@@ -128,7 +119,7 @@ def _announce(tunings: Sequence[Tuning]) -> None:
         for axis in tuning.axes
     ]
     asked = tunings[0].asked
-    how = f"{asked.sampler}, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
+    how = f"Sobol sequence, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
     out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
     for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
         out.print(plain(sentence), soft_wrap=True)
@@ -157,8 +148,6 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     if threads is not None:
         torch.set_num_threads(threads)
     show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once)
-    if asked.sampler == "tpe":
-        out.print(f"{asked.trials - 1} more trials of each method follow from what came before")
     spec = tunings[0].default.resolved.spec
     fresh = ", ".join(map(str, asked.fresh))
     out.print(
@@ -185,10 +174,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
 
     def work(trials: Sequence[Trial]) -> Failures:
         states = [(trial, status(trial, session, probes)) for trial in {trial.id: trial for trial in trials}.values()]
-        # What diverged would diverge again; with tpe what was drawn next followed from what failed.
-        followed = asked.sampler == "tpe" and all(trial.resolved.spec.seed == asked.seed for trial in trials)
-        final = ("diverged", "failed") if followed else ("diverged",)
-        states = [(trial, state) for trial, state in states if state.state not in final]
+        states = [(trial, state) for trial, state in states if state.state != "diverged"]  # it would diverge again
         failures = work_through(NAME, states, session, probes, at_once, threads)
         say_failed([trial for trial, _ in states], failures)
         return failures

@@ -86,7 +86,7 @@ def test_links_between_documents_lead_somewhere():
 def test_every_file_of_the_documents_announces_something_and_is_used_here(folder):
     host = Host([folder / name for name in FILES])
     assert [plugin.problem for plugin in host.plugins if plugin.state != "ok"] == []
-    others = "cli/test_variants.py", "studies/test_engine.py"
+    others = "cli/test_variants.py", "pipeline/studies/test_engine.py"
     text = "".join((Path(__file__).parents[1] / name).read_text() for name in ("cli/test_documents.py", *others))
     assert [name for name in FILES if f"{name}" not in text] == []
 
@@ -249,6 +249,9 @@ def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
     assert main(["compare", "--table", "speed", *plugin, "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines[1:3]] == ["mamp", "skeletonmae"]
+    lengths = ["--plugin", str(folder / "lengths.py"), "--format", "csv"]
+    assert main(["compare", "--table", "lengths", *lengths]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["mamp", "skeletonmae"]
     assert main(["plot", "speed", *plugin, "-o", str(picture)]) == 0 and picture.stat().st_size > 1000
     host = Host([folder / "speed.py"])
     study = host.load(host.get("studies", "speed")).model_copy(update={"dataset": "small", "split": "half"})

@@ -1,7 +1,5 @@
 """Classes and what they are taken for: matrix, tables, picture."""
 
-import json
-
 import numpy as np
 import pytest
 from fabricated import Fabricated
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import Host
 from skelbench.reporting.confusion import classes, classes_of, matrix, pairs
@@ -91,12 +88,6 @@ def test_the_picture_shows_shares_of_each_class_mean_over_seeds(made):
     assert share[0].tolist() == pytest.approx([0.85, 0.15, 0]) and share[1].tolist() == pytest.approx([0.5, 0.4, 0.1])
 
 
-def test_a_class_without_test_clips_is_a_gap(made):
-    run(made, labels=np.where(LABELS == 1, 0, LABELS))
-    (share,) = drawn(confusion.draw(TableInputs(Host(), made.store)))
-    assert np.isnan(share.filled(np.nan)[1]).all() and np.isfinite(share.filled(np.nan)[[0, 2]]).all()
-
-
 def test_more_than_fit_are_named(made):
     with pytest.raises(NothingToDraw, match="was evaluated by linear; start with"):
         confusion.draw(TableInputs(Host(), made.store))
@@ -104,36 +95,6 @@ def test_more_than_fit_are_named(made):
     with pytest.raises(NothingToDraw, match="5 settings were evaluated by linear.*--run"):
         confusion.draw(TableInputs(Host(), made.store))
     assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
-
-
-def test_classes_are_those_of_the_data_of_the_evaluation(made, data_root):
-    write_small_store(data_root, "other", classes=("kick", "bow", "clap", "hop"))
-    name = run(made, dataset="small", fingerprint="a" * 64)
-    path = next(made.root.glob("*/eval-*.json"))
-    record = json.loads(path.read_text())
-    spec = EvalSpec.model_validate(record["spec"])
-    spec = spec.model_copy(update={"data": DataSpec(name="other", split="half")})
-    record |= {"id": spec.id, "spec": spec.model_dump(mode="json")}
-    path.with_name(f"eval-{spec.id}.json").write_text(json.dumps(record))
-    path.unlink()
-    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], data_root=data_root))
-    (axes,) = [axes for axes in figure.axes if axes.images]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["kick  0", "bow  1", "clap  2", "hop  3"]
-
-
-def test_snapshots_are_shown_where_they_are_named(made):
-    name = run(made)
-    for epoch in (5, 10):
-        run(made, checkpoint=str(epoch), predicted=np.where(LABELS == 0, 1, PREDICTED))
-    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=[name])))) == 1
-    asked = [(name, "10")]
-    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
-    (share,) = drawn(figure)
-    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "SLiM@10"
-
-    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
-    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
-        confusion.draw(inputs)
 
 
 # ------------------------------------------------------------------------------------------------ commands

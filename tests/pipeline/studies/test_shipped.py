@@ -56,7 +56,7 @@ def test_tables_of_the_paper_have_one():
 def test_every_trial_can_be_run_and_is_the_exact_preset(name, trials):
     made = trials(name)
     assert made and not any(trial.resolved.modified for trial in made)
-    assert {trial.resolved.spec.tokens for trial in made} == {8} and all(trial.twin for trial in made)
+    assert {trial.resolved.spec.tokens for trial in made} == {8} and all(trial.baseline for trial in made)
 
 
 @pytest.mark.parametrize("name", sorted(COLUMNS))

@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from skelbench.models.uniformity import token_uniformity
+from skelbench_plugins._diffusion import token_uniformity
 
 
 def test_token_uniformity_by_loops():

@@ -9,9 +9,14 @@ from pydantic import Field
 
 from skelbench.core.component import Spec
 from skelbench.core.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
-from skelbench.views.builder import ViewBuilder, evaluation_spec
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.source import ClipSource
+from skelbench.views.augmentations import Augment
+from skelbench.views.builder import ViewBuilder
+from skelbench.views.crops import Center, Crop
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
+from skelbench.views.spec import ViewSpec
 
 
 class Preprocessing(Spec):
@@ -32,15 +37,28 @@ class Preprocessing(Spec):
     slots: int | None = Field(None, ge=1, description="body slots M of the data set; none = not looked up")
 
     @classmethod
-    def of(cls, spec: EvalSpec, stream: Stream, slots: int | None) -> Preprocessing:
-        """That of an evaluation, of one of its streams."""
+    def of(cls, spec: EvalSpec, stream: Stream, slots: int | None = None) -> Preprocessing:
+        """Preprocessing of an evaluation, for one of its streams."""
         kept = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
         data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
         return cls(stream=stream, slots=slots, **kept, **data)
 
-    def builder(self, topology: Topology, grid: Grid, device: torch.device) -> ViewBuilder:
-        """Makes the view ``eval`` of a batch of clips, on ``device``."""
-        view = evaluation_spec(grid, share=self.share, resize=self.resize).model_copy(update={"stream": self.stream})
+    def source(self, store: ClipStore, device: torch.device) -> ClipSource:
+        """The clips of ``store`` on their way to ``device``."""
+        return ClipSource(store, device, second_body=self.second_body, align=self.align)
+
+    def builder(
+        self,
+        topology: Topology,
+        grid: Grid,
+        device: torch.device,
+        crop: Crop | None = None,
+        augment: tuple[Augment, ...] = (),
+        resize: EvaluationResize | None = None,
+    ) -> ViewBuilder:
+        """Maker of the view ``eval`` of a batch of clips, cut by ``crop`` (None = the central ``share``)."""
+        crop, resize = crop or Center(share=self.share), resize or self.resize
+        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=resize, stream=self.stream)
         return ViewBuilder({"eval": view}, topology, grid.patch, self.bodies, device, self.centre, self.dimensions)
 
 

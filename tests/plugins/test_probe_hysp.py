@@ -1,14 +1,11 @@
 """The probe of HYSP's code."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
-
-from skelbench.evaluation.native_hyperbolic import HYSPLinear
-from skelbench.pipeline.evaluate import eval_spec
+from skelbench_plugins.hysp.probe import HYSPLinear
 
 EDGE = 1 - 1e-5
 
@@ -92,24 +89,3 @@ def test_equals_the_code_s_layer_and_sgd_written_out(make_features, optimizer):
     expected = layer(features.test_x.astype(np.float64), weight, bias)
     np.testing.assert_allclose(result.logits, expected, rtol=2e-3, atol=1e-5)
     assert (norm(expected) < 1).all()
-
-
-def test_the_rate_falls_where_the_code_lets_it():
-    code = [10 * 0.1 ** sum(epoch >= milestone for milestone in (60, 80)) for epoch in range(100)]
-    assert [HYSPLinear().rate(epoch) for epoch in range(100)] == pytest.approx(code)
-
-
-@pytest.mark.parametrize("settings", [{}, {"optimizer": "riemannian"}, {"hyperbolic": False, "lr": 0.1}])
-def test_separable_classes_are_told_apart_and_test_labels_reach_nothing(make_features, settings):
-    easy = make_features(n_train=300, separation=4.0)
-    config = HYSPLinear(epochs=10, batch_size=64, **settings)
-    result = config.evaluate(easy, 0, "cpu")
-    assert result.metrics["accuracy"] == result.metrics["accuracy_selected"] == 1
-    other = config.evaluate(dataclasses.replace(easy, test_y=(easy.test_y + 1) % 5), 0, "cpu")
-    assert np.array_equal(result.scores, other.scores)
-    assert (np.abs(result.logits).max() < 1) == config.hyperbolic
-
-
-def test_clips_are_looked_at_as_the_code_does(session, resolved):
-    spec = eval_spec(session.host, resolved("untrained"), "linear@hysp")
-    assert (spec.bodies, spec.bodies_pool, spec.share, spec.resize) == ("all-slots", "all-mean", 1.0, "half-pixel")

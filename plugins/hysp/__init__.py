@@ -9,7 +9,7 @@ src/train_learners.py, src/feeder/ntu_feeder.py. B clips of all processes, D wid
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import GRAPH_NATIVE, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._recipes import ALL_SLOTS, GRAPH_NATIVE, MOCO_RECIPE, MOMENTUM_SPACE, RATES_SPACE, semi
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import Stream
@@ -18,12 +18,13 @@ from skelbench.methods.imported import tensor_of
 from skelbench.methods.momentum_contrast import graph_name, graph_settings
 from skelbench.models.ema import ema_copy, ema_update
 from skelbench.models.heads import perceptron
-from skelbench.models.hyperbolic import distance, exp_map
 from skelbench.models.optim.groups import one_group
 from skelbench.models.schedule import linear_ramp
-from skelbench.plugin import MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 from skelbench.views import ReflectCrop, Shear, ViewSpec
 from skelbench.views.crops import Resampling
+
+from .ball import distance, exp_map
 
 
 class HYSPConfig(StrongConfig):
@@ -128,6 +129,21 @@ def imported(state, options) -> Imported:
         if ours is not None and name not in left:
             weights[PARTS[part] + ours] = x
     return Imported(settings, weights, left)
+
+
+@hookimpl
+def skelbench_protocols():
+    probe = "skelbench_plugins.hysp.probe:"
+    return [
+        ProtocolSpec(
+            name="linear@hysp",
+            target=f"{probe}HYSPLinear",
+            summary="linear probe of HYSP's code: a Möbius-linear layer in the Poincaré ball, SGD 10, 100 epochs, "
+            "whole clips, no augmentation",
+            defaults=ALL_SLOTS,
+        ),
+        *semi("hysp", f"{probe}HYSPSemi", "HYSP's code: a Möbius-linear layer in the Poincaré ball", ALL_SLOTS),
+    ]
 
 
 @hookimpl

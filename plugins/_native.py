@@ -1,5 +1,4 @@
-"""What the linear probes of published codes have in common: training by epochs on features that may be augmented
-anew.
+"""Base of the linear probes of released codes: training by epochs on features that may be augmented anew.
 
 Shapes: n clips, b clips of a batch, D feature width, C classes, 1 checkpoint.
 """
@@ -20,6 +19,7 @@ from torch.nn import functional as F
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.threads import one_thread
 from skelbench.evaluation.probe import Heads, Part, curve_rows, probe_result, stratified
+from skelbench.evaluation.probe_trainer import ProbeTrainer
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.augmentations import Augment
@@ -31,11 +31,11 @@ NORM_EPS, MOMENTUM = 1e-6, 0.9
 
 
 class NativeLinear(Protocol):
-    """A linear layer as a published code trains it: whole epochs, no early end, SGD with momentum 0.9 but where a
+    """A linear layer as a released code trains it: whole epochs, no early end, SGD with momentum 0.9 unless a
     subclass has another :meth:`optimiser`.
 
-    A subclass says by :meth:`rate` and :meth:`passes` what of it is its own. Test and held-out clips are never
-    augmented.
+    A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
+    are never augmented.
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
     classes), ``train_accuracy`` (without augmentation); ``accuracy_selected``: a second probe that sees the same epochs
@@ -48,7 +48,7 @@ class NativeLinear(Protocol):
     normalises: ClassVar[bool]
     """Batch normalisation without affine comes first."""
     weight_std: ClassVar[float] = 0.01
-    """Of the initial weights; biases begin at 0."""
+    """Standard deviation of the initial weights; biases begin at 0."""
     drops_incomplete: ClassVar[bool]
     """The last batch of an epoch is left out if it is not full."""
     every: ClassVar[int] = 1
@@ -60,7 +60,7 @@ class NativeLinear(Protocol):
     val_share: float = Field(0.1, ge=0, lt=1, description="held out for accuracy_selected, as in ``linear``")
 
     def rate(self, epoch: float) -> float:
-        """The learning rate so many epochs after the start."""
+        """Learning rate ``epoch`` epochs after the start."""
         raise lacking(self, "rate(self, epoch)")
 
     def passes(
@@ -70,8 +70,8 @@ class NativeLinear(Protocol):
         raise lacking(self, "passes(self, features, seed, device, progress)")
 
     def classifier(self, width: int, classes: int, generator: torch.Generator, device: torch.device | str) -> nn.Module:
-        """What is trained: ``weight`` [C, D] and ``bias`` [C], logits [b, C] of features [b, D]. First weights come
-        from ``generator``, on the CPU."""
+        """Module that is trained: ``weight`` [C, D] and ``bias`` [C], logits [b, C] of features [b, D]. First weights
+        come from ``generator``, on the CPU."""
         layer = nn.utils.skip_init(nn.Linear, width, classes, device=device)
         with torch.no_grad():
             first_CD = self.weight_std * torch.randn(classes, width, generator=generator)
@@ -80,12 +80,12 @@ class NativeLinear(Protocol):
         return layer
 
     def optimiser(self, layer: nn.Module) -> torch.optim.Optimizer:
-        """Of :meth:`classifier`; the rate is :meth:`rate`'s."""
+        """Optimizer of :meth:`classifier`; the learning rate is set by :meth:`rate`."""
         return torch.optim.SGD(layer.parameters(), lr=self.lr, momentum=MOMENTUM)
 
     @property
     def heads(self) -> type[Heads]:
-        """How the layer scores clips."""
+        """Class that scores clips with the layer's weights."""
         return Heads
 
     def evaluate(
@@ -105,10 +105,10 @@ class NativeLinear(Protocol):
             scored = (epoch + 1) % self.every == 0 or epoch + 1 == self.epochs
             for fit, probe in probes.items():
                 with one_thread(probe.batch * x_nD.shape[1] * features.num_classes):
-                    train_loss = probe.train(x_nD, epoch)
+                    train_loss = probe.train(x_nD)
                 if not scored:
                     continue
-                probe.steps.append(probe.per_epoch * (epoch + 1))
+                probe.steps.append(probe.trainer.step)
                 probe.columns["train_loss"].append(train_loss)
                 probe.columns["test_accuracy"] += probe.head.score(test)[1]
                 if fit == "held-out":
@@ -158,41 +158,38 @@ class NativeLinear(Protocol):
 
 
 class _Probe:
-    """The protocol's layer, after batch normalisation if it has that, trained on the clips ``index_n`` of train."""
+    """The protocol's layer, after batch normalization if it has that, trained on the clips ``index_n`` of train."""
 
     def __init__(
         self, features: Features, index_n: np.ndarray, config: NativeLinear, seed: int, device: torch.device | str
     ) -> None:
-        self.config, self.device = config, device
+        self.config = config
         self.index_n, self.y_n = torch.from_numpy(index_n), torch.from_numpy(features.train_y)
         self.batch = min(config.batch_size, len(index_n))
-        self.per_epoch = len(index_n) // self.batch if config.drops_incomplete else math.ceil(len(index_n) / self.batch)
-        # All randomness comes from a CPU generator, so that a seed means the same on every device.
+        batches = len(index_n) / self.batch
+        self.per_epoch = math.floor(batches) if config.drops_incomplete else math.ceil(batches)
         self.generator = torch.Generator().manual_seed(seed)
         width, classes = features.train_x.shape[1], features.num_classes
         with waiting():  # for the count of batches
             self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalises else None
         self.layer = config.classifier(width, classes, self.generator, device)
-        self.optimizer = config.optimiser(self.layer)
+        self.trainer = ProbeTrainer(
+            config.optimiser(self.layer),
+            lambda step: config.rate(step // self.per_epoch + step % self.per_epoch / self.per_epoch),
+        )
         self.steps: list[int] = []
         self.columns: defaultdict[str, list[float]] = defaultdict(list)
-        """Of the curve, one entry per epoch that is scored."""
+        """Columns of the curve, one entry per epoch that is scored."""
 
-    def train(self, x_nD: Tensor, epoch: int) -> float:
-        """One epoch on ``x_nD`` (all training clips); its mean loss in nats."""
-        losses = []
-        order_n = self.index_n[torch.randperm(len(self.index_n), generator=self.generator)]
-        for i, chosen_b in enumerate(order_n[: self.per_epoch * self.batch].split(self.batch)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.config.rate(epoch + i / self.per_epoch)
-            x_bD = send(x_nD[send(chosen_b, x_nD.device)], self.device)
-            logits_bC = self.layer(x_bD if self.norm is None else self.norm(x_bD))
-            loss = F.cross_entropy(logits_bC, send(self.y_n[chosen_b], self.device))
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            losses.append(loss.detach())
-        return fetch(torch.stack(losses).mean()).item()
+    def train(self, x_nD: Tensor) -> float:
+        """Train one epoch on ``x_nD`` (all training clips); return its mean loss in nats."""
+        batches = self.y_n, self.index_n, self.batch, self.generator, self.config.drops_incomplete
+        return fetch(torch.stack(list(self.trainer.epoch(self._backward, x_nD, *batches))).mean()).item()
+
+    def _backward(self, x_bD: Tensor, y_b: Tensor) -> Tensor:
+        loss = F.cross_entropy(self.layer(x_bD if self.norm is None else self.norm(x_bD)), y_b)
+        loss.backward()
+        return loss.detach()
 
     @property
     def head(self) -> Heads:

@@ -4,8 +4,15 @@ import math
 
 import pytest
 import torch
-
-from skelbench.models.hyperbolic import FARTHEST, MoebiusLinear, RiemannianSGD, distance, exp_map, moebius_add, project
+from skelbench_plugins.hysp.ball import (
+    FARTHEST,
+    MoebiusLinear,
+    RiemannianSGD,
+    distance,
+    exp_map,
+    moebius_add,
+    project,
+)
 
 EDGE = 1 - 1e-5
 

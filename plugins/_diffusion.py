@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Literal
 
+import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveFloat
+from skelbench_plugins._diffusion_decoder import DiffusionDecoder, NoiseSchedule
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Method, Step
 from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotated_view
-from skelbench.models.diffusion import DiffusionDecoder, NoiseSchedule
 from skelbench.models.encoder import Encoded
 from skelbench.models.losses import masked_mse
+from skelbench.models.precision import no_autocast
 from skelbench.models.tokenizer import Standardise, patchify
-from skelbench.models.uniformity import token_uniformity
 from skelbench.views import Noise, Same, View, ViewSpec
 from skelbench.views.keyed import box_muller, pick
 from skelbench.views.skeleton.grid import Grid
@@ -147,3 +149,13 @@ class MaskedDiffusion(Method):
         uniformity = step.mean(token_uniformity(visible_RKD).sum(), source.rows)
         losses = {"loss": denoising + c.uniformity * uniformity, "denoising": denoising, "uniformity": uniformity}
         return Denoised(encoded, noisy_RTJC, step_R, informed_R, predicted_RNL, losses)
+
+
+def token_uniformity(x_RKD: Tensor) -> Tensor:
+    """[R]: mean squared cosine between all pairs of a row's tokens, each with itself included, in float32.
+
+    1 when all tokens point the same way, 1 / K when all are at right angles (MacDiff's code).
+    """
+    x_RKD = F.normalize(x_RKD.to(torch.promote_types(x_RKD.dtype, torch.float32)), dim=-1)
+    with no_autocast(x_RKD):
+        return (x_RKD @ x_RKD.mT).square().mean((1, 2))

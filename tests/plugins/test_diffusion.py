@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 from literal_vit import attention, feed_forward, layer_norm, linear, randomised
+from skelbench_plugins._diffusion_decoder import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 
-from skelbench.models.diffusion import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 from skelbench.models.tokenizer import patchify
 from skelbench.views.skeleton.grid import Grid
 

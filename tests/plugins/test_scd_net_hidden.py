@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from skelbench_plugins.scd_net import HideFrames, HideJoints
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.views import Draws, HideFrames, HideJoints
+from skelbench.views import Draws
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.topology import NTU25
 
