@@ -181,7 +181,7 @@ def draw_columns(columns: Sequence[Column], measures: Sequence[Measure]) -> Figu
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:
     settings = list(column.settings.values())
     lines, faint = (
-        [[line for frame in setting.seeds.values() if (line := series(frame, key))] for setting in settings]
+        [[logged for frame in setting.seeds.values() if (logged := series(frame, key))] for setting in settings]
         for key in (measure.key, measure.faint)
     )
     signed = any(np.mean(values < 0) > NEGATIVE for seeds in lines for _, values in seeds)
