@@ -92,7 +92,11 @@ def draw(inputs: TableInputs) -> Figure:
             axes.plot(*point_C2[others].T, ".", color=GUIDE, **dots, zorder=2, label=f"{rest} others")
         for place, group in enumerate(colored):
             own = group_C == group
-            look = {"color": COLORS[place], "marker": MARKERS[place], "label": _name(store, settings.colour, group)}
+            look: dict[str, Any] = {
+                "color": COLORS[place],
+                "marker": MARKERS[place],
+                "label": _name(store, settings.colour, group),
+            }
             axes.plot(*point_C2[own].T, **look, **dots, alpha=0.75, zorder=3)
         axes.set(xlabel=x, ylabel=y)
         axes.tick_params(labelbottom=False, labelleft=False, length=0)

@@ -89,7 +89,10 @@ def draw(inputs: TableInputs) -> Figure:
     pairs = [(block, papers.get(block.where)) for block in blocks]
     own = {block.where for block in blocks}
     pairs += [(Block(paper.heading, where), paper) for where, paper in papers.items() if where not in own]
-    shown = [(block, paper, [kind for kind in kinds if kind in (block.lines or paper.lines)]) for block, paper in pairs]
+    shown = []
+    for block, paper in pairs:
+        lines = block.lines or (paper.lines if paper else {})
+        shown.append((block, paper, [kind for kind in kinds if kind in lines]))
     shown = [row for row in shown if row[2]]
     headings: list[tuple[str, str] | None] = []
     for block, _, row in shown:  # a block begins a row of its own

@@ -197,7 +197,8 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
                 axes.plot(*way, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             snapshots = _columns(_points([stage for stage in stages if not stage.finished], over, times))
             axes.plot(*snapshots, **hollow(look), zorder=3, label=f"_{line.label}, snapshots")
-    shown = [float(x) for line in axes.lines for x in line.get_xdata()]
+    stages = [stage for course in panel.lines.values() for stage in chain(course.ends, *course.ways)]
+    shown = [x for x, _ in _points(stages, over, times)]
     if shown:
         log_axis(axes, "x", shown, thousands if over == "clips" else number)
     else:
