@@ -1,41 +1,33 @@
-"""The complete plugin surface: ``skelbench_<kind>()`` of every kind of :data:`KINDS` returns a list of descriptors of
-its type (``skelbench_methods`` of MethodSpec, ``skelbench_encoders`` of EncoderSpec, ``skelbench_tables`` ...);
-observers watch and return nothing."""
+"""Hooks of a plugin file: ``skelbench_<kind>()`` returns a list of descriptors of a kind of :data:`KINDS`
+(``skelbench_methods`` of MethodSpec, ``skelbench_tables`` of TableSpec, ...); observers watch and return nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pluggy
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from skelbench.plugin.descriptors import KINDS
 
-PROJECT = "skelbench"
-hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
-@hookspec
-def _announcement() -> None:
-    """What is announced of one kind: an iterable of descriptors."""
+def hookimpl(function: Hook) -> Hook:
+    """Mark a function of a plugin file as the hook that its name says."""
+    function.skelbench_hook = True  # type: ignore[attr-defined]
+    return function
 
 
-@hookspec
 def skelbench_run_started(run: Mapping[str, Any]) -> None:
     """Observer: a pre-training run begins; ``run`` has ``id``, ``name``, ``directory`` and ``spec``."""
 
 
-@hookspec
 def skelbench_log(run: Mapping[str, Any], step: int, metrics: Mapping[str, float]) -> None:
     """Observer: a line of metrics was written."""
 
 
-@hookspec
 def skelbench_run_finished(run: Mapping[str, Any], outcome: str) -> None:
     """Observer: a run ended with ``outcome`` (done, interrupted, diverged, failed)."""
 
 
 OBSERVERS = {hook.__name__: hook for hook in (skelbench_run_started, skelbench_log, skelbench_run_finished)}
-HOOKS = {f"skelbench_{kind}": _announcement for kind in KINDS} | OBSERVERS
-SURFACE = type("Surface", (), dict(HOOKS))
+HOOKS = (*(f"skelbench_{kind}" for kind in KINDS), *OBSERVERS)

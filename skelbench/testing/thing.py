@@ -50,8 +50,8 @@ class Thing:
             else:  # it may be announced too: the given descriptor is checked
                 host = Host([*self.files, STICK7])
                 for entry in [e for e in host.entries if (e.kind, e.name) == (self.kind, descriptor.name)]:
-                    host.remove(entry)
-                host.add(Entry(self.kind, descriptor.name, descriptor, PluginStatus(descriptor.name)))
+                    host.entries.remove(entry)
+                host.entries.append(Entry(self.kind, descriptor.name, descriptor, PluginStatus(descriptor.name)))
             return host, descriptor, *(kit(self.kind, host, descriptor) if self.kind in KITS else (None, ()))
 
     @property

@@ -133,7 +133,7 @@ def test_names_and_packages_are_looked_at_before(watched):
 
 @pytest.mark.parametrize("fields", [{"packages": "tensorboard"}, {"install": 3}])
 def test_an_announcement_that_cannot_be_used(fields):
-    from skelbench.plugin.validate import descriptor_problem
+    from skelbench.plugin.announcement import descriptor_problem
 
     state, said = descriptor_problem("observers", ObserverSpec(name="a", target="a:B", **fields))
     assert state == "invalid" and next(iter(fields)) in said

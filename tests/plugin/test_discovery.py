@@ -64,34 +64,11 @@ def test_a_package_that_announces_itself_is_one_plugin(install):
         ({}, "hive_e", "import-error", "No module named 'hive_e'"),
         ({"hive_f/__init__.py": ""}, "hive_f.bee", "import-error", "No module named 'hive_f.bee'"),
         ({"hive_g.py": "x = 1"}, "hive_g", "invalid", "announces nothing"),
-        ({"hive_h.py": "x = 1"}, "hive_h:y", "import-error", "has no attribute 'y'"),
     ],
 )
 def test_an_entry_point_that_leads_nowhere_is_a_status(install, files, entry_point, state, sentence):
     host = install(files, entry_point)
     assert host.plugins[-1].state == state and sentence in host.plugins[-1].error
-
-
-def test_an_entry_point_may_name_an_object(install):
-    body = """
-    from skelbench.plugin import MethodSpec, hookimpl
-
-    class Plugin:
-        @hookimpl
-        def skelbench_methods(self):
-            return [MethodSpec(name="bee", target="hive_i:Plugin")]
-
-        @hookimpl
-        def skelbench_log(self, run, step):
-            run["seen"] = step
-
-    plugin = Plugin()
-    """
-    host = install({"hive_i.py": body}, "hive_i:plugin")
-    assert host.plugins[-1].state == "ok" and host.find("methods", "bee").__name__ == "Plugin"
-    run = {}
-    host.notify("skelbench_log", run=run, step=7, metrics={})
-    assert run == {"seen": 7}
 
 
 def test_the_environment_selects_entry_points(install, monkeypatch):

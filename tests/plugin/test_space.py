@@ -22,8 +22,8 @@ def test_a_space_of_numbers_and_factors_is_accepted():
         ({"train.batch_size": Log(8, 64)}, "decides what a trial costs"),
         ({"train.lr": (1, 2)}, "write Log(low, high)"),
         ({"train.lr": Log("x0.5", 2)}, "both bounds are numbers"),
-        ({"train.lr": Log(2, 1)}, "not below the upper one"),
-        ({"train.lr": Log(0, 1)}, "needs bounds above 0"),
+        ({"train.lr": Log(2, 1)}, "below the upper one"),
+        ({"train.lr": Log(0, 1)}, "above 0 for a logarithm"),
     ],
 )
 def test_what_is_wrong_with_a_space_is_said(space, said):
