@@ -62,7 +62,6 @@ def test_a_package_that_announces_itself_is_one_plugin(install):
     [
         ({"hive_d/__init__.py": ""}, "hive_d", "import-error", "holds no plugin file"),
         ({}, "hive_e", "import-error", "No module named 'hive_e'"),
-        ({"hive_f/__init__.py": ""}, "hive_f.bee", "import-error", "No module named 'hive_f.bee'"),
         ({"hive_g.py": "x = 1"}, "hive_g", "invalid", "announces nothing"),
     ],
 )
@@ -106,23 +105,6 @@ def test_the_code_that_runs_is_the_code_that_was_hashed(write):
     host = Host([write("a.py", body.replace("pass", "version = 2"))])  # same size, same second
     path.write_text("raise ValueError('edited after it was listed')")
     assert host.find("methods", "bee").version == 2
-
-
-@pytest.mark.parametrize("target", [":Net", "self:Net", "{module}:Net", ":NETS.first"])
-def test_ways_to_name_a_class_of_the_same_file(write, target):
-    body = """
-    import types
-
-    class Net:
-        pass
-
-    NETS = types.SimpleNamespace(first=Net)
-
-    @hookimpl
-    def skelbench_methods():
-        return [MethodSpec(name="bee", target="TARGET".format(module=__name__))]
-    """
-    assert Host([write("self.py", body.replace("TARGET", target))]).find("methods", "bee").__name__ == "Net"
 
 
 def test_path_variable_takes_files_and_directories(good, write, tmp_path, on_path):

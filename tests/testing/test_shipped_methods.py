@@ -7,13 +7,12 @@ from small import KINDS, METHODS
 from skelbench.testing import parametrize_with_checks
 
 CHECKS = parametrize_with_checks([*METHODS, "untrained", "raw"], kind="methods").args[1]
-ELSEWHERE = tuple(f"{method}-processes" for method in KINDS)
-"""tests/training/test_ranks.py compares two processes with one."""
-SELECTED = [
-    check
-    for check in CHECKS
-    if check.id.endswith("-builds") or (check.id.startswith((*KINDS, "untrained", "raw")) and check.id not in ELSEWHERE)
-]
+LONG = {f"{method}-{check}" for method in ("slim", "cmd", "longt-gan") for check in ("learns", "collapse")}
+"""Checks that train for seconds. Two processes: tests/training/test_ranks.py."""
+FULL = tuple(f"{method}-" for method in (*KINDS, "untrained", "raw"))
+SELECTED = [check for check in CHECKS if check.id.startswith(FULL) and not check.id.endswith("-processes")]
+SELECTED = [check for check in SELECTED if check.id not in LONG]
+SELECTED += [check for check in CHECKS if check.id.endswith("-builds") and check not in SELECTED]
 
 
 @pytest.mark.parametrize("check", SELECTED)

@@ -8,14 +8,14 @@ from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.evaluation.cost.report import step_cost
 from skelbench.models.encoder import evaluating
 from skelbench.testing.check import Failed
-from skelbench.testing.device import DEVICE, check_step, check_waiting
+from skelbench.testing.device import check_step
 from skelbench.testing.method.subject import MethodSubject
 from skelbench.training.build import build_encoder, grid_of
 from skelbench.views.view import View
 
 
 def features(m: MethodSubject) -> None:
-    """Twice, by the run's encoder with the same weights, alone, and next to an absent second body."""
+    """Features of clips twice, by the run's encoder with the same weights, alone, and next to an absent second body."""
     run = m.resolved()
     encoder, probed = m.method().inference_encoder(), build_encoder(run.spec, m.host, run.store.topology)
     probed.load_state_dict(encoder.state_dict())
@@ -29,7 +29,7 @@ def features(m: MethodSubject) -> None:
         alone = torch.cat([encoder(View.of(x[None], stream=encoder.stream)).pooled_RD for x in x_BMTJC])
         for what, x_RD, look in (
             ("computed again", encoder(whole).pooled_RD, "noise that does not depend on self.training"),
-            ("alone in its batch", alone, "statistics of the batch in evaluation, and attention over rows"),
+            ("alone in its batch", alone, "statistics of the batch in evaluation"),
             ("next to an absent second body", encoder(absent).pooled_RD, "empty body slots"),
             ("by the run's encoder with its weights", probed(whole).pooled_RD, "hooks on the encoder"),
         ):
@@ -40,8 +40,6 @@ def features(m: MethodSubject) -> None:
 
 def devices(m: MethodSubject) -> None:
     check_step(m.trainer())
-    if torch.cuda.is_available():
-        check_waiting(m.trainer(device=str(DEVICE)))
 
 
 def cost(m: MethodSubject) -> None:
@@ -55,11 +53,10 @@ def cost(m: MethodSubject) -> None:
     student = counted["by_role"].get("student")
     if student is None or not counted["flops_per_clip"] > 0:
         raise Failed("a module with the role 'student' that does the work", "none", "roles of the method's class")
-    parts = [(name, role, method.get_submodule(name)) for name, role in method.roles.items()]
-    learned = [(name, role) for name, role, part in parts if any(p.dim() > 1 for p in part.parameters())]
-    for name, role in learned:
-        if role not in counted["by_role"]:
-            look = f"roles, and training_step, which calls it as a module: self.{name}(x)"
+    for name, role in method.roles.items():
+        learns = any(p.dim() > 1 for p in method.get_submodule(name).parameters())
+        if learns and role not in counted["by_role"]:
+            look = f"training_step, which calls it as a module: self.{name}(x)"
             raise Failed(f"a step in which {name} has the cost of role {role!r}", f"{name} is never called", look)
     if not student["backward"] * len(method.turns) > student["forward"]:  # each turn may pass through it
         seen = f"forward {student['forward']:,.0f} MACs, backward {student['backward']:,.0f}"

@@ -9,39 +9,31 @@ from skelbench.models.encoder import Encoder
 from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import MethodSubject, brief, check_finite, one_step
-from skelbench.testing.settings import check_fields, check_settings
+from skelbench.testing.settings import check_settings, check_summary
 from skelbench.views.skeleton.grid import BUDGETS
 
 
 def settings(m: MethodSubject) -> None:
     """Settings and texts of the descriptor."""
-    wanted = {"summary": "which `skelbench plugins list` shows"}
-    wanted |= {"citation": "which every table of its results needs"} if m.descriptor.trains else {}
-    check_fields(m.descriptor, wanted)
-    own = m.host.subclass(m.descriptor, Method).Config
-    if not m.descriptor.config and own is not Method.Config:
+    about, own = m.descriptor, m.host.subclass(m.descriptor, Method).Config
+    check_summary(about)
+    if about.trains and not about.citation.strip():
+        raise Failed("a citation, which every table of its results needs", "citation is empty", "its MethodSpec")
+    if not about.config and own is not Method.Config:
         raise Failed("every Config announced", f"{own.__name__} is not", f'MethodSpec(..., config=":{own.__name__}")')
-    config = m.host.config(m.descriptor)
-    check_settings(config, {}, f"method {m.descriptor.name}")
-    for preset, values in m.descriptor.presets.items():
-        validated(config, section({**m.descriptor.recipe, **values}, "method"), f"preset {preset} of its MethodSpec")
-    for key in m.descriptor.space:
-        part, _, name = key.partition(".")
-        if part == "method" and name not in config.model_fields:
-            expected = f"settings of {config.__name__} in the search space: {', '.join(config.model_fields) or 'none'}"
-            raise Failed(expected, key, "space of its MethodSpec")
+    config = m.host.config(about)
+    check_settings(config, {}, f"method {about.name}")
+    for preset, values in about.presets.items():
+        validated(config, section({**about.recipe, **values}, "method"), f"preset {preset} of its MethodSpec")
+    known = [f"method.{name}" for name in config.model_fields]
+    if unknown := [key for key in about.space if key.startswith("method.") and key not in known]:
+        raise Failed(f"a search space of {', '.join(known) or 'no settings'}", unknown[0], "space of its MethodSpec")
     if without := [name for name, x in config.model_fields.items() if not x.description]:
-        raise Failed(
-            "a description of every setting, which `skelbench plugins info` shows",
-            f"none of {', '.join(without)}",
-            f"{config.__name__}: Field(..., description=...), or a string below the field",
-        )
+        raise Failed("a description of every setting", f"none of {', '.join(without)}", config.__name__)
 
 
 def builds(m: MethodSubject) -> None:
-    target = m.host.load(m.descriptor)
-    if not (isinstance(target, type) and issubclass(target, Method)):
-        raise Failed("a subclass of skelbench.methods.Method", f"{target!r}", f"target={m.descriptor.target!r}")
+    m.host.subclass(m.descriptor, Method)
     encoder = m.method().inference_encoder()
     if not isinstance(encoder, Encoder):
         raise Failed("an inference_encoder() made by context.encoder()", f"it is a {type(encoder).__name__}")
@@ -54,13 +46,10 @@ def builds(m: MethodSubject) -> None:
 def bodies(m: MethodSubject) -> None:
     training = m.trainer()
     count = training.source.store.bodies[training.ids]
-    for what, ids in (
-        ("one body each", training.ids[count == 1][:4]),
-        ("two bodies each", training.ids[count == 2][:4]),
-    ):
-        views = training.views_of(0, ids)
+    for number in (1, 2):
+        views = training.views_of(0, training.ids[count == number][:4])
         for turn in training.method.turns:
-            check_finite(training.forward(views, training.step_info(0, turn)), f"clips of {what}")
+            check_finite(training.forward(views, training.step_info(0, turn)), f"clips of {number} bodies each")
 
 
 def clip_lengths(m: MethodSubject) -> None:
