@@ -16,7 +16,7 @@ from skelbench.plugin.descriptors import Descriptor, TargetSpec
 from skelbench.plugin.host import Host
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.clips import differs, twice
-from skelbench.testing.families import FAMILIES, KEYED, PARENT, Family
+from skelbench.testing.families import FAMILIES, PARENT, Family
 from skelbench.testing.settings import check_settings, check_summary
 from skelbench.views.skeleton.topology import Topology
 
@@ -58,7 +58,7 @@ class ComponentSubject:
         """Return the result for each of the rows ``which``, by default for all."""
         if self.family.rows is None:
             raise Skipped("it draws nothing")
-        return self.family.rows(self.make(), range(self.family.count) if which is None else which, KEYED)
+        return self.family.rows(self.make(), range(self.family.count) if which is None else which)
 
 
 def form(subject: ComponentSubject) -> None:

@@ -5,7 +5,7 @@ import pytest
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import Entry, PluginStatus
 from skelbench.testing import run_checks
-from skelbench.testing.kinds import kit
+from skelbench.testing.thing import kit
 
 
 @pytest.fixture(scope="session")

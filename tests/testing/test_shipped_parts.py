@@ -7,7 +7,7 @@ import pytest
 from skelbench.data.synthetic import dataset
 from skelbench.plugin.host import Host
 from skelbench.testing import run_checks
-from skelbench.testing.kinds import KITS, kit
+from skelbench.testing.thing import KITS, kit
 
 HOST = Host()
 KINDS = [kind for kind in KITS if kind not in ("methods", "datasets")]

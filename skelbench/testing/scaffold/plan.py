@@ -16,7 +16,7 @@ from skelbench.core.version import __version__
 from skelbench.plugin.descriptors import KINDS, ComponentSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import SINGULAR
-from skelbench.testing.kinds import KITS
+from skelbench.testing.thing import KITS
 
 if TYPE_CHECKING:
     import jinja2
