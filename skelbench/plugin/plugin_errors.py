@@ -93,8 +93,9 @@ def where(what: Any) -> str:
         return _place(inspect.getfile(what), names, line, what.__name__)
     function = inspect.unwrap(getattr(what, "__func__", what))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    found = code is not None and _of_plugin(names, _roots())
-    return _place(code.co_filename, names, code.co_firstlineno, code.co_name) if found else ""
+    if code is None or not _of_plugin(names, _roots()):
+        return ""
+    return _place(code.co_filename, names, code.co_firstlineno, code.co_name)
 
 
 def _roots() -> set[str]:

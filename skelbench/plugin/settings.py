@@ -46,8 +46,9 @@ def _type(annotation: Any) -> str:
         return " | ".join(map(repr, arguments))
     if origin in (typing.Union, types.UnionType):
         return " | ".join(map(_type, arguments))
-    plain = {type(None): "none", Ellipsis: "..."}
-    name = plain.get(annotation) or getattr(origin or annotation, "__name__", str(annotation))
+    if annotation is type(None):
+        return "none"
+    name = "..." if annotation is Ellipsis else getattr(origin or annotation, "__name__", str(annotation))
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
 
 

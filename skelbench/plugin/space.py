@@ -71,7 +71,7 @@ def space_problem(space: Any) -> str:
             return f"names {key!r}, which decides what a trial costs; all trials cost the same"
         if not isinstance(knob, Linear | Log):
             return f"gives {key} {knob!r}; write Log(low, high) or Linear(low, high)"
-        low, high = (bound if type(bound) in (int, float) else factor(bound) for bound in (knob.low, knob.high))
+        low, high = (x if isinstance(x, int | float) else factor(x) for x in (knob.low, knob.high))
         if low is None or high is None or isinstance(knob.low, str) != isinstance(knob.high, str):
             return f'gives {key} {knob!r}: both bounds are numbers, or both are multiples, such as "x0.125" and "x8"'
         if not -math.inf < low < high < math.inf or (isinstance(knob, Log) and low <= 0):
