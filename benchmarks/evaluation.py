@@ -27,7 +27,7 @@ import torch
 from skelbench.api.evaluations import evaluate_runs
 from skelbench.evaluation.cost.latency import wait_for
 from skelbench.models.encoder import Encoder
-from skelbench.pipeline.request import parse_sets
+from skelbench.pipeline.request import EvaluationRequest
 from skelbench.pipeline.session import open_session
 from skelbench.records.store import ResultStore
 
@@ -90,8 +90,8 @@ def main() -> int:
                 own.features.clear()
                 began = time.perf_counter()
                 with clocked(torch.device(session.device)) as clock:
-                    asked = {"config": parse_sets(typed.set), "dataset": typed.dataset}
-                    (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], **asked)
+                    asked = EvaluationRequest(sets=typed.set, dataset=typed.dataset)
+                    (record,) = evaluate_runs(own, [(found, checkpoint)], [protocol], asked)
                 whole = time.perf_counter() - began
                 if typed.keep:
                     for end in ("npz", "json"):  # a record is there when its predictions are

@@ -1,6 +1,6 @@
 """Settings that several of the shipped methods have in common, as dotted keys of the run spec (torch-free)."""
 
-from skelbench.plugin import Linear, Log, NativeProbe
+from skelbench.plugin import Linear, Log, NativeProbe, ProtocolSpec
 
 # What `skelbench tune` draws from. Rates and momenta are times what the preset says, which scales both.
 LR_SPACE = {"train.lr": Log("x0.125", "x8")}
@@ -140,3 +140,25 @@ AUTOENCODER_NATIVE = FP32 | {
     "train.iters_per_epoch": 1000,
     "method.resize": "strided",
 }
+
+# Released codes look at clips in three ways.
+# How AimCLR, CrosSCLR, HYSP and PSTL evaluate: the mean of both bodies of a whole clip, empty ones included.
+ALL_SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"}
+# How ISC, CMD, HiCo and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots.
+SIDE_BY_SIDE = {"bodies_pool": "concat", "share": 0.95, "resize": "half-pixel"}
+# How the masked-autoencoder family evaluates: absent bodies are encoded and averaged in, its center crop.
+MAE_SLOTS = ALL_SLOTS | {"share": 0.95}
+
+
+def semi(source: str, target: str, how: str, defaults: dict[str, object], version: int = 1) -> list[ProtocolSpec]:
+    """``semi@1@SOURCE`` by the class ``target``, and ``semi@10@SOURCE`` by the class ``target`` with 10 appended."""
+    return [
+        ProtocolSpec(
+            name=f"semi@{percent}@{source}",
+            target=f"{target}{'' if percent == 1 else percent}",
+            summary=f"{percent} % of the labels, fine-tuned by {how}",
+            version=version,
+            defaults=defaults,
+        )
+        for percent in (1, 10)
+    ]

@@ -5,11 +5,22 @@ energetic features gone; in the second half the nearest keys of all three count 
 net/aimclr.py, net/st_gcn.py, feeder/tools.py.
 """
 
-from pydantic import Field
-from skelbench_plugins._recipes import GRAPH_CONTRAST_NATIVE, GRAPH_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from typing import ClassVar, Literal
 
+from pydantic import Field
+from skelbench_plugins._probes import LABELS, SteppedLinear, WholeClipFineTune
+from skelbench_plugins._recipes import (
+    ALL_SLOTS,
+    GRAPH_CONTRAST_NATIVE,
+    GRAPH_CONTRAST_RECIPE,
+    MOMENTUM_SPACE,
+    RATES_SPACE,
+    semi,
+)
+
+from skelbench.core.component import Share
 from skelbench.methods import ExtremeContrast, ExtremeContrastConfig
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 
 
 class AimCLRConfig(ExtremeContrastConfig):
@@ -32,6 +43,54 @@ class AimCLR(ExtremeContrast):
 
     def training_step(self, views, step):
         return self.contrast(views["strong"], views["query"], views["key"], step, step.phase == "mining")
+
+
+class AimCLRLinear(SteppedLinear):
+    """``linear@aimclr``: the probe of AimCLR's and CrosSCLR's codes (Levigty/AimCLR 6cd7376, LinguoLi/CrosSCLR 792b70c:
+    processor/linear_evaluation.py, config/*/linear_eval).
+
+    A linear layer on the frozen encoder's features as they are, neither normalized nor augmented, so that the encoder
+    runs once over all clips. Test and held-out clips are scored every 5 epochs, as in the code. Metrics:
+    :class:`~skelbench_plugins._native.NativeLinear`.
+    """
+
+    weight_std: ClassVar[float] = 0.02
+    drops_incomplete: ClassVar[bool] = True
+
+    lr: float = Field(3.0, gt=0, description="at the start, not scaled by the batch size")
+    batch_size: int = Field(128, ge=2, description="clips per step")
+
+
+class AimCLRSemi(WholeClipFineTune):
+    """``semi@1@aimclr``: semi-supervised learning of AimCLR's code (Levigty/AimCLR 6cd7376): round(1 % of n) clips of
+    every class, the encoder in eval mode although all its weights move. No settings of it are published. Our
+    assumption: SGD 0.1 and weight decay 1e-4 of all parameters as in its pre-training, batch 128, 100 epochs, a tenth
+    from epoch 81 and whole clips as in its linear probe.
+    """
+
+    batch_size: int = Field(128, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
+    drops: tuple[Share, ...] = Field((0.8,), description="when the rate falls to a tenth, shares")
+    encoder_mode: Literal["train", "eval"] = Field("eval", description="the code calls model.eval() in training")
+
+
+class AimCLRSemi10(AimCLRSemi):
+    """``semi@10@aimclr``: with 10 %."""
+
+    label_share: float = Field(0.1, gt=0, le=1, description=LABELS)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@aimclr",
+            target=":AimCLRLinear",
+            summary="linear probe of AimCLR's and CrosSCLR's codes: SGD 3.0, 100 epochs, whole clips, no augmentation",
+            defaults=ALL_SLOTS,
+        ),
+        *semi("aimclr", ":AimCLRSemi", "AimCLR's code: the encoder in eval mode while its weights move", ALL_SLOTS),
+    ]
 
 
 @hookimpl

@@ -7,14 +7,22 @@ maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys th
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._probes import LABELS, CroppedLinear, SteppedFineTune
+from skelbench_plugins._recipes import (
+    LONG_CONTRAST_NATIVE,
+    LONG_CONTRAST_RECIPE,
+    MOMENTUM_SPACE,
+    RATES_SPACE,
+    SIDE_BY_SIDE,
+    semi,
+)
 from torch import nn
 
 from skelbench.methods import STREAMS, DistortedConfig, StreamContrast
 from skelbench.methods.recurrent_contrast import recurrent_encoders
 from skelbench.models.contrast import cosines, divergence, info_nce, similarities
 from skelbench.models.heads import recurrent_head
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 
 
 class CMDConfig(DistortedConfig):
@@ -62,6 +70,39 @@ def imported(state, options):
     """The three encoders of a checkpoint of the authors' code."""
     encoders = {"encoder_q": "encoder"} | {f"encoder_q_{s}": f"{s}_encoder" for s in STREAMS[1:]}
     return recurrent_encoders(state, encoders, ("encoder_k", "queue", *(f"{name}.fc." for name in encoders)))
+
+
+class CMDLinear(CroppedLinear):
+    """``linear@cmd``: the probe of CMD's code (maoyunyao/CMD 6e9a8ac: action_classification_cmd.py, its script,
+    feeder_downstream.py). The encoder runs 81 times over the training clips.
+    """
+
+
+class CMDSemi(SteppedFineTune):
+    """``semi@1@cmd``: semi-supervised learning of CMD's code (maoyunyao/CMD 6e9a8ac; with ``label_share=1`` and
+    ``draws=1`` its transfer): all parameters by SGD 0.01 without decay, batch 64, 80 epochs, a tenth from epochs 51 and
+    71, crops and no rotation, five lists of int(1 % of n) clips of a shuffle. It prints the best epoch on test.
+    """
+
+
+class CMDSemi10(CMDSemi):
+    """``semi@10@cmd``: with 10 %."""
+
+    label_share: float = Field(0.1, gt=0, le=1, description=LABELS)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@cmd",
+            target=":CMDLinear",
+            summary="linear probe of CMD's code: SGD 0.1, 80 epochs, each on newly cropped clips; costs about 80 times "
+            "`linear`",
+            defaults=SIDE_BY_SIDE,
+        ),
+        *semi("cmd", ":CMDSemi", "CMD's code: SGD 0.01, lists that are not stratified", SIDE_BY_SIDE),
+    ]
 
 
 @hookimpl

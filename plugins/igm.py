@@ -10,9 +10,9 @@ tokens, K visible ones, D width, L values of a token, n earlier clips.
 import torch
 import torch.nn.functional as F
 from pydantic import Field
+from skelbench_plugins._diffusion import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MASKED_SPACE
 
-from skelbench.methods import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench.models.contrast import KeyQueue, cosines, divergence
 from skelbench.models.tokenizer import unpatchify
 from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl

@@ -1,14 +1,23 @@
 """MacDiff: masked conditional diffusion (Wu et al., ECCV 2024).
 
-Everything of it but its checkpoints is :mod:`skelbench.methods.masked_diffusion`, which IGM stands on as well.
+Everything of it but its checkpoints is :mod:`skelbench_plugins._diffusion`, which IGM uses as well.
 """
 
 from math import isfinite
 
-from skelbench_plugins._recipes import DIFFUSION_NATIVE, DIFFUSION_RECIPE, DROPS_TOKENS, MAE_DATA, MASKED_SPACE
+from pydantic import Field
+from skelbench_plugins._diffusion import MaskedDiffusion
+from skelbench_plugins._probes import RotatedLinear
+from skelbench_plugins._recipes import (
+    DIFFUSION_NATIVE,
+    DIFFUSION_RECIPE,
+    DROPS_TOKENS,
+    MAE_DATA,
+    MAE_SLOTS,
+    MASKED_SPACE,
+)
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.methods import MaskedDiffusion
 from skelbench.methods.imported import (
     ENCODER,
     Imported,
@@ -19,7 +28,7 @@ from skelbench.methods.imported import (
     model_arguments,
     tensor_of,
 )
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 
 DECODER = {
     "decoder_embed.proj": "tokenizer.project",
@@ -75,6 +84,29 @@ def _three(model, name, otherwise) -> list[float]:
     return list(values)
 
 
+class MacDiffLinear(RotatedLinear):
+    """``linear@macdiff``: the probe of MacDiff's code (Wenrui-Shen/MacDiff, commit 692888f).
+
+    As MAMP's, on features that keep the joints apart, with dropout, and with the cosine at 0 ten epochs early.
+    """
+
+    rest: float = Field(0.1, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    return [
+        ProtocolSpec(
+            name="linear@macdiff",
+            target=":MacDiffLinear",
+            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
+            "apart (J x D wide)",
+            defaults=MAE_SLOTS | {"readout": "joints"},
+        )
+    ]
+
+
 @hookimpl
 def skelbench_methods() -> list[MethodSpec]:
     return [
@@ -82,7 +114,7 @@ def skelbench_methods() -> list[MethodSpec]:
             name="macdiff",
             spelling="MacDiff",
             target=":MacDiff",
-            config="skelbench.methods.masked_diffusion:MaskedDiffusionConfig",
+            config="skelbench_plugins._diffusion:MaskedDiffusionConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA),
             summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",

@@ -6,11 +6,26 @@ model_mamp); R bodies, T frames, J joints, N tokens, K visible tokens.
 """
 
 from pydantic import Field
-from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_PROBE, MAE_RECIPE, MASKED_SPACE, MOTION_SPACE
+from skelbench_plugins._probes import LABELS, LISTS, RotatedLinear
+from skelbench_plugins._recipes import (
+    DROPS_TOKENS,
+    FP32,
+    MAE_NATIVE,
+    MAE_PROBE,
+    MAE_RECIPE,
+    MAE_SLOTS,
+    MASKED_SPACE,
+    MOTION_SPACE,
+    semi,
+)
+from torch import nn
 
+from skelbench.evaluation.finetune import FineTune
+from skelbench.evaluation.label_subsets import DRAWS
 from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConfig, rotated_view
 from skelbench.methods.imported import masked_autoencoder
-from skelbench.plugin import MethodSpec, hookimpl
+from skelbench.models.initial import xavier_linear
+from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
 from skelbench.views.masks import some_visible
 from skelbench.views.motion import check_stride, displacement, motion_masks
 
@@ -50,6 +65,74 @@ def imported(state, options) -> Imported:
     """A checkpoint of ``model_mamp``; see :func:`skelbench.methods.imported.masked_autoencoder`."""
     names = {"mask_ratio": "mask_ratio", "motion_aware_tau": "tau", "motion_stride": "motion_stride"}
     return masked_autoencoder(state, options, "model_mamp", names)
+
+
+class MampLinear(RotatedLinear):
+    """``linear@mamp``: the probe of MAMP's code (maoyunyao/MAMP: main_linprobe, engine_linprobe, lr_sched).
+
+    On PKU-MMD II the code has ``batch_size=32, lr=0.01``.
+    """
+
+
+class MampFineTune(FineTune):
+    """``finetune@mamp``: fine-tuning of MAMP's code (maoyunyao/MAMP 09e6252: main_finetune.py, its scripts).
+
+    Dropout on tokens, their mean over time with the joints apart, the mean over both body slots, a hidden layer of 2048
+    with batch norm and ReLU, a linear layer: 6.9 million parameters more than the encoder's 6.3 at its published size.
+    Our assumption: equal batches in place of an incomplete last one; batch norm of the whole batch of 48 in one
+    process, where the code has 2 x 24.
+    """
+
+    min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
+    dropout: float = Field(0.3, ge=0, lt=1, description="on token features before they are averaged")
+    head_hidden: int = Field(2048, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
+
+    def hidden(self, width, hidden):
+        """As all linear layers of its code begin."""
+        layer = nn.Linear(width, hidden)
+        xavier_linear(layer)
+        return layer
+
+    def classifier(self, width, classes):
+        """As :meth:`hidden`."""
+        return self.hidden(width, classes)
+
+
+class MampSemi(MampFineTune):
+    """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) clips of a shuffle. Its own lists come from a seed that
+    each of two processes draws anew (so that together they see up to twice as many clips); ours are five fixed ones."""
+
+    label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
+    draws: int = Field(DRAWS, ge=1, description=LISTS)
+    stratified: bool = Field(False, description="that share of every class; false = of all clips, as this code has it")
+
+
+class MampSemi10(MampSemi):
+    """``semi@10@mamp``: with 10 %."""
+
+    label_share: float = Field(0.1, gt=0, le=1, description=LABELS)
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    joints = MAE_SLOTS | {"readout": "joints"}
+    return [
+        ProtocolSpec(
+            name="linear@mamp",
+            target=":MampLinear",
+            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
+            "costs about 100 times `linear`",
+            defaults=MAE_SLOTS | {"readout": "mean"},
+        ),
+        ProtocolSpec(
+            name="finetune@mamp",
+            target=":MampFineTune",
+            summary="fine-tuning of MAMP's code: its head of two layers on features that keep the joints apart",
+            version=2,
+            defaults=joints,
+        ),
+        *semi("mamp", ":MampSemi", "MAMP's code: lists that are not stratified", joints, version=2),
+    ]
 
 
 @hookimpl

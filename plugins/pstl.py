@@ -5,11 +5,13 @@ are missing, the fastest and as many at random, of the third joints, the rather 
 E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
 """
 
-from typing import Literal
+from math import cos, floor, pi
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
-from skelbench_plugins._recipes import GRAPH_NATIVE, RATES_SPACE
+from skelbench_plugins._native import NativeLinear
+from skelbench_plugins._recipes import ALL_SLOTS, GRAPH_NATIVE, RATES_SPACE
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
@@ -18,7 +20,7 @@ from skelbench.models.decorrelation import barlow, cross_correlation
 from skelbench.models.encoder import lines
 from skelbench.models.heads import projector
 from skelbench.models.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 from skelbench.views import AxisRotate, Mirror, ReflectCrop, Shear, ViewSpec
 from skelbench.views.crops import Resampling
 from skelbench.views.motion import displacement
@@ -129,6 +131,51 @@ class PSTL(Method):
         """int64 [R]: one for all bodies of a clip, or for all clips."""
         keys_R = view.keys_R - view.rows_R % view.bodies
         return keys_R if self.config.draws == "clip" else torch.zeros_like(keys_R)
+
+
+class PSTLLinear(NativeLinear):
+    """``linear@pstl``: the probe of PSTL's code (YujieOuO/PSTL da95ce1: procedure.py, model.py, config.py).
+
+    A linear layer on the frozen encoder's features as they are, Adam, whose rate falls along half a cosine by epochs.
+    Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
+    """
+
+    normalises: ClassVar[bool] = False
+    drops_incomplete: ClassVar[bool] = False
+
+    lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
+    batch_size: int = Field(128, ge=2, description="clips per step")
+    epochs: int = Field(150, ge=1, description="passes over the training clips")
+
+    def rate(self, epoch):
+        """The same for a whole epoch; after the last one it would be 0."""
+        return self.lr * (1 + cos(pi * floor(epoch) / self.epochs)) / 2
+
+    def passes(self, features, seed, device, progress):
+        return self.unchanged(features, device, progress)
+
+    def classifier(self, width, classes, generator, device):
+        """Its weights begin Xavier-normal."""
+        layer = super().classifier(width, classes, generator, device)
+        with torch.no_grad():
+            layer.weight.mul_((2 / (width + classes)) ** 0.5 / self.weight_std)
+        return layer
+
+    def optimiser(self, layer):
+        """Adam without decay."""
+        return torch.optim.Adam(layer.parameters(), lr=self.lr)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@pstl",
+            target=":PSTLLinear",
+            summary="linear probe of PSTL's code: Adam 0.01, 150 epochs, a cosine, whole clips, no augmentation",
+            defaults=ALL_SLOTS,
+        )
+    ]
 
 
 @hookimpl

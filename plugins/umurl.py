@@ -9,9 +9,11 @@ from typing import Literal
 
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import RATES_SPACE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE
+from skelbench_plugins._probes import DROPS, SteppedLinear
+from skelbench_plugins._recipes import RATES_SPACE, SIDE_BY_SIDE, TWO_BRANCH_NATIVE, TWO_BRANCH_RECIPE
 from torch import nn
 
+from skelbench.core.component import Share
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import DistortedConfig, Imported, Method
 from skelbench.methods.imported import renamed, tensor_of
@@ -19,7 +21,7 @@ from skelbench.models.decorrelation import covariance, variance_hinge
 from skelbench.models.heads import projector
 from skelbench.models.optim.groups import one_group
 from skelbench.models.two_branch import TORCH_LAYER
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 from skelbench.views import Same
 from skelbench.views.streams import SINGLE
 
@@ -111,6 +113,30 @@ def read_public(state, options):
         embedding, hidden = tensor_of(state, "j_projector.6.weight", "E x hidden", lambda s: len(s) == 2).shape
         settings |= {"method.embedding": embedding, "method.head_hidden": hidden}
     return Imported(settings, {renamed(name, names): x for name, x in state.items()})
+
+
+class UmURLLinear(SteppedLinear):
+    """``linear@umurl``: the probe of UmURL's code (HuiGuanLab/UmURL 744278b: action_recognition.py, its script,
+    options_downstream.py). USDRL's (wengwanjiang/USDRL 7e83bb6) has ``lr=0.006, epochs=160, drops=[0.75, 0.875]``; 0.03
+    on NTU-60 X-View, and 0.01 with ``crop_min=0.5`` on PKU-MMD II.
+    """
+
+    lr: float = Field(0.03, gt=0, description="at the start, not scaled by the batch size; USDRL's 0.006")
+    batch_size: int = Field(512, ge=2, description="clips per step")
+    epochs: int = Field(150, ge=1, description="passes over the training clips; USDRL's 160")
+    drops: tuple[Share, ...] = Field((120 / 150, 140 / 150), description=DROPS)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@umurl",
+            target=":UmURLLinear",
+            summary="linear probe of UmURL's code: SGD 0.03, 150 epochs, whole clips, no augmentation",
+            defaults=SIDE_BY_SIDE | {"share": 1.0},
+        )
+    ]
 
 
 @hookimpl

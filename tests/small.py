@@ -110,7 +110,7 @@ def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, set
     native = host.get("methods", method).native if asked.get("native") else {}
     settings = tiny(method, native.get("encoder", "vit"))
     for key, value in asked.items():
-        if key in Request.__dataclass_fields__:
+        if key in Request.model_fields:
             fields[key] = value
         else:
             settings[key if "." in key else f"method.{key}"] = value
@@ -125,12 +125,12 @@ def shorten(patch) -> None:
     from skelbench.evaluation import linear
     from skelbench.evaluation.cost import latency
 
-    fit, timed = linear._fit, latency._time
+    fit, timed = linear.fit_linear, latency._time
 
     def briefly(part, num_classes, config, *more):
         return fit(part, num_classes, config.model_copy(update={"min_steps": min(config.min_steps, 40)}), *more)
 
-    patch.setattr(linear, "_fit", briefly)
+    patch.setattr(linear, "fit_linear", briefly)
     patch.setattr(linear, "WINDOW", 20)
     patch.setattr(latency, "_time", lambda encoder, view, batch, device, *_: timed(encoder, view, batch, device, 1, 2))
 

@@ -6,20 +6,22 @@ that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, m
 (clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I intervals.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
+from skelbench_plugins._native import NativeLinear
 from skelbench_plugins._recipes import FP32, RATES_SPACE
 from torch import nn
 
 from skelbench.methods import Config, Method
 from skelbench.models.encoder import real_frames, side_by_side
 from skelbench.models.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 from skelbench.views import Free, Shear, Tempo, ViewSpec
 from skelbench.views.distortions import OnJoints
+from skelbench.views.keyed import Keyed
 
 from .targets import ABSENT, DIRECTIONS, displacement_classes, local_and_global
 
@@ -129,6 +131,54 @@ class GLTransformer(Method):
     def optim_groups(self):
         """Everything decays, biases and norms too."""
         return one_group(self)
+
+
+class GLTransformerLinear(NativeLinear):
+    """``linear@gl-transformer``: the probe of GL-Transformer's code (Boeun-Kim/GL-Transformer,
+    linear_eval_protocol.py).
+
+    A linear layer on the mean over real frames, Adam at one rate. Training clips are played slower or faster in every
+    epoch, so that the encoder runs 121 times over them. Its own dropout stays on meanwhile (``noisy``), as the code has
+    it: ``model.train()`` in every epoch, whose numbers its paper prints. Weights begin with the spread that PyTorch
+    gives 2400 features. Metrics: :class:`~skelbench_plugins._native.NativeLinear`; the code prints the best of the
+    epochs after the 60th.
+    """
+
+    normalises: ClassVar[bool] = False
+    weight_std: ClassVar[float] = (3 * 2400) ** -0.5
+    drops_incomplete: ClassVar[bool] = True
+
+    lr: float = Field(0.003, gt=0, description="throughout, not scaled by the batch size")
+    batch_size: int = Field(1024, ge=2, description="clips per step, an incomplete last batch is left out")
+    epochs: int = Field(120, ge=1, description="passes of the encoder over the training clips: the cost")
+    pace: float = Field(0.1, ge=0, lt=1, description="how much slower or faster a training clip is played, at most")
+    noisy: bool = Field(True, description="the frozen encoder's dropout is on in training passes; a bug of the code")
+
+    def rate(self, epoch):
+        """The same throughout."""
+        return self.lr
+
+    def optimiser(self, layer):
+        return torch.optim.Adam(layer.parameters(), lr=self.lr)
+
+    def passes(self, features, seed, device, progress):
+        """Clips at another pace in every epoch."""
+        for epoch in range(self.epochs):
+            keyed, crop = Keyed(seed, epoch), Tempo(amount=self.pace)
+            yield self.augmented(features, keyed, crop, progress=progress, noisy=self.noisy)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@gl-transformer",
+            target=":GLTransformerLinear",
+            summary="linear probe of GL-Transformer's code: Adam 0.003, 120 epochs, each on clips at another pace; "
+            "costs about 120 times `linear`",
+            defaults={"share": 1.0, "resize": "pad"},
+        )
+    ]
 
 
 @hookimpl

@@ -12,13 +12,21 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._probes import DROPS, SteppedLinear
+from skelbench_plugins._recipes import (
+    LONG_CONTRAST_NATIVE,
+    LONG_CONTRAST_RECIPE,
+    MOMENTUM_SPACE,
+    RATES_SPACE,
+    SIDE_BY_SIDE,
+)
 from torch import Tensor
 
+from skelbench.core.component import Share
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import LEVELS, DistortedContrastConfig, LevelContrast
 from skelbench.models.contrast import KeyQueue, cosines, info_nce, similarities
-from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 
 GRANULAR = ("clip", "part")
 """Levels with an embedding per granularity; the others have one."""
@@ -94,6 +102,30 @@ class HiCo(LevelContrast):
     def after_step(self, step):
         super().after_step(step)
         self.coarse_queue.push(step.index, step.kept("coarse"))
+
+
+class HiCoLinear(SteppedLinear):
+    """``linear@hico``: the probe of HiCo's and SCD-Net's codes (HuiGuanLab/HiCo cf39a93, cong-wu/SCD-Net:
+    action_classification.py, its script or README, options_classification.py), which cut training clips as test clips.
+    """
+
+    lr: float = Field(2.0, gt=0, description="at the start, not scaled by the batch size")
+    batch_size: int = Field(1024, ge=2, description="clips per step")
+    epochs: int = Field(80, ge=1, description="passes over the training clips")
+    drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@hico",
+            target=":HiCoLinear",
+            summary="linear probe of HiCo's and SCD-Net's codes: SGD 2.0, 80 epochs, the central 95 % of clips, no "
+            "augmentation",
+            defaults=SIDE_BY_SIDE,
+        )
+    ]
 
 
 @hookimpl

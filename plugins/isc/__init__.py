@@ -11,7 +11,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
-from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
+from skelbench_plugins._probes import CroppedLinear
+from skelbench_plugins._recipes import (
+    LONG_CONTRAST_NATIVE,
+    LONG_CONTRAST_RECIPE,
+    MOMENTUM_SPACE,
+    RATES_SPACE,
+    SIDE_BY_SIDE,
+)
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -22,7 +29,7 @@ from skelbench.models.ema import ema_copy, ema_update
 from skelbench.models.encoder import ABILITIES
 from skelbench.models.heads import recurrent_head
 from skelbench.models.optim.groups import one_group
-from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
+from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimpl
 
 from .files import imported as imported
 
@@ -130,6 +137,24 @@ class ISC(Method):
         for key, query in zip((*self.key_encoder, *self.key_head), (*self.encoders, *self.head)):
             ema_update(key, query, self.config.momentum)
         self.queue.push(step.index, step.kept("keys"))
+
+
+class ISCLinear(CroppedLinear):
+    """``linear@isc``: the probe of ISC's code (fmthoker/skeleton-contrast: action_classification.py, its script,
+    feeder/feeder_downstream.py), from which CMD has its own, of any of its encoders.
+    """
+
+
+@hookimpl
+def skelbench_protocols():
+    return [
+        ProtocolSpec(
+            name="linear@isc",
+            target=":ISCLinear",
+            summary="linear probe of ISC's code, which CMD's has kept: SGD 0.1, 80 epochs, each on newly cropped clips",
+            defaults=SIDE_BY_SIDE,
+        )
+    ]
 
 
 @hookimpl

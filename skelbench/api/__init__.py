@@ -1,1 +1,1 @@
-"""What notebooks and other people's code use; ``import skelbench`` names all of it, and loads none of it before use."""
+"""The Python API; ``import skelbench`` names all of it, and loads none of it before use."""

@@ -1,13 +1,37 @@
-"""Arguments of calls that Python takes and that mean nothing: each is one sentence, as of a command's options."""
+"""Checks of arguments of the Python API, and keywords from request models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import Arguments
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def keywords(model: type[Arguments]) -> Callable[[Call], Call]:
+    """Show the fields of ``model`` as the keywords of a call, in its signature and its documentation."""
+
+    def document(call: Call) -> Call:
+        signature, kinds, lines = inspect.signature(call), get_type_hints(model), []
+        shown = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
+        named = {each.name for each in shown}
+        for name, (field, _) in model.options().items():
+            if name not in named:
+                keyword, kind = field.alias or name, inspect.Parameter.KEYWORD_ONLY
+                shown.append(inspect.Parameter(keyword, kind, default=field.default, annotation=kinds[name]))
+                lines.append(f"        {keyword}: {' '.join((field.description or '').split())}")
+        before, raises, after = inspect.getdoc(call).partition("\nRaises:")  # type: ignore[union-attr]
+        call.__doc__ = "\n".join([before, "Args:", *(line[4:] for line in lines)]) + "\n" + raises + after
+        call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        return call
+
+    return document
 
 
 def text(given: Any, what: str) -> str:

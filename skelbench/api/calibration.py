@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
@@ -13,14 +11,12 @@ from skelbench.core.spec import EvalSpec, listed
 from skelbench.data.store.splits import full_name
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.request import Request
-from skelbench.pipeline.resolve import open_dataset, resolve
+from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec, NativeProbe
 from skelbench.records.run_dir import RunDir
-from skelbench.reporting import study_rows
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import NAME, Papers
+from skelbench.reporting.linear import Papers
 from skelbench.reporting.published import Figure
 
 Z = 1.96
@@ -38,18 +34,18 @@ class Calibration:
     stream: str
     protocol: str
     settings: str
-    """Those of the protocol that are not its defaults."""
+    """Settings of the protocol that differ from its defaults."""
     published: float
     published_sd: float | None
     """Standard deviation that the source states."""
     source: str
     note: str
-    """What a reader of the published figure must know."""
+    """Conditions of the published result."""
     low: float
     high: float
-    """Where ours is expected, see :func:`expected`."""
+    """Interval in which our accuracy is expected, see :func:`expected`."""
     figure: str
-    """Which of ours is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
+    """Metric that is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
     ours: float
     last_epoch: float
     n_test: int
@@ -63,13 +59,13 @@ class Calibration:
 
     @property
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The calibration as plain data."""
         return {**asdict(self), "passed": self.passed}
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A run that can be held against a figure."""
+    """A run and the published result that it is compared with."""
 
     run: RunDir
     spec: EvalSpec
@@ -78,7 +74,7 @@ class _Case:
 
 
 def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:
-    """Where a second measurement of a published share is expected: Wilson's 95 % interval of that share on ``n`` test
+    """Interval for a second measurement of a published accuracy: Wilson's 95 % interval of that share on ``n`` test
     clips, wider by 1.96 times the standard deviation that the source states, if it states one, on both sides.
 
     >>> [round(limit, 4) for limit in expected(0.85, None, 16487)]
@@ -110,9 +106,7 @@ def calibrate(
     store = open_dataset(dataset, session.host, session.data_root)
     part = None if split is None else store.split(split).name
     cases, skipped = [], []
-    announced = Papers(
-        [*chain.from_iterable(study_rows.announced(TableInputs(session.host, session.results), NAME))], session.host
-    )
+    announced = Papers(TableInputs(session.host, session.results))
     for one, checkpoint in [run] if run else _imported(session, dataset, part):
         found = _case(session, one, checkpoint, dataset, part, announced)
         if isinstance(found, _Case):
@@ -125,7 +119,6 @@ def calibrate(
             "; ".join(skipped)
             or f"no imported checkpoint on {where} in {session.results.root}; import one: skelbench import-checkpoint "
             f"METHOD FILE --dataset {dataset}{f' --split {part}' if part else ''}"
-            f"{_known(session, announced, dataset, part)}"
         )
     return [_measured(session, case, force) for case in cases], skipped
 
@@ -140,7 +133,7 @@ def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tup
 def _case(
     session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Papers
 ) -> _Case | str:
-    """What ``run`` is held against, or why it cannot be."""
+    """The published result that ``run`` is compared with, or why there is none."""
     data, host = run.spec.data, session.host
     if not run.spec.imported:
         return "it was trained here; a calibration is of a checkpoint that its authors published"
@@ -162,25 +155,6 @@ def _case(
             "announced; a plugin can (skelbench_published, skelbench_rows)"
         )
     return _Case(run, own, probe, figure)
-
-
-def _known(session: Session, announced: Papers, dataset: str, split: str | None) -> str:
-    """Methods that could be calibrated there: with a figure of what an import is evaluated on."""
-    methods = {one.name: one for one in session.host.all("methods") if isinstance(one, MethodSpec)}
-    there = set()
-    for title, stream, where, part in announced.figures:
-        method = methods.get(title.partition(":")[0])
-        if not method or not method.imports or not method.probe:
-            continue
-        if where == dataset and (split is None or part == full_name(split)):
-            with suppress(SkelbenchError):  # a row of a table may be no variant
-                as_import = Request(
-                    title, dataset, part, native=True, imported="a file", preset="imported", presets={"imported": {}}
-                )
-                made = resolve(as_import, session.host, session.data_root, session.device)
-                if eval_spec(session.host, made, method.probe.protocol).stream_title == stream:
-                    there.add(title)
-    return f" (published figures there: {', '.join(sorted(there)) or 'none of a method whose checkpoints are read'})"
 
 
 def _measured(session: Session, case: _Case, force: bool) -> Calibration:
@@ -222,5 +196,5 @@ def _measured(session: Session, case: _Case, force: bool) -> Calibration:
 
 
 def failed(found: Sequence[Calibration]) -> list[Calibration]:
-    """Those outside their intervals."""
+    """Calibrations outside their intervals."""
     return [one for one in found if not one.passed]

@@ -29,7 +29,7 @@ class ImportedRun:
     run: RunDir
     resolved: Resolved
     answers: Mapping[str, Any]
-    """What the user said where the file does not."""
+    """Settings that the user gave because the file does not record them."""
 
 
 def assumed(spec: RunSpec, run: RunDir, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ PARTS = ("train", "test", "all")
 
 
 class ClipBatch(NamedTuple):
-    """What :func:`collate` makes: B clips padded to the most bodies M and frames T of any of them."""
+    """A batch of :func:`collate`: B clips padded to the most bodies M and frames T of any of them."""
 
     clips: Tensor
     """float32 [B, M, T, J, 3], or [B, T, J, 3] of a data set of first bodies; zeros behind the end, which are poses to
@@ -60,7 +60,7 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
 
     @property
     def name(self) -> str:
-        """Of the data set."""
+        """Name of the data set."""
         return self.store.meta.name
 
     @property
@@ -100,7 +100,7 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
 
     @property
     def licence(self) -> str:
-        """Of the data."""
+        """License of the data."""
         return self.store.meta.licence
 
     def __len__(self) -> int:

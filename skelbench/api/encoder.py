@@ -16,13 +16,12 @@ from torch import Tensor
 
 from skelbench.api import arguments
 from skelbench.api.datasets import ClipBatch, ClipDataset
-from skelbench.api.preprocessing import Preprocessing
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
-from skelbench.data.store.source import ClipSource
-from skelbench.evaluation.features import extract, pool_bodies, read_out
+from skelbench.evaluation.features import PreparedClips, pool_bodies, read_out
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import advances
 from skelbench.models.encoder import Encoder, evaluating
 from skelbench.pipeline.session import pick_device
@@ -109,8 +108,7 @@ class FrozenEncoder:
         batch_size = arguments.count(batch_size, "batch_size")
         if device is not None:
             self.to(device)
-        source, ids = self._source(clips, ids, subtract_origin)
-        look = self.preprocessing
+        prepared, ids = self._prepared(clips, ids, subtract_origin)
         with ExitStack() as stack:
             report = None
             if progress:
@@ -118,19 +116,7 @@ class FrozenEncoder:
 
                 report = advances(stack.enter_context(bar(len(ids), f"{self.name} features", "clips")))
 
-            return extract(
-                self.module,
-                source,
-                ids,
-                look.builder(self.topology, self.grid, self.device),
-                look.bodies_pool,
-                batch_size,
-                self.device,
-                self.precision,
-                report,
-                readout=look.readout,
-                grid=self.grid,
-            )
+            return prepared.features(self.module, ids, batch_size=batch_size, progress=report)
 
     def tokens(
         self,
@@ -173,11 +159,8 @@ class FrozenEncoder:
     ) -> Iterator[View]:
         """What the network reads of ``clips``, batch by batch: coordinates of T frames, on the device."""
         batch_size = arguments.count(batch_size, "batch_size")
-        source, ids = self._source(clips, ids, subtract_origin)
-        builder = self.preprocessing.builder(self.topology, self.grid, self.device)
-        for start in range(0, len(ids), batch_size):
-            # Nothing of this view is drawn at random, so nothing keys it.
-            yield builder(source.gather(ids[start : start + batch_size]), None)["eval"].to(self.device)  # type: ignore[arg-type]
+        prepared, ids = self._prepared(clips, ids, subtract_origin)
+        yield from prepared.views(ids, batch_size)
 
     def prepare(self, clips: Clips, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Inputs of the exported ONNX model: float32 [B, M, T, J, 3], zeros where there is no body, and bool [B, M],
@@ -203,10 +186,10 @@ class FrozenEncoder:
         encoded = read_out(self.module(view), self.preprocessing.readout, self.grid)
         return pool_bodies(encoded, view, self.preprocessing.bodies_pool)
 
-    def _source(
+    def _prepared(
         self, clips: Clips, ids: Sequence[int] | np.ndarray | None, subtract_origin: bool
-    ) -> tuple[ClipSource, np.ndarray]:
-        """Clips on their way to the device, and which of them."""
+    ) -> tuple[PreparedClips, np.ndarray]:
+        """The clips, and which of them."""
         look = self.preprocessing
         if isinstance(clips, ClipDataset | ClipStore):
             if subtract_origin:
@@ -248,7 +231,7 @@ class FrozenEncoder:
         chosen = every if ids is None else _chosen(ids, every)
         if not len(chosen):
             raise SkelbenchError("no clip was chosen; give one at least")
-        return ClipSource(store, self.device, second_body=look.second_body, align=look.align), chosen
+        return PreparedClips(store, look, self.grid, self.device, self.precision), chosen
 
 
 def _array(clip: Any) -> np.ndarray:

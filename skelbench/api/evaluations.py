@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, get_args
 
@@ -12,6 +12,7 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.spec import EvalSpec, Fusion, Stream, evaluation_defaults
 from skelbench.pipeline.encoders import hides_doubtful, named_encoder
 from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.request import EvaluationRequest
 from skelbench.pipeline.resolve import data_of, open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.records.run_dir import RunDir
@@ -22,57 +23,40 @@ log = logging.getLogger(__name__)
 
 
 def evaluate_runs(
-    session: Session,
-    runs: Sequence[tuple[RunDir, str]],
-    protocols: Sequence[str],
-    *,
-    config: Mapping[str, Any],
-    dataset: str | None = None,
-    split: str | None = None,
-    seed: int | None = None,
-    streams: Sequence[str] = (),
-    fusion: str | None = None,
-    weights: Sequence[Any] = (),
-    readout: str | None = None,
-    bodies_pool: str | None = None,
-    min_confidence: float | None = None,
-    force: bool = False,
+    session: Session, runs: Sequence[tuple[RunDir, str]], protocols: Sequence[str], asked: EvaluationRequest
 ) -> list[dict[str, Any]]:
-    """One record per protocol, of the first of ``runs`` (each with its checkpoint) or of all fused; read where it is
-    there, else computed and written. ``None`` and nothing = as the run and the protocol have it.
+    """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused; read
+    where it exists, else computed and written.
 
     With several streams, or another than the run's own, and by protocols for other data, its controls are evaluated
-    alike if they are there, and if nothing that they have not learnt is asked of them (``min_confidence``): a note
-    says it.
+    the same way if they exist and have learned what the evaluation needs (``min_confidence``); else a note is printed.
 
     Raises:
-        SkelbenchError: what was asked for cannot be; nothing is written.
+        SkelbenchError: the evaluation is not possible; nothing is written.
     """
     (run, checkpoint), *partners = runs
-    fields: dict[str, Any] = {"config": dict(config)} | ({"readout": readout} if readout else {})
-    fields |= _streams(streams, fusion, [run, *(partner for partner, _ in partners)])
-    fields |= {"weights": list(weights)} if weights else {}
+    given = {"readout": asked.readout, "seed": asked.seed, "min_confidence": asked.min_confidence}
+    fields: dict[str, Any] = {"config": dict(asked.sets)}
+    fields |= {name: value for name, value in given.items() if value not in (None, "")}
+    fields |= _streams(asked.stream or (), asked.fusion, [run, *(partner for partner, _ in partners)])
+    fields |= {"weights": list(asked.weights)} if asked.weights else {}
     fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
-    if bodies_pool:
-        fields |= {"bodies_pool": bodies_pool, "bodies": "all-slots" if bodies_pool == "all-mean" else "valid"}
-    if dataset or split:
+    if pooling := asked.bodies_pool:
+        fields |= {"bodies_pool": pooling, "bodies": "all-slots" if pooling == "all-mean" else "valid"}
+    if asked.dataset or asked.split:
         own = run.spec.data
-        clips = open_dataset(dataset or own.name, session.host, session.data_root)
-        part = clips.split(split or (None if dataset else own.split))
-        fields["data"] = data_of(own, clips, dataset or own.name, part.name)
-    if seed is not None:
-        fields["seed"] = seed
-    if min_confidence is not None:
-        fields["min_confidence"] = min_confidence
+        clips = open_dataset(asked.dataset or own.name, session.host, session.data_root)
+        part = clips.split(asked.split or (None if asked.dataset else own.split))
+        fields["data"] = data_of(own, clips, asked.dataset or own.name, part.name)
     specs = [eval_spec(session.host, run, name, checkpoint, **fields) for name in protocols]
-    records = [evaluate(session, run, spec, force) for spec in specs]
+    records = [evaluate(session, run, spec, asked.force) for spec in specs]
     for spec in specs:
         if "streams" in fields or session.host.get("protocols", spec.protocol).elsewhere:
             for control, alike in first(partial(_controls, session.results, run, spec)):
                 if named_encoder(run, spec.checkpoint, spec.readout):
                     log.warning("note: control %s has no encoder %s: not evaluated", control.spec.method, spec.readout)
                 elif hides_doubtful(session, control, alike):
-                    evaluate(session, control, alike, force, like=run)
+                    evaluate(session, control, alike, asked.force, like=run)
                 else:
                     log.warning(
                         "note: control %s has not learnt to do without joints: not evaluated with --min-confidence",

@@ -41,6 +41,7 @@ from skelbench.evaluation.downstream import EncoderProtocol
 from skelbench.evaluation.linear import Linear
 from skelbench.pipeline.encoders import named_encoder
 from skelbench.pipeline.evaluate import protocol_class
+from skelbench.pipeline.request import Work
 from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec
@@ -53,7 +54,7 @@ CHECKED = 3
 
 @dataclass(frozen=True)
 class Export:
-    """What was written."""
+    """A written export."""
 
     folder: Path
     files: tuple[str, ...]
@@ -91,7 +92,7 @@ def export(
     _check_target(target, force)
     if isinstance(run, RunOnDisk):
         results, data, checkpoint = run.at(results, data, checkpoint)
-    session = open_place(results, data, "cpu", plugins, (), progress=False)
+    session = open_place(Work(results=results, data=data, device="cpu", plugins=plugins, progress=False))
     loaded = load_from_run(session, run, checkpoint, stream, with_data=True)
     with _in_place_of(target) as partial:
         written = _write(session, loaded, partial, format == "onnx")
@@ -100,19 +101,14 @@ def export(
 
 
 def _check_target(target: Path, force: bool) -> None:
-    exported = is_exported(target)
-    if exported and not force:
+    """SkelbenchError unless ``target`` is absent, empty or, with ``force``, an earlier export alone."""
+    files = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
+    if is_exported(target) and not force:
         raise SkelbenchError(f"{target} holds an export already; choose another folder, or replace it with --force")
-    if target == Path.cwd():
-        raise SkelbenchError(f"{target} is the folder that you are in; give one that can be replaced as a whole")
-    if exported:
-        others = sorted(path.name for path in target.iterdir() if path.name not in (CARD, CONFIG, ONNX, WEIGHTS))
-        if others:
-            raise SkelbenchError(
-                f"{target} holds {others[0]} too, which is of no export and would be gone; export elsewhere, and copy"
-            )
-    elif target.exists() and not (target.is_dir() and not any(target.iterdir())):
+    if target == Path.cwd() or target.is_file() or (files and not is_exported(target)):
         raise SkelbenchError(f"{target} is there and no export; choose a folder that does not exist yet")
+    if others := [name for name in files if name not in (CARD, CONFIG, ONNX, WEIGHTS)]:
+        raise SkelbenchError(f"{target} holds {others[0]} too, which would be removed; export elsewhere, and copy")
     if not target.parent.is_dir():
         raise SkelbenchError(f"there is no folder {target.parent}; make it or choose another place")
 
@@ -125,7 +121,7 @@ def _in_place_of(target: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o755)
-        if target.exists():  # the earlier one is gone only when this one stands in its place
+        if target.exists():  # the earlier export is removed only after the new one has its place
             target.rename(aside := partial.with_name(f"{partial.name}.before"))
             partial.rename(target)
             shutil.rmtree(aside)

@@ -16,11 +16,11 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from skelbench.api.encoder import FrozenEncoder
-from skelbench.api.preprocessing import Preprocessing
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import check_regular, read_json
 from skelbench.core.spec import GridSpec
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.models.encoder import Encoder
 from skelbench.plugin.host import Host
 from skelbench.training.build import bare_encoder, other_encoder
@@ -31,7 +31,7 @@ FORMAT = 1
 CONFIG, WEIGHTS, CARD, ONNX = "config.json", "model.safetensors", "README.md", "model.onnx"
 ARCHITECTURE = "skelbench_encoder"
 PREFIX = "encoder."
-"""Of the names of tensors: those of a timm model whose encoder is one of its parts."""
+"""Prefix of the names of tensors, as in a timm model whose encoder is one of its parts."""
 
 
 class Skeleton(Spec):
@@ -56,7 +56,7 @@ class Skeleton(Spec):
 
 
 class Settings(Spec):
-    """What an exported encoder is."""
+    """Description of an exported encoder."""
 
     format: int = FORMAT
     written_by: str
@@ -110,7 +110,7 @@ def load_exported(folder: Path, host: Host, device: str = "cpu") -> FrozenEncode
 
 
 def read_settings(folder: Path) -> Settings:
-    """What ``config.json`` of an export says; SkelbenchError if it is damaged or newer."""
+    """Return the settings in ``config.json`` of an export; SkelbenchError if it is damaged or newer."""
     path = folder / CONFIG
     try:
         content = read_json(path)

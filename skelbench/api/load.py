@@ -10,15 +10,16 @@ from typing import Any
 from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.exported import CONFIG, is_exported, load_exported
 from skelbench.api.place import Device, RunOnDisk, open_place
-from skelbench.api.preprocessing import Preprocessing, slots_matter
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, Stream
 from skelbench.data.store.source import ClipSource
+from skelbench.evaluation.preprocessing import Preprocessing, slots_matter
 from skelbench.models.encoder import Encoder
 from skelbench.pipeline.encoders import load_encoder as load_weights_of
 from skelbench.pipeline.encoders import named_encoder
 from skelbench.pipeline.evaluate import check_finished, eval_spec
 from skelbench.pipeline.leakage_checks import clips_of
+from skelbench.pipeline.request import Work
 from skelbench.pipeline.session import Session
 from skelbench.records.run_dir import RunDir
 from skelbench.views.skeleton.topology import Topology, get_topology
@@ -69,11 +70,11 @@ def load_encoder(
             raise SkelbenchError(
                 f"{run} is an exported encoder, with one checkpoint, stream and readout; name it alone"
             )
-        session = open_place(results, data, device, plugins, ())
+        session = open_place(Work(results=results, data=data, device=device, plugins=plugins))
         return load_exported(Path(run), session.host, session.device)
     if isinstance(run, RunOnDisk):
         results, data, checkpoint = run.at(results, data, checkpoint)
-    session = open_place(results, data, device, plugins, ())
+    session = open_place(Work(results=results, data=data, device=device, plugins=plugins))
     loaded = load_from_run(session, run, checkpoint, stream, protocol, readout)
     title = loaded.run.name + ("" if loaded.checkpoint == "last" else f"@{loaded.checkpoint}")
     spec = loaded.run.spec

@@ -1,16 +1,16 @@
-"""Where a call works: results, data, device, plugins; and a run as a place on disk."""
+"""The session of a call (results, data, device, plugins), and a run on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from skelbench.api import arguments
 from skelbench.api.plugins import use_plugins
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest, Work
 from skelbench.pipeline.session import Session, open_session
 from skelbench.records.run_dir import RunDir
 
@@ -19,19 +19,12 @@ Device = Any
 """cpu, cuda or cuda:N, or that as a ``torch.device``; None = cuda when there is one."""
 
 
-def open_place(
-    results: Place = None,
-    data: Place = None,
-    device: Device = None,
-    plugins: Sequence[Path | str] = (),
-    observe: Sequence[str] | None = None,
-    progress: bool = True,
-) -> Session:
+def open_place(asked: Work) -> Session:
     """The session that a call asks for, by the rules of the command line."""
-    host = use_plugins(plugins)
-    observers = named_observers(host, None if observe is None else arguments.names(observe, "observe"))
-    session = open_session(path_of(results), path_of(data), None if device is None else str(device), observers)
-    return session if progress else replace(session, progress=_silent)
+    host = use_plugins(asked.plugins)
+    observers = named_observers(host, asked.observe) if isinstance(asked, RunRequest) else ()
+    session = open_session(asked.results, asked.data, asked.device, observers)
+    return session if asked.progress else replace(session, progress=_silent)
 
 
 def path_of(place: Place) -> Path | None:
@@ -49,7 +42,7 @@ class RunOnDisk:
     def __init__(self, directory: RunDir, data: Place = None, checkpoint: str = "last") -> None:
         self._directory = directory
         self.data = path_of(data)
-        """Where data sets are kept; none = the usual place."""
+        """Directory of the data sets; None = the usual one."""
         self.checkpoint = checkpoint
         """"last", or the epoch of a kept snapshot, that evaluations and the encoder are of."""
 

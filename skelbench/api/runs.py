@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skelbench.api import arguments
-from skelbench.api.place import Device, Place, RunOnDisk, open_place, path_of
+from skelbench.api.arguments import keywords
+from skelbench.api.place import Place, RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, RunSpec
 from skelbench.core.text import plain
-from skelbench.pipeline.budget import Budget
-from skelbench.pipeline.request import Request, check_measures_here
+from skelbench.pipeline.request import EvaluationRequest, RunRequest, known_protocols
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import ReadRun, RunDir
 from skelbench.records.store import ResultStore
@@ -34,7 +34,7 @@ class Run(RunOnDisk):
 
     @property
     def name(self) -> str:
-        """Of its directory: method, data, preset, seed and id."""
+        """Name of its directory: method, data, preset, seed and id."""
         return self._directory.name
 
     @property
@@ -54,7 +54,7 @@ class Run(RunOnDisk):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What run.json holds: spec, preset, what was modified, environment, outcome, times."""
+        """Content of run.json: spec, preset, what was modified, environment, outcome, times."""
         return self._directory.info
 
     @property
@@ -64,7 +64,7 @@ class Run(RunOnDisk):
 
     @property
     def metrics(self) -> pandas.DataFrame:
-        """What was logged in training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
+        """Log of training, a row per line: ``step``, ``epoch``, ``clips_seen``, ``loss``, ...; NaN where a
         line has no such figure. Empty for an untrained run."""
         return read_metrics(self._directory)
 
@@ -134,38 +134,26 @@ class Run(RunOnDisk):
         epoch = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
         return f"Run({self.name}{epoch}: {self.outcome})"
 
-    def _facts(self) -> list[tuple[str, str]]:
-        info, spec = self.info, self.spec
-        preset = info["preset"] + (" with changes" if info["modified"] else "")
-        facts = [
-            ("outcome", self.outcome),
-            ("data", f"{spec.data.title} / {spec.data.split}"),
-            ("grid", f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"),
-            ("encoder", spec.encoder),
-            ("preset", f"{preset}, {info.get('setting', 'shared')} setting, seed {spec.seed}"),
-            ("hardware", self._directory.hardware),
-        ]
-        records = self._directory.records()
-        kinds = [self._kind(EvalSpec.model_validate(record["spec"])) for record in records]
-        for kind, record in zip(kinds, records, strict=True):
-            which = f" (evaluation {record['id']})" if kinds.count(kind) > 1 else ""
-            metrics = record["metrics"]
-            facts.append((kind, f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips{which}"))
-        return [*facts, ("directory", str(self.path))]
-
-    def _kind(self, evaluated: EvalSpec) -> str:
-        """Protocol, and stream, epoch and data that are not the usual ones."""
-        stream = "" if evaluated.streams == ("joint",) else f", {evaluated.stream_title}"
-        epoch = "" if evaluated.checkpoint == "last" else f", epoch {evaluated.checkpoint}"
-        places = [f"{data.title} / {data.split}" for data in (self.spec.data, evaluated.data)]
-        return evaluated.protocol + stream + epoch + (f", on {places[1]}" if places[0] != places[1] else "")
-
     def _repr_html_(self) -> str:
+        info, spec = self.info, self.spec
+        facts = {
+            "outcome": self.outcome,
+            "data": f"{spec.data.title} / {spec.data.split}",
+            "grid": f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})",
+            "encoder": spec.encoder,
+            "preset": info["preset"] + (" with changes" if info["modified"] else ""),
+            "setting": f"{info.get('setting', 'shared')}, seed {spec.seed}",
+            "hardware": self._directory.hardware,
+        }
+        for record in self._directory.records():
+            evaluation, metrics = EvalSpec.model_validate(record["spec"]), record["metrics"]
+            where = f"{evaluation.stream_title}, {evaluation.checkpoint}, {evaluation.data.title}"
+            name = f"{evaluation.protocol} ({where}; evaluation {record['id']})"
+            facts[name] = f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips"
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(plain(name))}</th>"
             f"<td style='text-align:left'>{escape(plain(value))}</td></tr>"
-            for name, value in self._facts()
-            if value
+            for name, value in {**facts, "directory": str(self.path)}.items()
         )
         return f"<table><caption>{escape(plain(self.title))}, run {escape(plain(self.id))}</caption>{rows}</table>"
 
@@ -188,7 +176,7 @@ class Evaluation:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the figures must see."""
+        """Conditions of the results."""
         return list(self.record["notes"])
 
     @property
@@ -218,55 +206,12 @@ class Evaluation:
         return f"Evaluation({self.run.title} by {spec.protocol} on {spec.data.title} / {spec.data.split}: {figures})"
 
 
-def run(
-    method: str,
-    *,
-    dataset: str | None = None,
-    split: str | None = None,
-    tokens: int | None = None,
-    clip_length: int | None = None,
-    patch: int | None = None,
-    preset: str | None = None,
-    encoder: str | None = None,
-    native: bool = False,
-    epochs: float | None = None,
-    budget: str | None = None,
-    batch_size: int | None = None,
-    seed: int | None = None,
-    precision: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    config: Path | str | None = None,
-    init_from: Run | str | None = None,
-    probes: Sequence[str] = ("linear", "knn"),
-    device: Device = None,
-    plugins: Sequence[Path | str] = (),
-    observe: Sequence[str] | None = None,
-    results: Path | str | None = None,
-    data: Path | str | None = None,
-    progress: bool = True,
-    force: bool = False,
-) -> Run:
+@keywords(RunRequest)
+def run(method: str, **asked: Any) -> Run:
     """Train ``method``, probe it and its controls, count its cost: ``skelbench run``, from Python.
 
-    A run that is done is not made again, one that was stopped goes on where it was: ask for the same once more.
-
-    Args:
-        method: METHOD or METHOD:VARIANT, as in ``skelbench plugins list``.
-        dataset, split: what to train and test on; none = ``synthetic``, and the data set's default split.
-        tokens: temporal tokens 8, 15 or 30; or ``clip_length`` T in frames and ``patch`` P_T for any other grid.
-        preset: paper, ablation, small, quick; none = paper with a GPU, else quick.
-        native: the method's published encoder, grid, bodies and epochs instead of the shared setting.
-        budget: what training may spend, instead of ``epochs``: ``clips=40k``, ``steps=500``, ``flops=2e15``.
-        settings: any setting by its dotted name, as ``--set``: ``{"train.lr": 1e-3, "optimizer": "sgd"}``.
-        config: a run.toml; what is said here goes before it.
-        init_from: a finished run to start from.
-        probes: protocols; none of them trains only.
-        device: cpu, cuda or cuda:N, or that as a ``torch.device``; none = cuda when there is one.
-        plugins: files with methods, encoders, ... of your own; read again when they were edited. They stay loaded.
-        observe: tensorboard, mlflow, csv; none = what ``$SKELBENCH_OBSERVE`` says.
-        results, data: where runs and data sets lie; none = as for the command.
-        progress: show a bar.
-        force: train again even when it is done.
+    A finished run is not made again, and a stopped run resumes: make the same call again. What is not given is as for
+    the command.
 
     Raises:
         SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
@@ -277,38 +222,20 @@ def run(
     from skelbench.pipeline.resolve import resolve
     from skelbench.pipeline.warm_start import finished
 
-    host = use_plugins(plugins)
+    request = RunRequest(method=method, **asked)
+    host = use_plugins(request.plugins)
     host.method(method)
-    names = arguments.names(probes, "probes")
-    check_measures_here(host, names)
-    session = open_place(results, data, device, (), observe, progress)
-    request = Request(
-        method=method,
-        dataset=dataset,
-        split=split,
-        tokens=tokens,
-        clip_length=clip_length,
-        patch=patch,
-        preset=preset,
-        encoder=encoder,
-        native=native or None,
-        epochs=epochs,
-        budget=None if budget is None else Budget.parse(budget),
-        batch_size=batch_size,
-        seed=seed,
-        precision=precision,
-        sets=arguments.settings(settings),
-        config=path_of(config),
-    )
-    if init_from is not None:
-        if isinstance(init_from, Run):
-            init_from = init_from.id + ("" if init_from.checkpoint == "last" else f"@{init_from.checkpoint}")
-        request.init_from = finished(session.results, init_from)
+    known_protocols(host, request.probes)
+    session = open_place(request)
+    if (parent := request.init_from) is not None:
+        if isinstance(parent, Run):
+            parent = parent.id + ("" if parent.checkpoint == "last" else f"@{parent.checkpoint}")
+        request = request.model_copy(update={"init_from": finished(session.results, parent)})
     resolved = resolve(request, session.host, session.data_root, session.device, Timer(session, keep=True))
     for note in resolved.notes:
         log.warning("note: %s", note)
-    directory = pretrain(session, resolved, force)
-    conclude(session, directory, resolved, names, force, _uncounted)
+    directory = pretrain(session, resolved, request.force)
+    conclude(session, directory, resolved, request.probes, request.force, _uncounted)
     return Run(directory, session.data_root)
 
 
@@ -316,71 +243,32 @@ def _uncounted(what: Resolved, error: Exception) -> None:
     log.warning("note: the cost of %s could not be counted: %s", what.title, plain(error))
 
 
-def evaluate(
-    run: Run | str | Sequence[Run | str],
-    protocol: str = "linear",
-    *,
-    dataset: str | None = None,
-    split: str | None = None,
-    seed: int | None = None,
-    stream: str | Sequence[str] | None = None,
-    fusion: str | None = None,
-    weights: Sequence[float] = (),
-    readout: str | None = None,
-    bodies_pool: str | None = None,
-    min_confidence: float | None = None,
-    settings: Mapping[str, Any] | None = None,
-    device: Device = None,
-    plugins: Sequence[Path | str] = (),
-    results: Path | str | None = None,
-    data: Path | str | None = None,
-    progress: bool = True,
-    force: bool = False,
-) -> Evaluation:
+@keywords(EvaluationRequest)
+def evaluate(run: Run | str | Sequence[Run | str], protocol: str = "linear", **asked: Any) -> Evaluation:
     """Evaluate a finished run by ``protocol``: ``skelbench eval``, from Python. What is there is read.
 
-    Args:
-        run: a :class:`Run`, its name, its id, or a part of either; several, one per stream, are fused.
-        dataset, split, seed: others than the run's own.
-        stream: joint, bone, motion, or several of them; none = as the run was trained.
-        fusion: features, scores or logits of several streams, with ``weights``.
-        readout, bodies_pool: features of a body and of a clip; none = the protocol's, and as in :func:`run`.
-        min_confidence: tokens whose mean confidence is below it are hidden from the encoder; none = no token is.
-        settings: of the protocol.
+    ``run``: a :class:`Run`, its name, its id, or a part of either; several, one per stream, are fused.
 
     Raises:
         SkelbenchError: there is no such run or protocol, or the run is not finished.
     """
     from skelbench.api.evaluations import evaluate_runs
 
-    asked = [run] if isinstance(run, Run | str) else arguments.several(run, "run")
-    if not asked:
+    request = EvaluationRequest(**asked)
+    runs = [run] if isinstance(run, Run | str) else arguments.several(run, "run")
+    if not runs:
         raise SkelbenchError("there is no run among those given; give one at least")
-    first = next((each for each in asked if isinstance(each, Run)), None)
+    first = next((each for each in runs if isinstance(each, Run)), None)
     if first is not None:
-        results, data, _ = first.at(results, data)
-    use_plugins(plugins).get("protocols", protocol)
-    session = open_place(results, data, device, (), (), progress)
+        results, data, _ = first.at(request.results, request.data)
+        request = request.model_copy(update={"results": results, "data": data})
+    use_plugins(request.plugins).get("protocols", protocol)
+    session = open_place(request)
     found = [
         (RunDir(each.path).checked(), each.checkpoint) if isinstance(each, Run) else session.results.find(each)
-        for each in asked
+        for each in runs
     ]
-    (record,) = evaluate_runs(
-        session,
-        found,
-        [protocol],
-        config=arguments.settings(settings),
-        dataset=dataset,
-        split=split,
-        seed=seed,
-        streams=[] if stream is None else [stream] if isinstance(stream, str) else arguments.names(stream, "stream"),
-        fusion=fusion,
-        weights=arguments.several(weights, "weights"),
-        readout=readout,
-        bodies_pool=bodies_pool,
-        min_confidence=min_confidence,
-        force=force,
-    )
+    (record,) = evaluate_runs(session, found, [protocol], request)
     directory, checkpoint = found[0]
     return Evaluation(Run(RunDir(directory.path), session.data_root, checkpoint), record)
 

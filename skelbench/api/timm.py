@@ -35,7 +35,7 @@ class SkeletonModel(nn.Module):
         self.head = self._head()
         self.pretrained_cfg: dict[str, Any] = {}
         self.default_cfg: dict[str, Any] = {}
-        """Where its weights come from, as timm has it."""
+        """Source of its weights, as timm records it."""
 
     @property
     def _device(self) -> torch.device:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.import_checkpoint import UNRECORDED
+from skelbench.cli.options import DataRoot, Device, Force, Results, option
 from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.api.calibration import Calibration
 
 FAILED = 1
+"""Exit code: the accuracy of a checkpoint is outside of its interval."""
 
 
 def calibrate(
     dataset: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split.", show_default="every split with imports", autocompletion=complete.splits),
-    ] = None,
+    split: Annotated[str | None, option(RunRequest, "split", show_default="every split with imports")] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -37,10 +37,7 @@ def calibrate(
     method: Annotated[
         str | None, typer.Option(help="Method that the FILE is of: mamp, ...", autocompletion=complete.methods)
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="What the FILE does not say, e.g. encoder.heads; repeatable."),
-    ] = None,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets", help=UNRECORDED)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     device: Device = None,
     results: Results = None,

@@ -74,9 +74,7 @@ def compare(
     columns: Annotated[
         str | None, typer.Option(help="These columns alone, comma separated, by key (as in CSV) or header.")
     ] = None,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="On a terminal: every column, in blocks with numbered rows, paged.")
-    ] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
     results: ReadResults = None,
 ) -> None:
@@ -135,9 +133,9 @@ def compare(
     inputs.check_answered(table, built)
     if descriptor.needs_runs:
         say_left_out(inputs)
-    from skelbench.reporting.sort_and_select import sorted_by, with_columns
+    from skelbench.reporting.table import sorted_by, with_columns
 
     built = inputs.noted(built, table, descriptor.needs_runs)
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, named) if (named := names_of(columns or "")) else built
-    put(built, format_, output, "--wide shows all, --columns those that you name", paged=wide)
+    put(built, format_, output, "Show them with --wide or --columns.", paged=wide)

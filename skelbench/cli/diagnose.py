@@ -19,9 +19,12 @@ from skelbench.pipeline.session import Session, open_session
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from skelbench.core.spec import DataSpec
-    from skelbench.reporting.diagnostics.frozen import Clips, Frozen
+    from skelbench.core.spec import DataSpec, SecondBody
+    from skelbench.data.store.clip_store import ClipStore
+    from skelbench.evaluation.features import PreparedClips
+    from skelbench.reporting.diagnostics.frozen import Frozen
     from skelbench.reporting.table import Table
+    from skelbench.views.skeleton.grid import Grid
 
 app = typer.Typer(
     no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
@@ -153,9 +156,7 @@ def interpolation(
     ratios = _ratios(ratio)
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
-    from dataclasses import replace
-
-    from skelbench.reporting.diagnostics import figures, tables
+    from skelbench.reporting.diagnostics import figures, frozen, tables
     from skelbench.reporting.diagnostics import interpolation as diagnosis
     from skelbench.reporting.diagnostics.record import VERSION, kept
 
@@ -166,14 +167,13 @@ def interpolation(
         runs = shared.subjects([run])
         first = next(iter(runs.values()))
         data = first.spec.data
-        joints = replace(first.clips, stream="joint")  # coordinates are the same whatever a run looks at
-        seen = replace(joints, bodies="valid", centre="body", align="none", resize="ends", share=0.95)
-    sides = seen.sides(data.split, clips, data.min_frames)
+        seen = _coordinates(first.clips.store, first.clips.grid, session, data.second_body)
+    sides = frozen.sides(seen, data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
     session.results.prepare()
 
-    def measure(subject: Clips | Frozen) -> dict[str, Any]:
+    def measure(subject: PreparedClips | Frozen) -> dict[str, Any]:
         return diagnosis.of(subject, sides, ratios, masks, session.progress)
 
     place = session.results.root
@@ -292,11 +292,8 @@ def _ratios(text: str) -> list[float]:
 
 def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
     """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
-    import torch
-
     from skelbench.core.spec import DataSpec
     from skelbench.pipeline.resolve import data_of, open_dataset
-    from skelbench.reporting.diagnostics.frozen import Clips
     from skelbench.views.skeleton.grid import BUDGETS, Grid
 
     if tokens not in BUDGETS:
@@ -304,4 +301,15 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
     store = open_dataset(dataset, session.host, session.data_root)
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
     grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
-    return data, Clips(store, grid, torch.device(session.device))
+    return data, _coordinates(store, grid, session, "zero")
+
+
+def _coordinates(store: ClipStore, grid: Grid, session: Session, second_body: SecondBody) -> PreparedClips:
+    """Joints of the bodies that are present, about their own center: the same whatever a run looks at."""
+    import torch
+
+    from skelbench.evaluation.features import PreparedClips
+    from skelbench.evaluation.preprocessing import Preprocessing
+
+    look = Preprocessing(centre="body", second_body=second_body, dimensions=store.meta.dimensions)
+    return PreparedClips(store, look, grid, torch.device(session.device))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -27,81 +29,65 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fals
 
 
 def gathered() -> dict[str, Any]:
-    """All of it, as plain data; what cannot be found out is a sentence among the ``problems``."""
-    from skelbench.core.threads import usable_cores
-
-    problems: list[str] = []
-    torch_facts = _torch(problems)
-    settings = _settings(problems)
-    distributions = _plugins(problems)
-    return {
-        "versions": _versions() | distributions,
-        "platform": platform.platform(),
-        "devices": torch_facts["devices"],
-        "cores": {"usable": usable_cores(), "of the machine": os.cpu_count() or 1},
-        "threads": torch_facts["threads"],
-        "settings": settings,
-        "problems": problems,
-    }
-
-
-def _versions() -> dict[str, str]:
-    from skelbench.core.version import __version__, installed
-
-    packages = {name: installed(name) or "not installed" for name in PACKAGES}
-    return {"skelbench": __version__, "python": platform.python_version()} | packages
-
-
-def _torch(problems: list[str]) -> dict[str, Any]:
-    """Devices and threads; empty without a torch that works."""
-    try:
-        import torch
-
-        from skelbench.core.threads import limit_threads
-        from skelbench.records.environment import hardware
-
-        devices = {"cpu": hardware("cpu")}
-        devices |= {f"cuda:{i}": hardware(f"cuda:{i}") for i in range(torch.cuda.device_count())}
-        limit_threads()
-        return {"devices": devices, "threads": torch.get_num_threads()}
-    except Exception as error:  # whatever a broken installation raises
-        problems.append(f"torch cannot be used: {type(error).__name__}: {' '.join(str(error).split())}")
-        return {"devices": {}, "threads": None}
-
-
-def _settings(problems: list[str]) -> dict[str, Any]:
-    """What is in effect, and where that comes from."""
+    """Return all facts as plain data; a part that cannot be read is an error message among the ``problems``."""
     from skelbench.core import user_config
-    from skelbench.core.errors import SkelbenchError
-    from skelbench.data.store.roots import data_root
-    from skelbench.records.store import default_root
-
-    effect: dict[str, Any] = {"results": default_root, "data": data_root}
-    facts: dict[str, Any] = {}
-    for key, setting in user_config.SETTINGS.items():
-        try:
-            value, source = user_config.found(key)
-            shown = str(effect[key]().absolute()) if key in effect else setting.default if value is None else value
-            facts[key] = {"value": list(map(str, shown)) if isinstance(shown, tuple) else shown, "from": source}
-        except SkelbenchError as error:
-            if str(error) not in problems:
-                problems.append(str(error))
-    return facts
-
-
-def _plugins(problems: list[str]) -> dict[str, str]:
-    """Versions of the distributions that bring plugins."""
+    from skelbench.core.threads import usable_cores
+    from skelbench.core.version import __version__, installed
     from skelbench.plugin.host import get_host
     from skelbench.plugin.status import one_line
 
-    try:
-        plugins = get_host().plugins
-    except Exception as error:  # a broken file of settings, or SKELBENCH_STRICT
-        if (said := one_line(error)) not in problems:
-            problems.append(said)
-        return {}
-    problems += [f"plugin {each.name} ({each.source}): {each.state}: {each.error}" for each in plugins if each.error]
-    return {each.dist: each.version for each in plugins if each.dist}
+    problems: dict[str, None] = {}
+
+    def tried(read: Callable[[], Any], otherwise: Any, what: str = "") -> Any:
+        try:
+            return read()
+        except Exception as error:  # a broken installation of torch, a broken file of settings
+            problems[what + one_line(error)] = None
+            return otherwise
+
+    devices, threads = tried(_torch, ({}, None), "torch cannot be used: ")
+    settings = {key: fact for key in user_config.SETTINGS if (fact := tried(partial(_setting, key), None))}
+    plugins = tried(lambda: get_host().plugins, [])
+    for each in plugins:
+        if each.error:
+            problems[f"plugin {each.name} ({each.source}): {each.state}: {each.error}"] = None
+    versions = {"skelbench": __version__, "python": platform.python_version()}
+    versions |= {name: installed(name) or "not installed" for name in PACKAGES}
+    return {
+        "versions": versions | {each.dist: each.version for each in plugins if each.dist},
+        "platform": platform.platform(),
+        "devices": devices,
+        "cores": {"usable": usable_cores(), "of the machine": os.cpu_count() or 1},
+        "threads": threads,
+        "settings": settings,
+        "problems": list(problems),
+    }
+
+
+def _torch() -> tuple[dict[str, str], int]:
+    """Devices and threads."""
+    import torch
+
+    from skelbench.core.threads import limit_threads
+    from skelbench.records.environment import hardware
+
+    devices = {name: hardware(name) for name in ("cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count())))}
+    limit_threads()
+    return devices, torch.get_num_threads()
+
+
+def _setting(key: str) -> dict[str, Any]:
+    """Value of a setting, and its source."""
+    from skelbench.core import user_config
+    from skelbench.data.store.roots import data_root
+    from skelbench.records.store import default_root
+
+    folders = {"results": default_root, "data": data_root}
+    value, source = user_config.found(key)
+    if key in folders:
+        value = str(folders[key]().absolute())
+    value = user_config.SETTINGS[key].default if value is None else value
+    return {"value": list(map(str, value)) if isinstance(value, tuple) else value, "from": source}
 
 
 def _show(facts: dict[str, Any]) -> None:

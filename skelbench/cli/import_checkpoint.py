@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Force, Results
+from skelbench.cli.options import DataRoot, Device, Force, Results, names_of, option
 from skelbench.core.console import out, print_facts, styled
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
     from skelbench.pipeline.resolve import Resolved
+
+UNRECORDED = "Settings that the FILE does not record, e.g. encoder.heads; repeatable."
 
 
 def import_checkpoint(
@@ -22,18 +25,10 @@ def import_checkpoint(
         str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...", autocompletion=complete.methods)
     ],
     file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set to probe on.", show_default="synthetic", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the data set's default", autocompletion=complete.splits)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the probes.", show_default="0")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="What the file does not say, e.g. encoder.heads; repeatable."),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset", help="Data set to probe on.")] = None,
+    split: Annotated[str | None, option(RunRequest, "split")] = None,
+    seed: Annotated[int | None, option(RunRequest, "seed", help="Seed of the probes.")] = None,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets", help=UNRECORDED)] = None,
     probe: Annotated[str, typer.Option(help="Protocols to probe by at once, beside the untrained encoder.")] = "none",
     device: Device = None,
     results: Results = None,
@@ -44,14 +39,17 @@ def import_checkpoint(
 
     Read with the weights-only loader: a file that holds anything but tensors and plain settings is refused.
     """
-    from skelbench.cli.run import conclude, known_protocols
+    from skelbench.cli.run import conclude
     from skelbench.cli.summary import named_data, named_root
-    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.request import known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()
     host.method(method)  # a misspelt one fails before torch is imported
-    protocols, sets = known_protocols(host, probe), parse_sets(set_ or [])
+    protocols, sets = (
+        known_protocols(host, [name for name in names_of(probe) if name != "none"]),
+        parse_sets(set_ or []),
+    )
     from skelbench.api.checkpoints import import_file
 
     session = open_session(results, data_root, device)
@@ -69,7 +67,7 @@ def import_checkpoint(
 
 
 def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
-    """What was read from where, and what was neither read nor among the ``answers`` of the user."""
+    """Print which parts of the file were read, and settings that neither the file nor the ``answers`` give."""
     from skelbench.api.checkpoints import assumed
     from skelbench.core.spec import listed
 

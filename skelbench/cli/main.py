@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 import traceback
@@ -17,7 +18,6 @@ from typer.exceptions import Abort, TyperException
 from skelbench.cli import (
     calibrate,
     compare,
-    complete,
     data,
     diagnose,
     env,
@@ -125,16 +125,17 @@ def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()
+        if os.environ.get("_SKELBENCH_COMPLETE"):  # notes of failed plugins would appear in the line that is typed
+            logging.disable()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
-        # Without standalone mode typer raises what it would otherwise print in a box cut at the terminal's width.
-        with complete.completing(_without_globals):
-            if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
-                said = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
-                raise SkelbenchError(said) if os.environ.get("RANK", "0") == "0" else FailedOnRankZero(said, 2)
-            read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
-            with results_alone() if read else nullcontext():
-                result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
+        if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):
+            message = f"`skelbench {argv[0]}` is the work of one process; issue it without torchrun"
+            raise SkelbenchError(message) if os.environ.get("RANK", "0") == "0" else FailedOnRankZero(message, 2)
+        read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
+        # In standalone mode typer would print errors in a box cut at the terminal's width.
+        with results_alone() if read else nullcontext():
+            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -199,16 +200,6 @@ def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
         else:
             rest.append(word)
     return rest, debug, files
-
-
-def _without_globals(words: list[str]) -> list[str]:
-    """The words of an unfinished command line without the global options; files of --plugin are requested."""
-    try:
-        rest, _, files = split_globals(words)
-        request_files([str(named_file(name, f"--plugin {name}")) for name in files])
-    except SkelbenchError:
-        return words
-    return rest
 
 
 if __name__ == "__main__":

@@ -2,18 +2,79 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
+from annotated_types import Ge
 
 from skelbench.cli import complete
 from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import Arguments, RunRequest, Work
+from skelbench.pipeline.request import comma_separated as names_of
 
 if TYPE_CHECKING:
     from skelbench.reporting.filters import Filters
+
+
+def option(model: type[Arguments], field: str, **changes: Any) -> Any:
+    """The option for a field of a request model: help text, default and limits are those of the field."""
+    info, how = model.options()[field]
+    least = [limit.ge for limit in info.metadata if isinstance(limit, Ge)]
+    shown = {"show_default": how.default} if how.default else {}
+    limits = {"min": least[0]} if least else {}
+    text, names = " ".join((info.description or "").split()), complete.FIELDS.get(field)
+    settings = {"help": text, "autocompletion": names, **shown, **limits} | changes
+    if info.is_required():
+        return typer.Argument(**settings)
+    return typer.Option(how.flag or f"--{field.replace('_', '-')}", metavar=how.metavar or None, **settings)
+
+
+def _typed(kind: Any) -> Any:
+    """Type of the option for a field of type ``kind``: several values and settings are repeatable, others are text."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not NoneType)
+    if kind is bool:
+        return bool
+    return (kind if kind in (int, float, Path) else list[str] if get_origin(kind) in (tuple, Mapping) else str) | None
+
+
+def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``command`` with an option for every field of the :class:`Arguments` that it takes as one of its parameters; a
+    parameter with the name of a field takes the place of the field's option."""
+    hints, own = get_type_hints(command, include_extras=True), inspect.signature(command).parameters
+    asked = next(name for name, hint in hints.items() if inspect.isclass(hint) and issubclass(hint, Arguments))
+    model: type[Arguments] = hints[asked]
+    kinds, fields = get_type_hints(model), sorted(model.options(), key=Work.model_fields.__contains__)
+    parameters = []
+    for parameter in own.values():
+        added = [parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)]
+        if parameter.name == asked:
+            added = []
+            for name in (name for name in fields if name not in own and model.options()[name][1].command):
+                kind, required = _typed(kinds[name]), model.model_fields[name].is_required()
+                default = parameter.empty if required else False if kind is bool else None
+                kind = Annotated[str if required else kind, option(model, name)]
+                added.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        parameters += added
+
+    @wraps(command)
+    def issue(**typed: Any) -> Any:
+        given = {name: value for name, value in typed.items() if name in model.model_fields and _is_given(value)}
+        return command(**{asked: model(**given)}, **{name: value for name, value in typed.items() if name in own})
+
+    issue.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    issue.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return issue
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and value not in ([], ())
 
 
 def _is_there(place: Path | None) -> Path | None:
@@ -23,41 +84,18 @@ def _is_there(place: Path | None) -> Path | None:
     return place
 
 
-_RESULTS: dict[str, Any] = {"help": "Results directory (SKELBENCH_RESULTS).", "show_default": "results"}
-Results = Annotated[Path | None, typer.Option("--results", **_RESULTS)]
-ReadResults = Annotated[Path | None, typer.Option("--results", callback=_is_there, **_RESULTS)]
-"""Of commands that need runs that are there."""
-DataRoot = Annotated[
-    Path | None,
-    typer.Option("--data-root", help="Where data sets are kept (SKELBENCH_DATA).", show_default="per user"),
-]
+Results = Annotated[Path | None, option(RunRequest, "results")]
+ReadResults = Annotated[Path | None, option(RunRequest, "results", callback=_is_there)]
+"""``--results`` for commands that only read runs."""
+DataRoot = Annotated[Path | None, option(RunRequest, "data")]
+Device = Annotated[str | None, option(RunRequest, "device")]
+Observe = Annotated[list[str] | None, option(RunRequest, "observe")]
+Budget = Annotated[str | None, option(RunRequest, "budget")]
+Force = Annotated[bool, option(RunRequest, "force")]
 Jobs = Annotated[
     int | None,
     typer.Option(
         min=1, help="Runs at a time, each in its process.", show_default="1 with a GPU, else the cores, at most 4"
-    ),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda or cuda:N (SKELBENCH_DEVICE).", show_default="cuda when there is one, else cpu"),
-]
-Observe = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--observe",
-        metavar="NAME",
-        help="Also log below the run's directory: tensorboard, mlflow, csv, or a plugin's; repeatable "
-        "(SKELBENCH_OBSERVE).",
-        autocompletion=complete.listed(complete.names("observers")),
-    ),
-]
-Budget = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KIND=N",
-        help="What pre-training may spend, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training "
-        "steps) or minutes=30 (by timed steps).",
-        autocompletion=complete.one_of("clips=", "steps=", "flops=", "minutes="),
     ),
 ]
 
@@ -68,7 +106,7 @@ def _filter(name: str, what: str, completer: complete.Completer) -> Any:
         f"--{name}",
         metavar="NAME",
         help=f"Only {what}; several: comma separated, or repeat it.",
-        autocompletion=complete.listed(completer),
+        autocompletion=completer,
     )
 
 
@@ -79,16 +117,10 @@ OfProtocol = Annotated[
 ]
 OfPreset = Annotated[list[str] | None, _filter("preset", "runs of this preset", complete.presets)]
 OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelbench runs tag`)", complete.tags)]
-Force = Annotated[bool, typer.Option("--force", help="Do the work again even when its result exists.")]
-
-
-def names_of(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def filters_of(**typed: list[str] | None) -> Filters:
-    """What the options of these kinds say, each of which may hold several names."""
+    """Filters from options that may each hold several names."""
     from skelbench.reporting.filters import Filters
 
     return Filters(**{kind: tuple(names_of(",".join(words or ()))) for kind, words in typed.items()})

@@ -1,4 +1,4 @@
-"""``skelbench report``: everything in the results directory as one page, or as a page that follows runs."""
+"""``skelbench report``: everything in the results directory as one page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def report(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this table; repeatable. Those that count models (flops, flops-detail) are made only so.",
+            help="Only this table; repeatable. flops and flops-detail count models and are made only when named.",
             autocompletion=complete.names("tables"),
         ),
     ] = None,
@@ -48,23 +48,14 @@ def report(
             "--skeletons/--no-skeletons", help="Test clips and their nearest neighbours in motion; needs the data set."
         ),
     ] = True,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve a page that follows runs while they train, to this machine alone.")
-    ] = False,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Of --serve; 0 = any free one.", show_default="8765")
-    ] = None,
     results: ReadResults = None,
     data_root: DataRoot = None,
     device: Device = None,
 ) -> None:
-    """Write one page of all results, which is one file and loads nothing from anywhere.
+    """Write all results as one HTML page in one file, which loads nothing from anywhere.
 
-    In it are a summary in words, tables to sort and filter, interactive figures, skeletons in motion, and behind every
-    number the run, spec, environment and command that it comes from.
-
-    With --serve: a page at http://127.0.0.1:8765 that shows losses, ranks and progress of the runs that go on, and the
-    queue of studies, until Ctrl-C."""
+    It has a summary in sentences, tables to sort and filter, interactive figures, skeletons in motion, and the runs
+    behind every row with their settings, commands and environments."""
     from skelbench.cli.tables import say_left_out
     from skelbench.core.console import out, progress
     from skelbench.plugin.host import get_host
@@ -74,17 +65,6 @@ def report(
     host, store = get_host(), ResultStore(results)
     store.check_readable()
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    if serve:
-        if output is not None or table or filters or all_:
-            raise SkelbenchError(
-                "--serve shows what goes on and writes nothing; leave out -o, --table, --all and what chooses runs"
-            )
-        from skelbench.reporting.page.serve import serve as serve_page
-
-        serve_page(store, port, lambda address: out.print(f"{address} follows {store.root}; Ctrl-C ends it"))
-        return
-    if port is not None:
-        raise SkelbenchError("--port is where --serve listens; add --serve, or leave it out")
     output = output or Path("report.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise SkelbenchError(f"-o {output}: a report is a page; end the name in .html")

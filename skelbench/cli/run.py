@@ -2,100 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.options import Budget, DataRoot, Device, Force, Observe, Results, names_of, numbers_of
+from skelbench.cli.options import numbers_of, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
     from skelbench.pipeline.evaluate_with_controls import Conclusion
     from skelbench.pipeline.resolve import Resolved
-    from skelbench.plugin.host import Host
 
 
+@request_options
 def run(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help="METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`.",
-            autocompletion=complete.methods,
-        ),
-    ],
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set.", show_default="synthetic", autocompletion=complete.datasets)
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Split.", show_default="the data set's default", autocompletion=complete.splits)
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="Temporal tokens: 8, 15 or 30 (T/P_T = 64/8, 120/8, 120/4).",
-            show_default="the method's",
-            autocompletion=complete.one_of("8", "15", "30"),
-        ),
-    ] = None,
-    clip_length: Annotated[int | None, typer.Option(help="Clip length T in frames, for any other grid.")] = None,
-    patch: Annotated[int | None, typer.Option(help="Frames per temporal token P_T, for any other grid.")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="paper, ablation, small or quick (and release for slim).",
-            show_default="paper with a GPU, else quick",
-            autocompletion=complete.presets,
-        ),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Encoder, see `plugins list`.", show_default="vit", autocompletion=complete.names("encoders")
-        ),
-    ] = None,
-    native: Annotated[
-        bool, typer.Option("--native", help="The method's own encoder, grid, bodies and epochs, not the shared ones.")
-    ] = False,
-    epochs: Annotated[float | None, typer.Option(min=0, help="Length of the schedule.")] = None,
-    budget: Budget = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Clips per step.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything.", show_default="0")] = None,
+    asked: RunRequest,
     seeds: Annotated[
         str | None, typer.Option(help="A run with each of these seeds, 0,1,2, and in the end the mean over them.")
-    ] = None,
-    device: Device = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="fp32 or bf16.",
-            show_default="bf16 with a GPU, else fp32",
-            autocompletion=complete.one_of("fp32", "bf16"),
-        ),
-    ] = None,
-    probe: Annotated[
-        str,
-        typer.Option(
-            help="Protocols, comma separated; none = train only.",
-            autocompletion=complete.listed(complete.names("protocols")),
-        ),
-    ] = "linear,knn",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any setting: method, encoder, optimizer, schedule, train, grid, data; repeatable.",
-            autocompletion=complete.settings,
-        ),
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="run.toml with settings; the command line wins.")] = None,
-    init_from: Annotated[
-        str | None, typer.Option(help="Start from the weights of this finished run.", autocompletion=complete.runs)
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost and time; train nothing.")
@@ -103,46 +29,20 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: the same as JSON, and nothing else.")
     ] = False,
-    observe: Observe = None,
-    results: Results = None,
-    data_root: DataRoot = None,
-    force: Force = False,
 ) -> None:
     """Train METHOD, probe it, count its cost, and compare it with its untrained encoder and with raw coordinates.
 
     Issuing the same command again continues or skips what is done.
     """
-    from skelbench.pipeline.budget import Budget as Spending
-    from skelbench.pipeline.request import Request, parse_sets
-
     if as_json and not dry_run:
         raise SkelbenchError("--json is how --dry-run shows what it found; add --dry-run")
-    chosen = _seeds(seeds, seed, set_ or [])
-    request = Request(
-        method=method,
-        dataset=dataset,
-        split=split,
-        tokens=tokens,
-        clip_length=clip_length,
-        patch=patch,
-        preset=preset,
-        encoder=encoder,
-        native=native or None,
-        epochs=epochs,
-        budget=None if budget is None else Spending.parse(budget),
-        batch_size=batch_size,
-        seed=seed,
-        precision=precision,
-        sets=parse_sets(set_ or []),
-        config=config,
-    )
-    from skelbench.pipeline.request import read_config
+    chosen = _seeds(seeds, asked)
     from skelbench.plugin.host import request_more
 
-    host = request_more(read_config(config)[0]["plugins"] if config else ())
-    host.method(method)  # misspelt names fail before torch is imported
-    protocols = known_protocols(host, probe)
-    observers = named_observers(host, observe)
+    host = request_more(read_config(asked.config)[0]["plugins"] if asked.config else ())
+    host.method(asked.method)  # misspelt names fail before torch is imported
+    protocols = known_protocols(host, asked.probes)
+    observers = named_observers(host, asked.observe)
 
     from skelbench.cli.summary import print_header
     from skelbench.core import distributed
@@ -151,12 +51,11 @@ def run(
     from skelbench.pipeline.resolve import resolve
     from skelbench.pipeline.warm_start import check_parent, finished
 
-    session = open_session(results, data_root, device, observers)
-    if init_from is not None:
-        request.init_from = finished(session.results, init_from)
-    requests = [replace(request, seed=one) for one in chosen]
+    session = open_session(asked.results, asked.data, asked.device, observers)
+    parent = finished(session.results, asked.init_from) if asked.init_from is not None else None
+    requests = [asked.model_copy(update={"seed": seed, "init_from": parent}) for seed in chosen]
     timer = Timer(session, keep=not dry_run)
-    every = [resolve(one, host, session.data_root, session.device, timer) for one in requests]
+    every = [resolve(request, host, session.data_root, session.device, timer) for request in requests]
     for one in every:
         check_parent(one.method, one.spec, one.setting)
     chief = not distributed.rank()
@@ -172,8 +71,8 @@ def run(
         if chief:
             print_header(resolved, session.device)
             say_before(session, resolved)
-        trained = pretrain(session, resolved, force)
-        found.append(conclude(session, trained, resolved, protocols, force))
+        trained = pretrain(session, resolved, asked.force)
+        found.append(conclude(session, trained, resolved, protocols, asked.force))
     distributed.leave()
     if chief and len(found) > 1 and protocols:
         from skelbench.cli.over_seeds import print_seeds
@@ -181,11 +80,11 @@ def run(
         print_seeds(found, session.results)
 
 
-def _seeds(seeds: str | None, seed: int | None, sets: list[str]) -> list[int | None]:
-    """Those of ``--seeds``, else the one of ``--seed``."""
+def _seeds(seeds: str | None, asked: RunRequest) -> list[int | None]:
+    """The seeds of ``--seeds``, else the one of ``--seed``."""
     if seeds is None:
-        return [seed]
-    if seed is not None or any(one.partition("=")[0].strip() == "seed" for one in sets):
+        return [asked.seed]
+    if asked.seed is not None or "seed" in asked.sets:
         raise SkelbenchError(f"--seeds {seeds} and a seed of its own contradict each other; leave one of them out")
     found = numbers_of("--seeds", seeds, "0,1,2")
     if min(found) < 0:
@@ -229,26 +128,3 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
         print_summary(found.pairs, found.cost, resolved, session.data_root)
     session.features.clear()  # those of the next seed are others
     return found
-
-
-def protocols_of(probe: str) -> list[str]:
-    """The names of a comma-separated list, of which ``none`` stands for none at all."""
-    names = names_of(probe)
-    if not names:
-        raise SkelbenchError("no protocol is named; name some, or none: --probe none")
-    if "none" in names and len(names) > 1:
-        raise SkelbenchError(f"--probe {probe}: none stands alone; leave it or the others out")
-    return [name for name in names if name != "none"]
-
-
-def known_protocols(host: Host, probe: str, elsewhere: bool = False) -> list[str]:
-    """The protocols of a comma-separated list; a misspelt one fails here, and so does, unless ``elsewhere``, one that
-    measures on other data than the run's."""
-    from skelbench.pipeline.request import check_measures_here
-
-    protocols = [] if elsewhere and not names_of(probe) else protocols_of(probe)
-    for name in protocols:
-        host.get("protocols", name)
-    if not elsewhere:
-        check_measures_here(host, protocols)
-    return protocols

@@ -61,7 +61,7 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import shown
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.sort_and_select import sorted_by, with_columns
+    from skelbench.reporting.table import sorted_by, with_columns
     from skelbench.reporting.terminal import Terminal
 
     if as_json and (sort or columns):
@@ -83,7 +83,7 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
     built = _table(facts, asked=[*names_of(columns or ""), sort or ""])
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, names_of(columns)) if columns else built
-    out.print(Terminal(_with_days(built), hint="--columns shows those that you name, --json all"))
+    out.print(Terminal(_with_days(built), hint="Show them with --columns or --json."))
     for run in runs:
         for what, text in ((run.outcome, run.reason), ("note", run.about["note"])):
             if text:

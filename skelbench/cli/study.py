@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import Budget, DataRoot, Device, Jobs, Observe, Results, check_said_once, numbers_of
+from skelbench.cli.options import (
+    Budget,
+    DataRoot,
+    Device,
+    Jobs,
+    Observe,
+    Results,
+    check_said_once,
+    numbers_of,
+    option,
+)
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
-from skelbench.pipeline.studies.engine import Engine, Errand, Failures, Queue, Wishes, check_taken
+from skelbench.pipeline.studies.engine import Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
 
 if TYPE_CHECKING:
     from skelbench.pipeline.studies.study import Study
@@ -40,21 +51,11 @@ def study(
             help="A study or a TOML file; none = list the studies.", autocompletion=complete.names("studies")
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set of every trial.", show_default="the study's", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split of every trial.", show_default="the study's", autocompletion=complete.splits),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset", show_default="the study's")] = None,
+    split: Annotated[str | None, option(RunRequest, "split", show_default="the study's")] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="Preset of every trial.",
-            show_default="the study's; the built-in ones: quick, with a GPU the paper's",
-            autocompletion=complete.presets,
-        ),
+        option(RunRequest, "preset", show_default="the study's; the built-in ones: quick, with a GPU the paper's"),
     ] = None,
     tokens: Annotated[
         str | None, typer.Option(help="Temporal tokens, comma separated: 8,15,30.", show_default="the study's")
@@ -69,19 +70,10 @@ def study(
     ] = None,
     budget: Budget = None,
     probe: Annotated[
-        str | None,
-        typer.Option(
-            help="Protocols, comma separated; none = train only.",
-            autocompletion=complete.listed(complete.names("protocols")),
-            show_default="the study's; the built-in ones: linear,knn",
-        ),
-    ] = None,
-    set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of every trial; repeatable.", autocompletion=complete.settings
-        ),
+        option(RunRequest, "probes", show_default="the study's; the built-in ones: linear,knn"),
     ] = None,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
     ] = False,
@@ -137,14 +129,14 @@ def study(
         _list(host)
         return
     lines = None if setup is None else tuple(setup)
-    wishes = Wishes(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
+    resources = ResourceRequest(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
     of_queue = {"--emit": emit, "--status": status, "--wait": wait, "--cancel": cancel}
-    engine_class, asked = _engine(host, on, wishes, [option for option, given in of_queue.items() if given], dry_run)
+    engine_class, asked = _engine(host, on, resources, [option for option, given in of_queue.items() if given], dry_run)
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     found = _find(name, host)
     host = request_more(found.plugins)
     chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
-    from skelbench.cli.run import known_protocols
+    from skelbench.pipeline.request import known_protocols
 
     if show:
         from skelbench.core.console import out
@@ -154,7 +146,7 @@ def study(
         return
     observers = named_observers(host, observe)
     with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
-        protocols = known_protocols(host, ",".join(chosen.probe) or "none")
+        protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
                 host.get(kind, shown_by)
@@ -175,10 +167,10 @@ def study(
                 "steps or flops"
             )
         session = open_session(results, data_root, "cpu", observers)
-        session = replace(session, device=engine_class.device(wishes, device) or "cpu")
+        session = replace(session, device=engine_class.device(resources, device) or "cpu")
         at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
     else:
-        session = open_session(results, data_root, engine_class.device(wishes, device), observers)
+        session = open_session(results, data_root, engine_class.device(resources, device), observers)
         at_once, threads = processes(session.device, jobs)
     session.results.check_readable()
     if threads is not None:
@@ -193,7 +185,7 @@ def study(
     if dry_run:
         show_trials(chosen, states, session, at_once)
         return
-    engine = engine_class(Errand(chosen.name, session, protocols), wishes)
+    engine = engine_class(StudyContext(chosen.name, session, protocols), resources)
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
@@ -207,10 +199,12 @@ def study(
     _conclude(chosen, states, session, protocols, failures)
 
 
-def _engine(host: Host, name: str, wishes: Wishes, asked: list[str], dry_run: bool) -> tuple[type[Engine], str]:
+def _engine(
+    host: Host, name: str, resources: ResourceRequest, asked: list[str], dry_run: bool
+) -> tuple[type[Engine], str]:
     """The engine of that name, and what it is asked to do; options that are none of its are refused."""
     kind = host.subclass(host.get("engines", name), Engine)  # type: ignore[type-abstract]
-    check_taken(kind, name, wishes, [*asked, *(["--dry-run"] if dry_run and asked else [])])
+    check_taken(kind, name, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     return kind, asked[0] if asked else ""
 
 
@@ -252,10 +246,14 @@ def _find(name: str, host: Host) -> Study:
 
 
 def _with_options(
-    study: Study, keys: dict[str, str | None], tokens: str | None, seeds: str | None, probe: str | None, sets: list[str]
+    study: Study,
+    keys: dict[str, str | None],
+    tokens: str | None,
+    seeds: str | None,
+    probe: list[str] | None,
+    sets: list[str],
 ) -> Study:
     """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
-    from skelbench.cli.run import protocols_of
     from skelbench.core.spec import validated
     from skelbench.pipeline.request import parse_sets
     from skelbench.pipeline.studies.study import Study
@@ -265,7 +263,7 @@ def _with_options(
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     fields = {
         "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": None if probe is None else protocols_of(probe),
+        "probe": RunRequest(method="any", probes=probe).probes if probe else None,
     }
     typed = {key: value for key, value in fields.items() if value is not None}
     if typed:
@@ -364,8 +362,8 @@ def work_through(
     open_trials = [(trial, state) for trial, state in states if not state.done]
     done = len(states) - len(open_trials)
     recognise_all(states, session)
-    engine = engine or Local(Errand(name, session, protocols), Wishes(jobs))
-    logs = engine.errand.logs
+    engine = engine or Local(StudyContext(name, session, protocols), ResourceRequest(jobs))
+    logs = engine.context.logs
     failures: Failures = {}
     if open_trials:
         session.results.prepare()
@@ -376,7 +374,7 @@ def work_through(
             try:
                 failures = engine.run(open_trials, watcher)
             except Stopped:
-                watcher.say(
+                watcher.message(
                     f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
                 )
                 raise KeyboardInterrupt from None
@@ -410,7 +408,7 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     if not protocols:
         return
     host, results = session.host, session.results
-    ids = {trial.id for trial in trials} | {trial.twin.spec.id for trial in trials if trial.twin}
+    ids = {trial.id for trial in trials} | {trial.baseline.spec.id for trial in trials if trial.baseline}
     names = {run.name for run in results.read() if run.name.rsplit("-", 1)[-1] in ids}
     free = LENGTH if study.table == SCALING else ()
     changed = any(set(trial.resolved.modified).difference(free) for trial in trials)

@@ -56,7 +56,7 @@ def act(
 
 def failures(states: States, engine: Queue) -> Failures:
     """Trials that are not done though none is in the queue."""
-    lost = "it is neither done nor in the queue; issue the same command again", engine.errand.logs
+    lost = "it is neither done nor in the queue; issue the same command again", engine.context.logs
     return {trial.id: _failure(engine, trial, state) or lost for trial, state in states if not state.done}
 
 
@@ -67,7 +67,7 @@ def _failure(engine: Queue, trial: Trial, state: Status) -> tuple[str, Path] | N
 
 
 def _show(study: Study, states: States, engine: Queue) -> None:
-    there = engine.there()
+    there = engine.queued()
     rows = []
     counts: Counter[str] = Counter()
     for trial, state in states:
@@ -92,7 +92,7 @@ def _wait(study: Study, trials: Sequence[Trial], engine: Queue) -> None:
     try:
         while True:
             try:
-                words = sorted(word for id_, word in engine.there().items() if id_ in ids)
+                words = sorted(word for id_, word in engine.queued().items() if id_ in ids)
                 counts = Counter(word.partition(" ")[0] for word in words)
                 now = f"{study.name}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
                 if not words:

@@ -42,15 +42,15 @@ def say_left_out(inputs: TableInputs) -> None:
 
 
 def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:
-    """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see columns that have no room, and
-    ``paged`` shows them all, screen by screen."""
+    """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see hidden columns, and ``paged``
+    shows all of them in a pager."""
     from skelbench.core.console import out
     from skelbench.reporting.render import render
-    from skelbench.reporting.terminal import Terminal
+    from skelbench.reporting.terminal import Terminal, in_lines
 
     if format_ == "terminal" and output is None:
         if paged and out.is_terminal:
-            out.page(Terminal(table, "blocks"))
+            out.page(in_lines(table, out.width, whole=True, styled=True))
         else:
             out.print(Terminal(table, hint=hint))
         return

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of, option
+from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
+from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def tune(
         typer.Argument(
             metavar="METHOD[,METHOD]",
             help="Each may be METHOD:VARIANT.",
-            autocompletion=complete.listed(complete.methods),
+            autocompletion=complete.methods,
         ),
     ],
     trials: Annotated[
@@ -35,10 +36,6 @@ def tune(
     budget: Annotated[
         str | None, typer.Option(metavar="clips=N", help="Clips that every trial of every method sees in training.")
     ] = None,
-    sampler: Annotated[
-        str,
-        typer.Option(help="sobol (scrambled), or tpe: needs optuna, one trial of a method at a time."),
-    ] = "sobol",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of every trial.")] = 0,
     seeds: Annotated[
         int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
@@ -49,33 +46,12 @@ def tune(
             help="Protocol whose accuracy on the held-out subjects chooses.", autocompletion=complete.names("protocols")
         ),
     ] = "linear",
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set.", show_default="synthetic", autocompletion=complete.datasets)
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Split; its training subjects choose.",
-            show_default="the data set's default",
-            autocompletion=complete.splits,
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="Temporal tokens: 8, 15 or 30.", show_default="the method's")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Preset of every run.", show_default="paper with a GPU, else quick", autocompletion=complete.presets
-        ),
-    ] = None,
-    native: Annotated[bool, typer.Option("--native", help="The methods' own settings, not the shared one.")] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of every run; repeatable.", autocompletion=complete.settings
-        ),
-    ] = None,
+    dataset: Annotated[str | None, option(RunRequest, "dataset")] = None,
+    split: Annotated[str | None, option(RunRequest, "split", help="Split; its training subjects choose.")] = None,
+    tokens: Annotated[int | None, option(RunRequest, "tokens")] = None,
+    preset: Annotated[str | None, option(RunRequest, "preset")] = None,
+    native: Annotated[bool, option(RunRequest, "native")] = False,
+    set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
     ] = False,
@@ -91,8 +67,7 @@ def tune(
     ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
     beside the defaults. Issuing the same command again continues.
     """
-    from skelbench.cli.run import known_protocols
-    from skelbench.pipeline.request import parse_sets
+    from skelbench.pipeline.request import known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()
@@ -101,7 +76,7 @@ def tune(
         raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
     for name in names:
         host.method(name)  # misspelt names fail before torch is imported
-    protocols = known_protocols(host, probe)
+    protocols = known_protocols(host, names_of(probe))
     observers = named_observers(host, observe)
     if len(protocols) != 1:
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")
@@ -111,13 +86,8 @@ def tune(
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
             raise SkelbenchError(f"--set {key} is no setting of a run; {instead}")
-    from skelbench.pipeline.studies.samplers import SAMPLERS, need_optuna
     from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
 
-    if sampler not in SAMPLERS:
-        raise SkelbenchError(did_you_mean(sampler, SAMPLERS, "sampler"))
-    if sampler == "tpe":
-        need_optuna()
     clips = clips_of_budget(budget)
     for name in names:
         check_tunable(host, name)
@@ -127,7 +97,7 @@ def tune(
     common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
     session = open_session(results, data_root, device, observers)
     session.results.check_readable()
-    tunings = prepare(Asked(common, protocols[0], trials, clips, sampler, seed, seeds), names, session)
+    tunings = prepare(Asked(common, protocols[0], trials, clips, seed, seeds), names, session)
     _announce(tunings)
     (_dry_run if dry_run else _run)(tunings, session, jobs)
 
@@ -149,7 +119,7 @@ def _announce(tunings: Sequence[Tuning]) -> None:
         for axis in tuning.axes
     ]
     asked = tunings[0].asked
-    how = f"{asked.sampler}, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
+    how = f"Sobol sequence, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
     out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
     for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
         out.print(plain(sentence), soft_wrap=True)
@@ -178,8 +148,6 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     if threads is not None:
         torch.set_num_threads(threads)
     show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once)
-    if asked.sampler == "tpe":
-        out.print(f"{asked.trials - 1} more trials of each method follow from what came before")
     spec = tunings[0].default.resolved.spec
     fresh = ", ".join(map(str, asked.fresh))
     out.print(
@@ -206,10 +174,7 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
 
     def work(trials: Sequence[Trial]) -> Failures:
         states = [(trial, status(trial, session, probes)) for trial in {trial.id: trial for trial in trials}.values()]
-        # What diverged would diverge again; with tpe what was drawn next followed from what failed.
-        followed = asked.sampler == "tpe" and all(trial.resolved.spec.seed == asked.seed for trial in trials)
-        final = ("diverged", "failed") if followed else ("diverged",)
-        states = [(trial, state) for trial, state in states if state.state not in final]
+        states = [(trial, state) for trial, state in states if state.state != "diverged"]  # it would diverge again
         failures = work_through(NAME, states, session, probes, at_once, threads)
         say_failed([trial for trial, _ in states], failures)
         return failures

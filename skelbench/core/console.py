@@ -42,11 +42,14 @@ class WordConsole(Console):
 class PipeConsole(WordConsole):
     """A console that neither cuts nor folds text and tables in a file or a pipe."""
 
-    def page(self, item: RenderableType) -> None:
-        """Show ``item`` in the terminal's pager (``PAGER``); less exits at once if one screen is enough."""
-        os.environ.setdefault("LESS", "-FRX")
+    def page(self, text: str) -> None:
+        """Show ``text``, with ANSI styles, in the terminal's pager (``PAGER``).
+
+        less scrolls long lines sideways, and ends by itself where one screen is enough.
+        """
+        os.environ.setdefault("LESS", "-FRSX")
         with self.pager(styles=True):
-            self.print(item)
+            self.print(Text.from_ansi(text), soft_wrap=True)
 
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:

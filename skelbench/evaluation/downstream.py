@@ -1,4 +1,4 @@
-"""What protocols get that ask for more than features: the encoder itself, and clips as views.
+"""Input of protocols that ask for more than features: the encoder itself, and clips as views.
 
 Shapes: n clips, B clips of a batch, D width of a clip's features, C classes.
 """
@@ -15,21 +15,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.core.spec import EvalSpec, Stream
+from skelbench.core.spec import EvalSpec, EvaluationResize, Stream
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
-from skelbench.evaluation.features import check_dropout, extract, pool_bodies, read_out, split_features, view_builder
+from skelbench.evaluation.features import Builder, PreparedClips, check_dropout, pool_bodies, read_out, split_features
 from skelbench.evaluation.hidden import Hiding, encode
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, headline_of
 from skelbench.models.encoder import Encoder
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.augmentations import Augment
-from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.crops import Crop
 from skelbench.views.degradations import Degrade
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.spec import ViewSpec
 from skelbench.views.view import View
 
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Downstream:
-    """An encoder and the clips of a split, as one evaluation looks at them.
+    """An encoder and the clips of a split, as one evaluation uses them.
 
-    What was predicted is handed to :meth:`score`, which knows the labels of test clips; nothing else needs them.
+    Predictions go to :meth:`score`, which knows the labels of test clips; nothing else needs them.
     """
 
     store: ClipStore
@@ -87,28 +86,23 @@ class Downstream:
     def num_classes(self) -> int:
         return self.store.num_classes
 
+    @cached_property
+    def clips(self) -> PreparedClips:
+        """The clips as the evaluation shows them to encoders; copied and aligned once, however often degraded."""
+        look, how = Preprocessing.of(self.spec, self.stream), (self.grid, self.device, self.precision)
+        return PreparedClips(self.store, look, *how, self.hiding, self.spec.min_confidence)
+
     def source(self, degrade: Sequence[Degrade] = (), seed: int = 0) -> ClipSource:
         """The clips on their way to the device, degraded with draws keyed by ``seed`` and clip."""
-        return self._clips.degraded(degrade, seed)
-
-    @cached_property
-    def _clips(self) -> ClipSource:
-        """As they are: they are copied and aligned once, however often they are degraded."""
-        return ClipSource(self.store, self.device, None, self.spec.data.second_body, self.spec.align)
+        return self.clips.source.degraded(degrade, seed)
 
     def builder(
-        self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: str | None = None
-    ) -> ViewBuilder:
-        """Of one view per clip, named "eval": cut by ``crop`` and augmented, or as the evaluation has it."""
-        view = evaluation_spec(self.grid, share=self.spec.share, resize=self.spec.resize)
-        if crop is not None or augment:
-            cut = {"crop": view.crop if crop is None else crop, "augment": augment}
-            view = ViewSpec(frames=self.grid.frames, resize=self.spec.resize, **cut)
-        if resize is not None:
-            view = view.model_copy(update={"resize": resize})
-        return view_builder(self.store, self.spec, self.stream, self.grid, view, self.device)
+        self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: EvaluationResize | None = None
+    ) -> Builder:
+        """Maker of one view per clip, named "eval": cut by ``crop`` and augmented, or as the evaluation has it."""
+        return self.clips.builder(crop, augment, resize)
 
-    def views(self, source: ClipSource, builder: ViewBuilder, ids: np.ndarray, keyed: Keyed | None = None) -> View:
+    def views(self, source: ClipSource, builder: Builder, ids: np.ndarray, keyed: Keyed | None = None) -> View:
         """One view of each of the clips ``ids``; draws are keyed by clip."""
         return builder(source.gather(ids), keyed or Keyed(self.spec.seed, 0))["eval"].to(self.device)
 
@@ -131,8 +125,8 @@ class Downstream:
     def features(self, encoder: Encoder, progress: Progress | None = None) -> Features:
         """Frozen features of both sides by ``encoder``, as protocols on features get them. ``progress`` counts clips
         of one side, then of the other."""
-        how = self.grid, self.device, self.precision, progress
-        return split_features(encoder, self.store, self.spec, self.stream, *how, self.hiding)
+        split = self.store.split(self.spec.data.split, self.spec.data.min_frames)
+        return split_features(encoder, self.clips, split, progress)
 
     def test_features(
         self, encoder: Encoder, degrade: Sequence[Degrade] = (), seed: int = 0, progress: Progress | None = None
@@ -143,20 +137,7 @@ class Downstream:
         Raises:
             SkelbenchError: this encoder has not learnt to do without tokens.
         """
-        return extract(
-            encoder,
-            self.source(degrade, seed),
-            self.test_ids,
-            self.builder(),
-            self.spec.bodies_pool,
-            device=self.device,
-            precision=self.precision,
-            progress=progress,
-            readout=self.spec.readout,
-            grid=self.grid,
-            hiding=self.hiding,
-            min_confidence=self.spec.min_confidence,
-        )
+        return self.clips.features(encoder, self.test_ids, source=self.source(degrade, seed), progress=progress)
 
     def score(self, scores_nC: np.ndarray) -> tuple[Mapping[str, float], Mapping[str, np.ndarray]]:
         """Metrics and predictions of ``scores_nC`` [n_test, C] of :attr:`test_ids`, or of several draws

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,19 +19,19 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.hashing import derive_seed
-from skelbench.core.spec import EvalSpec, Pooling, Stream
+from skelbench.core.spec import EvaluationResize, Pooling
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
+from skelbench.data.store.splits import Split
 from skelbench.evaluation.hidden import Hiding, encode
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import Features
 from skelbench.models.encoder import Encoded, evaluating
 from skelbench.views.augmentations import Augment
-from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Crop
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.spec import ViewSpec
 from skelbench.views.transfer import fetch
 from skelbench.views.view import View
 
@@ -40,30 +41,65 @@ Report = Callable[[int, int], None]
 """``report(done, total)`` counts clips."""
 
 
-def split_features(
-    encoder: nn.Module,
-    store: ClipStore,
-    spec: EvalSpec,
-    stream: Stream,
-    grid: Grid,
-    device: torch.device,
-    precision: Literal["fp32", "bf16"],
-    report: Report | None = None,
-    hiding: Hiding = "",
-) -> Features:
-    """Features of the training and test clips of ``spec``'s split, as ``encoder`` sees their ``stream``.
+BATCH = 256
+UNDRAWN = Keyed(0, 0)
+"""Key of views in which nothing is random."""
+
+
+@dataclass(frozen=True)
+class PreparedClips:
+    """Clips of a store as encoders see them in evaluation: every caller that wants features prepares them here."""
+
+    store: ClipStore
+    look: Preprocessing
+    grid: Grid
+    device: torch.device
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Autocast type of the forward pass."""
+    hiding: Hiding = ""
+    """How the encoder has learnt to do without tokens; "" = not."""
+    min_confidence: float = 0.0
+    """Tokens below this mean confidence are hidden from the encoder."""
+
+    @cached_property
+    def source(self) -> ClipSource:
+        """The clips on their way to the device, copied and aligned once."""
+        return self.look.source(self.store, self.device)
+
+    def builder(
+        self,
+        crop: Crop | None = None,
+        augment: tuple[Augment, ...] = (),
+        resize: EvaluationResize | None = None,
+        change: Callable[[View], View] | None = None,
+    ) -> Builder:
+        """Maker of one view per clip, named "eval"; ``change`` is done to the finished view."""
+        build = self.look.builder(self.store.topology, self.grid, self.device, crop, augment, resize)
+        return (lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}) if change else build
+
+    def views(self, ids: np.ndarray, batch_size: int = BATCH) -> Iterator[View]:
+        """Views of the clips ``ids`` as evaluated, batch by batch, on the device."""
+        build = self.builder()
+        for start in range(0, len(ids), batch_size):
+            yield build(self.source.gather(ids[start : start + batch_size]), UNDRAWN)["eval"].to(self.device)
+
+    def features(
+        self, encoder: nn.Module, ids: np.ndarray, builder: Builder | None = None, **options: Any
+    ) -> np.ndarray:
+        """Features of the clips ``ids``, in this order; ``builder``: None = as evaluated. ``options``: see
+        :func:`extract`."""
+        how: dict[str, Any] = {"pooling": self.look.bodies_pool, "readout": self.look.readout, "grid": self.grid}
+        how |= {"hiding": self.hiding, "min_confidence": self.min_confidence, "precision": self.precision}
+        how |= {"source": self.source, "device": self.device}
+        return extract(encoder, ids=ids, builder=builder or self.builder(), **how | options)
+
+
+def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Report | None = None) -> Features:
+    """Features of the training and test clips of ``split``.
 
     Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
-    ``hiding``: how tokens are hidden whose confidence is below ``spec.min_confidence``.
     """
-    split = store.split(spec.data.split, spec.data.min_frames)
-    source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
-
-    def one_pass(ids: np.ndarray, view: ViewSpec, **options: Any) -> np.ndarray:
-        builder = view_builder(store, spec, stream, grid, view, device)
-        options |= {"pooling": spec.bodies_pool, "readout": spec.readout, "precision": precision, "grid": grid}
-        options |= {"hiding": hiding, "min_confidence": spec.min_confidence}
-        return extract(encoder, source, ids, builder, device=device, **options)
+    store = clips.store
 
     def again(
         keyed: Keyed,
@@ -73,14 +109,13 @@ def split_features(
         progress: Report | None = None,
         noisy: bool = False,
     ) -> np.ndarray:
-        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=spec.resize)
-        return one_pass(split.train, view, keyed=keyed, dropout=dropout, progress=progress, noisy=noisy)
+        options: dict[str, Any] = {"keyed": keyed, "dropout": dropout, "progress": progress, "noisy": noisy}
+        return clips.features(encoder, split.train, clips.builder(crop, augment), **options)
 
-    plain = evaluation_spec(grid, share=spec.share, resize=spec.resize)
     return Features(
-        train_x=one_pass(split.train, plain, progress=report),
+        train_x=clips.features(encoder, split.train, progress=report),
         train_y=store.labels[split.train],
-        test_x=one_pass(split.test, plain, progress=report),
+        test_x=clips.features(encoder, split.test, progress=report),
         test_y=store.labels[split.test],
         train_ids=split.train,
         test_ids=split.test,
@@ -90,26 +125,17 @@ def split_features(
     )
 
 
-def view_builder(
-    store: ClipStore, spec: EvalSpec, stream: Stream, grid: Grid, view: ViewSpec, device: torch.device
-) -> ViewBuilder:
-    """The builder of one ``view`` per clip, named "eval", of the clips' ``stream`` as ``spec`` looks at bodies."""
-    views = {"eval": view.model_copy(update={"stream": stream})}
-    how = spec.bodies, device, spec.centre, spec.data.dimensions
-    return ViewBuilder(views, store.topology, grid.patch, *how)
-
-
 def extract(
     encoder: nn.Module,
     source: ClipSource,
     ids: np.ndarray,
     builder: Builder,
     pooling: Pooling = "valid-mean",
-    batch_size: int = 256,
+    batch_size: int = BATCH,
     device: torch.device | str = "cpu",
     precision: Literal["fp32", "bf16"] = "fp32",
     progress: Report | None = None,
-    keyed: Any = None,
+    keyed: Keyed = UNDRAWN,
     readout: str = "pooled",
     grid: Grid | None = None,
     dropout: float = 0.0,

@@ -19,9 +19,10 @@ from skelbench.core.errors import Diverged, SkelbenchError
 from skelbench.core.hashing import derive_seed
 from skelbench.data.store.source import ClipSource
 from skelbench.evaluation.downstream import Downstream
+from skelbench.evaluation.features import Builder
 from skelbench.evaluation.finetune_settings import FineTuneSettings
+from skelbench.evaluation.probe_trainer import ProbeTrainer
 from skelbench.models.encoder import Encoder, evaluating
-from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
 from skelbench.views.transfer import fetch, send, waiting
@@ -32,32 +33,25 @@ SCORED = 256
 ROWS = 50
 """Of the curve of a fit."""
 
-Rest = Callable[["Fit", int], None]
-"""``rest(fit, clips)`` between two batches, ``clips`` of this fit being done: to save, to report, to stop."""
+Rest = Callable[["Fit"], None]
+"""``rest(fit)`` between two batches: to save, to report, to stop."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one fit sees, as places among the training clips."""
+    """Clips of one fit, as places among the training clips."""
 
     name: Literal["all-train", "held-out"]
     draw: int
     """Which list of labels."""
     train_n: np.ndarray
     held_n: np.ndarray
-    """Clips on which an epoch is chosen; of the fit "all-train" none."""
+    """Clips on which an epoch is chosen; empty for the fit "all-train"."""
 
 
-def clips_of(settings: FineTuneSettings, part: Part, tests: int) -> int:
-    """Clips that pass through the encoder in the whole fit of ``part``, ``tests`` of them test clips each time."""
-    epochs = settings.epochs_of(len(part.train_n))
-    always = tests * _scores_test_always(settings, part)
-    return epochs * (len(part.train_n) + len(part.held_n) + always) + tests
-
-
-def _scores_test_always(settings: FineTuneSettings, part: Part) -> bool:
-    """Whether test clips are scored after every epoch."""
-    return settings.best_on_test and part.name == "all-train"
+def steps_of(settings: FineTuneSettings, part: Part) -> int:
+    """Updates in the whole fit of ``part``."""
+    return settings.per_epoch(len(part.train_n)) * settings.epochs_of(len(part.train_n))
 
 
 class Classifier(nn.Module):
@@ -113,10 +107,10 @@ class Fit:
         self.model = Classifier(task, settings, task.views(source, self.plain_views, self.ids_n[:1]))
         self.model.encoder.set_drop_path(settings.drop_path)
         groups = settings.groups(self.model.encoder, self.model.head)
-        self.optimizer = settings.optimiser(groups)
-        self.schedule = settings.schedule()
-        self.tests_always = _scores_test_always(settings, part)
-        self.step = self.scored = 0
+        schedule = settings.schedule()
+        self.trainer = ProbeTrainer(settings.optimiser(groups), lambda step: schedule.lr(settings.lr, step, self.total))
+        self.tests_always = settings.best_on_test and part.name == "all-train"
+        self.scored = 0
         self.sums_2 = torch.zeros(2, dtype=torch.float64, device=task.device)
         """Loss and correct predictions of the epoch's clips so far."""
         self.rows: list[dict[str, Any]] = []
@@ -127,25 +121,21 @@ class Fit:
 
     # ------------------------------------------------------------------------------------------ how far it is
     @property
-    def clips_done(self) -> int:
-        """Of :func:`clips_of`, as of the last whole step and the last whole epoch's scores."""
-        n, (epoch, batches) = len(self.ids_n), divmod(self.step, self.per_epoch)
-        each, larger = divmod(n, self.per_epoch)  # as numpy.array_split has them
-        inside = batches * each + min(batches, larger)
-        scored = len(self.held_ids) + len(self.test_ids) * self.tests_always
-        return epoch * n + inside + self.scored * scored
+    def step(self) -> int:
+        """Number of updates so far."""
+        return self.trainer.step
 
     def state(self) -> dict[str, Any]:
         """All that :meth:`load` needs, as it is between two batches."""
         names = ("step", "scored", "sums_2", "rows", "highest", "best")
-        modules = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        modules = {"model": self.model.state_dict(), "optimizer": self.trainer.optimizer.state_dict()}
         return {**{name: getattr(self, name) for name in names}, **modules}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from what :meth:`state` said."""
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.scored, self.highest = state["step"], state["scored"], state["highest"]
+        self.trainer.optimizer.load_state_dict(state["optimizer"])
+        self.trainer.step, self.scored, self.highest = state["step"], state["scored"], state["highest"]
         self.rows, self.best = list(state["rows"]), dict(state["best"])
         self.sums_2 = state["sums_2"].to(self.task.device)
 
@@ -160,7 +150,7 @@ class Fit:
                 break
             for batch_B, view in self.batches():
                 self.train_step(view, batch_B)
-                rest(self, self.clips_done)
+                rest(self)
         row = dict(self.best["row"] if self.best else self.rows[-1])
         if self.best:
             self.model.load_state_dict(self.best["weights"])
@@ -183,7 +173,7 @@ class Fit:
         views = self._views(self.training_views, [self.ids_n[batch_B] for batch_B in batches], keyed)
         return zip(batches, views)
 
-    def _views(self, builder: ViewBuilder, batches: list[np.ndarray], keyed: Keyed | None = None) -> Iterator[View]:
+    def _views(self, builder: Builder, batches: list[np.ndarray], keyed: Keyed | None = None) -> Iterator[View]:
         """A view of each batch of clips; on a GPU the next is made while it works on this one."""
 
         def make(i: int) -> dict[str, View]:
@@ -203,18 +193,15 @@ class Fit:
         """One update by the clips at ``batch_B`` of ``ids_n``."""
         self.model.train()
         y_B = send(torch.from_numpy(self.y_n[batch_B]), self.task.device)
-        loss, logits_BC = self.loss(view, y_B)
-        rate = self.schedule.lr(self.settings.lr, self.step, self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["lr_scale"]
-            group["weight_decay"] = self.settings.weight_decay * group["wd_scale"]
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        logits_BC = logits_BC.detach()
+
+        def backward() -> Tensor:
+            loss, logits_BC = self.loss(view, y_B)
+            loss.backward()
+            return logits_BC.detach()
+
+        logits_BC = self.trainer.update(backward)
         plain = F.cross_entropy(logits_BC, y_B, reduction="sum")
         self.sums_2 += torch.stack([plain, (logits_BC.argmax(1) == y_B).sum()]).double()
-        self.step += 1
 
     def check_finite(self, x: Tensor | None = None) -> None:
         """Raise :class:`Diverged` where the loss of this epoch, or ``x``, was not; waits for the device."""
@@ -229,12 +216,11 @@ class Fit:
     def logits(self, ids_n: np.ndarray, rest: Rest) -> Tensor:
         """float32 [n, C] on the host, of clips as they are evaluated."""
         batches = np.array_split(ids_n, math.ceil(len(ids_n) / SCORED))
-        found, done = [], self.clips_done
+        found = []
         with evaluating(self.model):
-            for ids_B, view in zip(batches, self._views(self.plain_views, batches)):
+            for view in self._views(self.plain_views, batches):
                 found.append(self.model(view).float())
-                done += len(ids_B)
-                rest(self, done)
+                rest(self)
         logits_nC = fetch(torch.cat(found))
         self.check_finite(logits_nC)
         return logits_nC

@@ -18,7 +18,7 @@ from skelbench.core.hashing import derive_seed
 from skelbench.core.signals import stop_requested
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.evaluation.downstream import Downstream
-from skelbench.evaluation.finetune_fit import Fit, Part, clips_of
+from skelbench.evaluation.finetune_fit import Fit, Part, steps_of
 from skelbench.evaluation.finetune_settings import FineTuneSettings, layers_of
 from skelbench.evaluation.label_subsets import LabelSubset, label_subset
 from skelbench.evaluation.probe import NOT_SELECTED, stratified
@@ -94,7 +94,7 @@ class _Sitting:
         self.threads: int = state.get("threads", 0)
         """On a CPU, by which bits may differ."""
         self._unfinished: dict[str, Any] | None = state.get("fit")
-        self._clips = [clips_of(settings, part, len(task.test_ids)) for part in parts]
+        self._steps = [steps_of(settings, part) for part in parts]
         self._saved = time.monotonic()
 
     def settle_threads(self, make: Callable[[], Fit]) -> None:
@@ -121,11 +121,11 @@ class _Sitting:
         write_state(self.task.state, state)
         self._saved = time.monotonic()
 
-    def _rest(self, fit: Fit, clips: int) -> None:
-        """Between two batches of ``fit``, of which ``clips`` have passed: report, save, stop."""
-        clips, total = sum(self._clips[: len(self.done)]) + clips, sum(self._clips)
+    def _rest(self, fit: Fit) -> None:
+        """Between two batches of ``fit``: report, save, stop."""
+        steps, total = sum(self._steps[: len(self.done)]) + fit.step, sum(self._steps)
         if self.progress:
-            self.progress(clips, total)
+            self.progress(steps, total)
         stop = self.stopped.is_set()
         if not stop and time.monotonic() - self._saved < SAVE_SECONDS:
             return
@@ -133,7 +133,7 @@ class _Sitting:
         self.keep(fit)
         if stop:
             raise Interrupted(
-                f"stopped after {clips:,} of {total:,} clips of fine-tuning, state saved in {self.task.state}; "
+                f"stopped after {steps:,} of {total:,} steps of fine-tuning, state saved in {self.task.state}; "
                 "issue the same command again to continue",
                 fit.step,
             )

@@ -23,10 +23,11 @@ OPTIMIZERS: dict[str, Optimizer] = {"adamw": AdamW(), "adam": Adam(), "sgd": SGD
 
 
 class FineTuneSettings(EncoderProtocol):
-    """Of one fit, and of which clips it sees."""
+    """Settings of one fit, and of the clips that it sees."""
 
     trained: ClassVar[bool] = True
     """Whether it starts from the run's weights, or from the encoder as it was initialised."""
+    unit: ClassVar[str] = "steps"
     drawn: ClassVar[str] = "label subsets"
 
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")
@@ -65,7 +66,7 @@ class FineTuneSettings(EncoderProtocol):
         return self
 
     def schedule(self) -> Schedule:
-        """Of the learning rate, by steps."""
+        """Schedule of the learning rate, by steps."""
         if self.drops:
             return StepDecay(warmup=self.warmup, milestones=self.drops)
         return Cosine(warmup=self.warmup, min_lr=min(self.min_lr, self.lr))
@@ -96,19 +97,19 @@ class FineTuneSettings(EncoderProtocol):
         return nn.Linear(width, hidden)
 
     def optimiser(self, groups: Groups) -> torch.optim.Optimizer:
-        """Of :meth:`groups`, at the peak rate."""
+        """Optimizer of :meth:`groups`, at the peak rate."""
         return OPTIMIZERS[self.optimizer].build(groups, self.lr, self.weight_decay)
 
     def groups(self, encoder: Encoder, head: nn.Module) -> Groups:
         """Parameters by rate and decay: ``lr_scale`` falls by ``layer_decay`` from the encoder's last layer, which has
-        the peak rate, to its first; ``wd_scale`` is 0 for what does not decay."""
+        the peak rate, to its first; ``weight_decay`` is 0 for parameters that do not decay."""
         layers = [] if self.frozen else layers_of(encoder)
         parts = [(self.layer_decay ** (len(layers) - 1 - place), layer) for place, layer in enumerate(layers)]
         groups = []
         for scale, parameters in [*parts, (self.head_lr, list(head.parameters()))]:
             for decays in (True, False):
                 of_kind = [p for p in parameters if p.requires_grad and decays == (self.decay_all or p.ndim > 1)]
-                groups.append({"params": of_kind, "lr_scale": scale, "wd_scale": float(decays)})
+                groups.append({"params": of_kind, "lr_scale": scale, "weight_decay": self.weight_decay * decays})
         return merged(groups)
 
 

@@ -52,7 +52,7 @@ class Neighbours(Protocol):
 
     unit: ClassVar[str] = "queries"
     logits: ClassVar[str]
-    """That there are none, as a sentence begins."""
+    """First half of the error "... have no logits"."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
@@ -126,7 +126,7 @@ class Knn(Neighbours):
         return of_all(predicted, sets).numpy(), {}
 
     def notes(self, sets: Mapping[str, Features]) -> list[str]:
-        """Of distances there is nothing to say."""
+        """No notes for Euclidean distance."""
         return super().notes(sets) if self.metric == "cosine" else []
 
 

@@ -6,7 +6,7 @@ Shapes: n clips, b clips of a batch, D feature width, C classes, E checkpoints.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from skelbench.core.threads import one_thread
 from skelbench.evaluation.probe import Heads, Part, curve_rows, probe_result, stratified
+from skelbench.evaluation.probe_trainer import ProbeTrainer
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.transfer import fetch, send
@@ -98,28 +99,28 @@ class Linear(Protocol):
         selects = len(held) > 0
         products = self.batch_size * train.x_nD.shape[1] * features.num_classes
         with one_thread(products):
-            fit = _fit(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
+            found = fit_linear(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
 
-        train_loss_E, train_accuracy_E, _ = fit.score(train)
-        _, test_accuracy_E, logits_nC = fit.score(test)
+        train_loss_E, train_accuracy_E, _ = found.score(train)
+        _, test_accuracy_E, logits_nC = found.score(test)
         columns = {"train_loss": train_loss_E, "train_accuracy": train_accuracy_E, "test_accuracy": test_accuracy_E}
         per_epoch = math.ceil(len(train.y_n) / self.batch_size)
-        curve = {"all-train": curve_rows("all-train", fit.steps, per_epoch, **columns)}
-        falls, notes = {} if fit.fall is None else {"train_loss_fall": fit.fall}, []
-        if fit.fall is not None and self.tolerance is not None and fit.fall > self.tolerance:
+        curve = {"all-train": curve_rows("all-train", found.steps, per_epoch, **columns)}
+        falls, notes = {} if found.fall is None else {"train_loss_fall": found.fall}, []
+        if found.fall is not None and self.tolerance is not None and found.fall > self.tolerance:
             notes.append(
-                f"the probe had not converged after {fit.steps[-1]} steps: its training loss still fell by "
-                f"{fit.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
+                f"the probe had not converged after {found.steps[-1]} steps: its training loss still fell by "
+                f"{found.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
             )
         if selects:
-            length = (fit.hold, fit.steps[-1]) if self.tolerance else None
+            length = (found.hold, found.steps[-1]) if self.tolerance else None
             with one_thread(products):
-                second = _fit(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
+                second = fit_linear(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
             val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
             columns = {"val_loss": val_loss_E, "val_accuracy": val_accuracy_E, "test_accuracy": second.score(test)[1]}
             per_epoch = math.ceil(len(kept) / self.batch_size)
             curve["held-out"] = curve_rows("held-out", second.steps, per_epoch, **columns)
-        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls), fit
+        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls), found
 
 
 class SlimLinear(Linear):
@@ -138,13 +139,13 @@ class SlimLinear(Linear):
 
 
 @dataclass(frozen=True)
-class _Fit(Heads):
-    """The probe at about 20 checkpoints, the last one included."""
+class Fitted(Heads):
+    """The probe at about 20 checkpoints, the last one included; or the last checkpoint of several probes."""
 
     hold: int
     """Steps at constant learning rate."""
     fall: float | None
-    """Share of log C by which the training loss fell over the last WINDOW of them; None = not asked for."""
+    """Share of log C by which the training loss fell over the last WINDOW of them; None = not measured."""
 
 
 def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,72 +165,77 @@ def residual(logits: Tensor, y_b: Tensor) -> Tensor:
     return found.div_(len(y_b))
 
 
-def shuffled(x_nD: Tensor, y_n: Tensor, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """The mini-batches of an epoch. Each is picked by itself: a shuffled copy of all of wide features is as costly as
-    the products with them."""
-    for chosen_b in send(torch.randperm(len(x_nD), generator=generator), x_nD.device).split(size):
-        yield x_nD.index_select(0, chosen_b), y_n[chosen_b]
-
-
-def _fit(
+def fit_linear(
     part: Part,
     num_classes: int,
     config: Linear,
     seed: int,
     progress: Progress | None = None,
     length: tuple[int, int] | None = None,
-) -> _Fit:
-    """Train a probe. ``length`` = (steps at constant rate, steps in all) instead of the config's rule."""
-    x_nD, y_n = part.x_nD, part.y_n
-    n, width = x_nD.shape
-    device = x_nD.device
-    if config.standardise:
-        mean_D, inverse_std_D = standardisation(x_nD)
-    else:
-        mean_D, inverse_std_D = x_nD.new_zeros(width), x_nD.new_ones(width)
-    x_nD = (x_nD - mean_D) * inverse_std_D
+    pairs: Sequence[tuple[float, float]] = (),
+) -> Fitted:
+    """Train a probe, or one probe for each (learning rate, weight decay) of ``pairs``: with the same first weights,
+    order of clips and schedule, each as if it were trained alone.
 
-    # All randomness comes from a CPU generator, so that a seed means the same on every device.
+    ``length`` = (steps at constant rate, steps in all) instead of the config's rule.
+    """
+    n, width = part.x_nD.shape
+    device = part.x_nD.device
+    if config.standardise:
+        mean_D, inverse_std_D = standardisation(part.x_nD)
+    else:
+        mean_D, inverse_std_D = part.x_nD.new_zeros(width), part.x_nD.new_ones(width)
+    x_nD, y_n = (part.x_nD - mean_D) * inverse_std_D, part.y_n
+
     generator = torch.Generator().manual_seed(seed)
-    weight = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
-    bias = torch.zeros(num_classes, device=device)
+    first_CD = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
+    probes = pairs or [(config.lr, config.weight_decay)]
+    weight_PCD = first_CD.expand(len(probes), -1, -1).clone()
+    bias_PC = torch.zeros(len(probes), num_classes, device=device)
+    parameters = list(zip(weight_PCD, bias_PC))  # views: the optimizer changes the stacked weights
+    groups = [{"params": list(own), "lr_scale": lr, "weight_decay": wd} for own, (lr, wd) in zip(parameters, probes)]
     build = torch.optim.AdamW if config.optimizer == "adamw" else partial(torch.optim.SGD, momentum=0.9)
-    optimizer = build([weight, bias], lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
     per_epoch = math.ceil(n / config.batch_size)
     planned = max(config.min_steps, config.epochs * per_epoch)
     tolerance = config.tolerance if length is None else None
-    if length is None:
-        hold, total = (planned // 2 if tolerance else 0), planned
-    else:
-        hold, total = length
+    hold, total = length or (planned // 2 if tolerance else 0, planned)
     if total == config.epochs * per_epoch:
         every = per_epoch * math.ceil(config.epochs / CHECKPOINTS)  # checkpoints at ends of epochs
     else:
         every = math.ceil(total / CHECKPOINTS)
+
+    def rate(step: int) -> float:
+        decays = config.schedule == "cosine" and step >= hold
+        return 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold))) if decays else 1.0
+
+    def logits(x_bD: Tensor) -> Tensor:
+        return F.linear(x_bD, weight_PCD.flatten(0, 1), bias_PC.flatten()).unflatten(1, bias_PC.shape)
+
+    def backward(x_bD: Tensor, y_b: Tensor) -> None:
+        residual_bPC = residual(logits(x_bD), y_b)
+        weight_grad_PCD = (residual_bPC.flatten(1).T @ x_bD).unflatten(0, bias_PC.shape)
+        for own, *grads in zip(parameters, weight_grad_PCD, residual_bPC.sum(0)):
+            for parameter, grad in zip(own, grads):
+                parameter.grad = grad
+
+    trainer = ProbeTrainer(build(groups, lr=1.0, fused=True), rate)
     chance = math.log(num_classes)
     before, fall = chance, None
     snapshots: list[tuple[int, Tensor, Tensor]] = []
-    step = 0
-    while step < total:
-        for x_bD, y_b in shuffled(x_nD, y_n, config.batch_size, generator):
-            if config.schedule == "cosine" and step >= hold:
-                decay = 0.5 * (1 + math.cos(math.pi * (step - hold) / (total - hold)))
-                optimizer.param_groups[0]["lr"] = config.lr * decay
-            residual_bC = residual(F.linear(x_bD, weight, bias), y_b)
-            weight.grad, bias.grad = residual_bC.T @ x_bD, residual_bC.sum(0)
-            optimizer.step()
-            step += 1
-
-            if tolerance and step == hold - WINDOW:
-                before = fetch(F.cross_entropy(F.linear(x_nD, weight, bias), y_n)).item()
-            elif tolerance and step == hold:
-                now = fetch(F.cross_entropy(F.linear(x_nD, weight, bias), y_n)).item()
-                fall, before = (before - now) / chance, now
-                if fall > tolerance and total + WINDOW <= config.max_steps:
-                    hold, total = hold + WINDOW, total + WINDOW
+    while trainer.step < total:
+        for _ in trainer.epoch(backward, x_nD, y_n, torch.arange(n), config.batch_size, generator):
+            step = trainer.step
+            if tolerance and step in (hold - WINDOW, hold):
+                now = fetch(F.cross_entropy(logits(x_nD)[:, 0], y_n)).item()
+                if step == hold:
+                    fall = (before - now) / chance
+                    if fall > tolerance and total + WINDOW <= config.max_steps:
+                        hold, total = hold + WINDOW, total + WINDOW
+                before = now
             if step % every == 0 or step == total:
-                snapshots.append((step, weight.clone(), bias.clone()))
+                if step == total or not pairs:
+                    snapshots.append((step, weight_PCD.clone(), bias_PC.clone()))
                 if progress:
                     progress(step, total)
             if step == total:
@@ -238,4 +244,5 @@ def _fit(
     # An extended fit has more snapshots: thin them, counting back from the last.
     snapshots = snapshots[:: -math.ceil(len(snapshots) / CHECKPOINTS)][::-1]
     steps, weights, biases = zip(*snapshots)
-    return _Fit(list(steps), torch.stack(weights), torch.stack(biases), mean_D, inverse_std_D, hold, fall)
+    heads = [step for step in steps for _ in probes], torch.cat(weights), torch.cat(biases), mean_D, inverse_std_D
+    return Fitted(*heads, hold, fall)

@@ -1,4 +1,4 @@
-"""What evaluations made of the test clips, clip by clip, and paired tests of one against another."""
+"""Outcomes of evaluations on the test clips, clip by clip, and paired tests of two evaluations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Outcomes(NamedTuple):
-    """What an evaluation made of the test clips, by clip id."""
+    """Outcomes of an evaluation on the test clips, by clip id."""
 
     ids_C: np.ndarray
     """Ascending."""

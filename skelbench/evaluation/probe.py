@@ -1,4 +1,4 @@
-"""What linear probes have in common: clips on the device, held-out clips, scores of checkpoints, curve.
+"""Parts of all linear probes: clips on the device, held-out clips, scores of checkpoints, curve.
 
 Shapes: n clips, b clips of a chunk, D feature width, C classes, E checkpoints.
 """

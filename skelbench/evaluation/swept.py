@@ -1,6 +1,6 @@
 """Linear probe whose learning rate and weight decay are chosen on training subjects that are held out.
 
-Shapes: n clips, b clips of a batch, D feature width, C classes, P settings (probes that are trained side by side).
+Shapes: P settings: probes that are trained side by side.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from typing import Annotated, ClassVar
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
-from torch.nn import functional as F
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.threads import one_thread
 from skelbench.data.store.splits import HELD_SHARE, Split, hold_out
-from skelbench.evaluation.linear import Linear, residual, shuffled, standardisation
-from skelbench.evaluation.probe import Heads, Part, stratified
+from skelbench.evaluation.linear import Linear, fit_linear
+from skelbench.evaluation.probe import Part, stratified
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.records.measures import Measure
-from skelbench.views.transfer import send
 
 NAME = "linear-swept"
 
@@ -72,7 +69,7 @@ class LinearSwept(Protocol):
         pairs = list(product(self.lrs, self.weight_decays))
         classes = features.num_classes
         with one_thread(self.batch_size * train.x_nD.shape[1] * classes * len(pairs)):
-            heads = fit_together(train.take(kept), classes, self, pairs, seed, share(progress, 0, 2))
+            heads = fit_linear(train.take(kept), classes, self.recipe(), seed, share(progress, 0, 2), pairs=pairs)
         losses, accuracies, _ = heads.score(train.take(held))
         best = max(range(len(pairs)), key=lambda p: (math.isfinite(losses[p]), accuracies[p], -losses[p]))
         _, (on_test,), _ = heads.only(best).score(Part.of(features.test_x, features.test_y, device))
@@ -80,8 +77,7 @@ class LinearSwept(Protocol):
         if len(self.lrs) > 2 and lr in (min(self.lrs), max(self.lrs)):
             notes.append(f"the chosen learning rate {lr:g} is at an end of the grid; widen it with --set lrs=[...]")
 
-        final = Linear(lr=lr, weight_decay=weight_decay, tolerance=None, val_share=0, **self.lengths)
-        result = final.evaluate(features, seed, device, share(progress, 1, 2))
+        result = self.recipe(lr=lr, weight_decay=weight_decay).evaluate(features, seed, device, share(progress, 1, 2))
         chosen = {"chosen_lr": lr, "chosen_weight_decay": weight_decay, "held_out_accuracy": accuracies[best]}
         sweep = [
             {
@@ -102,10 +98,10 @@ class LinearSwept(Protocol):
             notes=[*result.notes, *notes],
         )
 
-    @property
-    def lengths(self) -> dict[str, int]:
-        """What decides how long a probe is trained."""
-        return {name: getattr(self, name) for name in ("batch_size", "epochs", "min_steps")}
+    def recipe(self, **settings: float) -> Linear:
+        """The protocol that trains one probe."""
+        lengths = {name: getattr(self, name) for name in ("batch_size", "epochs", "min_steps")}
+        return Linear(tolerance=None, val_share=0, **lengths, **settings)
 
 
 def held_out(features: Features) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -127,52 +123,3 @@ def held_out(features: Features) -> tuple[np.ndarray, np.ndarray, list[str]]:
         )
     note = f"subjects are not known: settings were chosen on {len(held)} training clips, stratified by class"
     return kept, held, [note]
-
-
-def fit_together(
-    part: Part,
-    num_classes: int,
-    config: LinearSwept,
-    pairs: list[tuple[float, float]],
-    seed: int,
-    progress: Progress | None = None,
-) -> Heads:
-    """A probe for every (learning rate, weight decay) of ``pairs``, each as ``linear`` trains it by itself: the same
-    first weights, the same order of clips, the same schedule. ``Heads`` holds them in the place of checkpoints."""
-    n, width = part.x_nD.shape
-    mean_D, inverse_std_D = standardisation(part.x_nD)
-    x_nD = (part.x_nD - mean_D) * inverse_std_D
-    device = x_nD.device
-
-    generator = torch.Generator().manual_seed(seed)
-    first_CD = send(0.01 * torch.randn(num_classes, width, generator=generator), device)
-    weight_PCD = first_CD.expand(len(pairs), -1, -1).clone()
-    bias_PC = torch.zeros(len(pairs), num_classes, device=device)
-    probes = list(zip(weight_PCD, bias_PC))  # views: what the optimiser changes is what is multiplied
-    groups = [{"params": list(probe), "lr": lr, "weight_decay": wd} for probe, (lr, wd) in zip(probes, pairs)]
-    optimizer = torch.optim.AdamW(groups, fused=True)
-
-    total = max(config.min_steps, config.epochs * math.ceil(n / config.batch_size))
-    step = 0
-    while step < total:
-        for x_bD, y_b in shuffled(x_nD, part.y_n, config.batch_size, generator):
-            decay = 0.5 * (1 + math.cos(math.pi * step / total))
-            for group, (lr, _) in zip(optimizer.param_groups, pairs):
-                group["lr"] = lr * decay
-            logits_bPC = F.linear(x_bD, weight_PCD.flatten(0, 1), bias_PC.flatten()).unflatten(1, bias_PC.shape)
-            residual_bPC = residual(logits_bPC, y_b)
-            _set_gradients(probes, residual_bPC.flatten(1).T @ x_bD, residual_bPC.sum(0))
-            optimizer.step()
-            step += 1
-            if progress and (step % 50 == 0 or step == total):
-                progress(step, total)
-            if step == total:
-                break
-    return Heads([total] * len(pairs), weight_PCD, bias_PC, mean_D, inverse_std_D)
-
-
-def _set_gradients(probes: list[tuple[Tensor, Tensor]], of_weights: Tensor, of_biases: Tensor) -> None:
-    """Gradients of all probes, [P * C, D] and [P, C], as those of each."""
-    by_probe = of_weights.unflatten(0, of_biases.shape)
-    for (weight_CD, bias_C), weight_grad_CD, bias_grad_C in zip(probes, by_probe, of_biases):
-        weight_CD.grad, bias_C.grad = weight_grad_CD, bias_grad_C

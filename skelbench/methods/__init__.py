@@ -6,7 +6,6 @@ from skelbench.methods.extreme_contrast import ExtremeContrast, ExtremeContrastC
 from skelbench.methods.imported import Imported
 from skelbench.methods.level_contrast import LEVELS, LevelContrast
 from skelbench.methods.masked_autoencoder import MaskedAutoencoder, MaskedAutoencoderConfig, MaskedConfig, rotated_view
-from skelbench.methods.masked_diffusion import MaskedDiffusion, MaskedDiffusionConfig
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig, ShearedConfig
 from skelbench.methods.multi_crop import MultiCropConfig, other_views
 from skelbench.methods.multi_grained import MultiGrained, MultiGrainedConfig
@@ -28,7 +27,7 @@ from skelbench.models.encoder import Pass, encode_all
 __all__ = [
     "Config", "Context", "DistortedConfig", "DistortedContrastConfig", "ExtremeContrast", "ExtremeContrastConfig",
     "Hidden", "Imported", "LEVELS", "LevelContrast", "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig",
-    "MaskedDiffusion", "MaskedDiffusionConfig", "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
+    "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
     "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings", "RecurrentContrast",
     "STREAMS", "SequenceConfig", "ShearedConfig", "Step", "StreamContrast", "StrongConfig", "Teacher", "embedded",
     "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",

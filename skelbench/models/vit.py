@@ -172,7 +172,7 @@ class ViT(Encoder):
 
     def prepare(self, requires: frozenset[str]) -> None:
         """A mask token of zeros for "replace-tokens", else none."""
-        mask_token = nn.Parameter(torch.zeros_like(self.norm.weight)) if "replace-tokens" in requires else None
+        mask_token = nn.Parameter(torch.zeros(self.norm.weight.shape)) if "replace-tokens" in requires else None
         self.tokenizer.mask_token = mask_token
 
     def stem(self) -> tuple[nn.Parameter, ...]:

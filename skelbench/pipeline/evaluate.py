@@ -22,8 +22,9 @@ from skelbench.core.malloc import give_back_memory
 from skelbench.core.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
-from skelbench.evaluation.features import split_features
+from skelbench.evaluation.features import PreparedClips, split_features
 from skelbench.evaluation.fusion import evaluate_sets
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, advances, result_problem
 from skelbench.models.encoder import Encoder
 from skelbench.pipeline.encoders import as_readout, hiding_of, load_encoder, named_encoder
@@ -275,6 +276,15 @@ def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
     return partner, checkpoint
 
 
+def prepared(
+    session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, stream: Stream, checkpoint: str = ""
+) -> PreparedClips:
+    """The clips of ``store`` as ``spec`` shows them to the encoder of ``run``."""
+    hiding = hiding_of(session, run, spec, stream, store, checkpoint)
+    how = grid_of(run.spec, store.topology), torch.device(session.device), run.spec.train.precision
+    return PreparedClips(store, Preprocessing.of(spec, stream), *how, hiding, spec.min_confidence)
+
+
 def _features(
     session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
 ) -> Features:
@@ -282,15 +292,12 @@ def _features(
     way = spec.model_dump_json(include=WAY)
     key = f"{run.spec.id} {checkpoint} {stream} {way}"
     if key not in session.features:
-        run_spec, split = run.spec, store.split(spec.data.split, spec.data.min_frames)
+        split = store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)
-        hiding = hiding_of(session, run, spec, stream, store, checkpoint)
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
-            grid, device, precision = grid_of(run_spec, store.topology), session.device, run_spec.train.precision
-            features = split_features(
-                encoder, store, spec, stream, grid, torch.device(device), precision, advances(report), hiding
+            session.features[key] = split_features(
+                encoder, prepared(session, run, spec, store, stream, checkpoint), split, advances(report)
             )
-            session.features[key] = features
         give_back_memory()
     return session.features[key]

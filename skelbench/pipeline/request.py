@@ -7,11 +7,16 @@ contradict ``--set``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from annotated_types import Ge
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+from pydantic.fields import FieldInfo
+
+from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.files import parsed, shallow
 from skelbench.pipeline.budget import Budget
@@ -21,7 +26,6 @@ from skelbench.views.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from skelbench.plugin.host import Host
-    from skelbench.records.run_dir import RunDir
 
 CHOICES = {"encoder": "encoders", "optimizer": "optimizers", "schedule": "schedules"}
 """Sections that are a component of one's choice -> what the plugin host calls its kind."""
@@ -30,39 +34,140 @@ TOP = ("seed", "preset", "native", "budget", *CHOICES, "tokens", "dataset", "spl
 """Keys of a run.toml outside the sections."""
 
 
-@dataclass
-class Request:
-    """What the user asked for; None = not said."""
+@dataclass(frozen=True)
+class Option:
+    """A field of :class:`Arguments` that a user may give, and how the command line shows it."""
 
-    method: str
-    """METHOD or METHOD:VARIANT."""
-    dataset: str | None = None
-    split: str | None = None
-    tokens: int | None = None
-    clip_length: int | None = None
-    patch: int | None = None
-    preset: str | None = None
-    native: bool | None = None
-    """The method's own published setting instead of the shared one."""
-    encoder: str | None = None
-    epochs: float | None = None
-    budget: Budget | None = None
-    """What training may spend, instead of ``epochs``."""
-    batch_size: int | None = None
-    seed: int | None = None
-    precision: str | None = None
-    init_from: RunDir | None = None
-    """A finished run to start from."""
+    default: str = ""
+    """Default as the help text shows it; "" = the field's own."""
+    flag: str = ""
+    """Name of the option; "" = the name of the field."""
+    metavar: str = ""
+    command: bool = True
+    """False = a keyword of Python alone."""
+
+
+class Arguments(Spec):
+    """Base of everything that a command and a Python call take alike: each field is an option and a keyword, and its
+    docstring is the help text of both. None = not given.
+
+    Raises:
+        SkelbenchError: a keyword is unknown, or a value is not valid; names the nearest right keyword.
+    """
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def options(cls) -> dict[str, tuple[FieldInfo, Option]]:
+        """The fields that a user may give, by name."""
+        fields = cls.model_fields.items()
+        return {name: (field, how) for name, field in fields for how in field.metadata if isinstance(how, Option)}
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0])
+            if first["type"] == "extra_forbidden":
+                keywords = [field.alias or name for name, field in type(self).model_fields.items()]
+                raise SkelbenchError(did_you_mean(name, keywords, "argument")) from error
+            reason = first["msg"].removeprefix("Value error, ")
+            raise SkelbenchError(f"{name}={first['input']!r} is not valid: {reason[0].lower()}{reason[1:]}") from error
+
+
+def comma_separated(text: str) -> list[str]:
+    """The names in ``"linear, knn"``."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _several(value: Any) -> Any:
+    """The values in ``"linear,knn"``, or in a list of such texts; ``"none"`` stands for no values."""
+    if not isinstance(value, str | Iterable):
+        raise ValueError("give a list")
+    values: list[Any] = []
+    for each in [value] if isinstance(value, str) else value:
+        values += comma_separated(each) if isinstance(each, str) else [each]
+    if not values and value not in ([], ()):
+        raise ValueError("give a name, or none")
+    if "none" in values and len(values) > 1:
+        raise ValueError("'none' excludes all other names; leave it or the others out")
+    return () if values == ["none"] else tuple(values)
+
+
+def _settings(value: Any) -> Any:
+    """The settings in ``["lr=1e-3"]``, as the command line gives them."""
+    if isinstance(value, list | tuple) and all(isinstance(pair, str) for pair in value):
+        return parse_sets(value)
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError('write names and values: settings={"train.lr": 0.001}')
+    return value
+
+
+def _files(value: Any) -> Any:
+    if isinstance(value, str | Path):
+        raise ValueError(f"write a list: [{str(value)!r}]")
+    return value
+
+
+def _path(value: Any) -> Any:
+    return Path(value).expanduser() if isinstance(value, str | Path) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Place = Annotated[Path, BeforeValidator(_path)]
+Spending = Annotated[Budget, BeforeValidator(lambda value: Budget.parse(value) if isinstance(value, str) else value)]
+Pairs = Annotated[Mapping[str, Any], BeforeValidator(_settings), Option(flag="--set", metavar="KEY=VALUE")]
+
+
+class Request(Arguments):
+    """One run that the user asked for."""
+
+    method: Annotated[str, Option()]
+    """METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`."""
+    dataset: Annotated[str | None, Option("synthetic")] = None
+    """Data set."""
+    split: Annotated[str | None, Option("the data set's default")] = None
+    """Split."""
+    tokens: Annotated[int | None, Option("the method's")] = None
+    """Temporal tokens: 8, 15 or 30 (T/P_T = 64/8, 120/8, 120/4)."""
+    clip_length: Annotated[int | None, Option()] = None
+    """Clip length T in frames, for any other grid."""
+    patch: Annotated[int | None, Option()] = None
+    """Frames per temporal token P_T, for any other grid."""
+    preset: Annotated[str | None, Option("paper with a GPU, else quick")] = None
+    """paper, ablation, small or quick (and release for slim)."""
+    encoder: Annotated[str | None, Option("vit")] = None
+    """Encoder, see `skelbench plugins list`."""
+    native: Annotated[StrictBool | None, Option()] = None
+    """The method's published encoder, grid, bodies and epochs instead of the shared ones."""
+    epochs: Annotated[float | None, Option(), Ge(0)] = None
+    """Length of the schedule."""
+    budget: Annotated[Spending | None, Option(metavar="KIND=N")] = None
+    """What pre-training may spend, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training steps) or
+    minutes=30 (by timed steps)."""
+    batch_size: Annotated[int | None, Option(), Ge(1)] = None
+    """Clips per step."""
+    seed: Annotated[int | None, Option("0"), Ge(0)] = None
+    """Seed of everything."""
+    precision: Annotated[str | None, Option("bf16 with a GPU, else fp32")] = None
+    """fp32 or bf16."""
+    sets: Pairs = Field(default={}, alias="settings")
+    """Any setting by its dotted name: method, encoder, optimizer, schedule, train, grid, data; repeatable."""
+    config: Annotated[Place | None, Option()] = None
+    """run.toml with settings; options and keywords win."""
+    init_from: Annotated[Any, Option()] = None
+    """Finished run with whose weights training starts."""
     imported: str | None = None
     """sha256 of the checkpoint file that the weights come from; nothing is trained."""
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = {}
     """Presets of this request alone: what a checkpoint file says of its settings."""
-    sets: Mapping[str, Any] = field(default_factory=dict)
-    """Dotted or bare keys from ``--set``."""
-    config: Path | None = None
+
+    def __init__(self, method: str, dataset: str | None = None, **fields: Any) -> None:
+        super().__init__(method=method, dataset=dataset, **fields)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def direct(self) -> dict[str, Any]:
         """Settings that have an option of their own.
 
         Raises:
@@ -89,6 +194,60 @@ class Request:
         return grid | given
 
 
+class Work(Arguments):
+    """Where and how a command, or a call, works."""
+
+    device: Annotated[str | None, BeforeValidator(lambda device: device and str(device)),
+                      Option("cuda when there is one, else cpu")] = None  # fmt: skip
+    """cpu, cuda or cuda:N (SKELBENCH_DEVICE)."""
+    plugins: Annotated[tuple[Path | str, ...], BeforeValidator(_files), Option(command=False)] = ()
+    """Files with methods, encoders, ... of your own, which stay loaded; read again when they were edited."""
+    results: Annotated[Place | None, Option("results")] = None
+    """Results directory (SKELBENCH_RESULTS)."""
+    data: Annotated[Place | None, Option("per user", flag="--data-root")] = None
+    """Directory of the data sets (SKELBENCH_DATA)."""
+    progress: Annotated[bool, Option(command=False)] = True
+    """Show a progress bar."""
+    force: Annotated[bool, Option()] = False
+    """Do the work again even when its result exists."""
+
+
+class RunRequest(Work, Request):
+    """Arguments of `skelbench run` and :func:`skelbench.run`."""
+
+    probes: Annotated[Names, Option("linear,knn", flag="--probe", metavar="NAMES")] = ("linear", "knn")
+    """Protocols, comma separated; none = train only."""
+    observe: Annotated[Names | None, Option(metavar="NAME")] = None
+    """Also log below the run's directory: tensorboard, mlflow, csv, or a plugin's; repeatable (SKELBENCH_OBSERVE)."""
+
+
+class EvaluationRequest(Work):
+    """Arguments of `skelbench eval` and :func:`skelbench.evaluate`."""
+
+    dataset: Annotated[str | None, Option("its own")] = None
+    """Another data set to probe on."""
+    split: Annotated[str | None, Option("its own")] = None
+    """Another split."""
+    seed: Annotated[int | None, Option("the run's"), Ge(0)] = None
+    """Seed of the probe."""
+    stream: Annotated[Names | None, Option("as trained", metavar="NAMES")] = None
+    """Input of the encoder: joint, bone, motion; several, comma separated, are fused."""
+    fusion: Annotated[str | None, Option()] = None
+    """How several streams become one result: features, scores or logits."""
+    weights: Annotated[
+        Annotated[tuple[Any, ...], BeforeValidator(_several)] | None, Option("equal", metavar="NUMBERS")
+    ] = None
+    """Weights of the streams in a sum of scores or logits: 0.6,0.6,0.4."""
+    readout: Annotated[str | None, Option("the protocol's")] = None
+    """Features: pooled, mean, joints, a level of the encoder, or another encoder of the method."""
+    bodies_pool: Annotated[str | None, Option("as in `run`")] = None
+    """Bodies to clip: valid-mean, valid-sum, all-mean or concat."""
+    min_confidence: Annotated[float | None, Option("0, none")] = None
+    """Hide tokens whose mean confidence is below this from an encoder that has learned to work without tokens."""
+    sets: Pairs = Field(default={}, alias="settings")
+    """Settings of the protocol; repeatable."""
+
+
 def token_grid(tokens: Any) -> dict[str, int]:
     """grid.* settings of one of the paper's token budgets."""
     if not isinstance(tokens, int) or tokens not in BUDGETS:
@@ -100,7 +259,7 @@ def token_grid(tokens: Any) -> dict[str, int]:
     return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
 
 
-def parse_sets(pairs: list[str]) -> dict[str, Any]:
+def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
     """``["lr=1e-3", "encoder.cls=false"]`` -> dict; values are TOML, anything else is text."""
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -186,12 +345,18 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     )
 
 
-def check_measures_here(host: Host, protocols: Iterable[str]) -> None:
-    """SkelbenchError if there is no such protocol, or one of them measures on other data than the run's, which a run
-    that is being made has none of."""
+def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:
+    """The protocols of these names.
+
+    Raises:
+        SkelbenchError: there is no such protocol, or, unless ``elsewhere``, it evaluates on other data than the run's,
+            which a new run does not have.
+    """
+    protocols = list(names)
     for name in protocols:
-        if getattr(host.get("protocols", name), "elsewhere", False):
+        if getattr(host.get("protocols", name), "elsewhere", False) and not elsewhere:
             raise SkelbenchError(
                 f"protocol {name} measures on other data than the run's; when the run is there: "
                 f"skelbench eval RUN --protocol {name} --dataset NAME"
             )
+    return protocols

@@ -331,7 +331,7 @@ def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str
     apart = (*CHOICES, "seed")
     sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in apart}
     _check_said_once(sets, request)
-    options = {key: value for key, value in request.options.items() if key not in CHOICES}
+    options = {key: value for key, value in request.direct.items() if key not in CHOICES}
     return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
 
@@ -441,8 +441,30 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
     return data.model_copy(update={"split": split, **facts})
 
 
+MOST_OPEN = 8
+"""Data sets that stay open for later use."""
+_opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
+"""Data sets that this process opened, with the state of their files then."""
+
+
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-    """A data set announced by a plugin (made on first use) or an imported one."""
+    """A data set announced by a plugin (made on first use) or an imported one; opened again only if a file changed."""
+    store, files = _opened.get((host, name, data_root), (None, None))
+    if store is None or _files(store.path) != files:
+        store = _open_dataset(name, host, data_root)
+        if len(_opened) >= MOST_OPEN:
+            _opened.pop(next(iter(_opened)))
+        _opened[host, name, data_root] = store, _files(store.path)
+    return store
+
+
+def _files(folder: Path) -> list[tuple[str, int, int, int]]:
+    """Name, inode, size and time of each file of a data set; none if the folder is gone."""
+    stats = [(path.name, path.stat()) for path in sorted(folder.glob("*"))]
+    return [(name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+
+
+def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
     def opener(known: str, root: Path) -> ClipStore:
         descriptor = host.get("datasets", known)
@@ -470,7 +492,7 @@ def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[No
 
 def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
     """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
-    options = request.options | {"seed": request.seed}
+    options = request.direct | {"seed": request.seed}
     for key, value in {**sets, "seed": request.sets.get("seed")}.items():
         other = options.get(key)
         if None not in (value, other) and value != other:

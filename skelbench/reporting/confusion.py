@@ -1,4 +1,4 @@
-"""What is taken for what: confusion of classes, from the predictions of an evaluation, and its tables.
+"""Confusion of classes, from the predictions of an evaluation, and its tables.
 
 Shapes: ``K`` classes, ``C`` test clips.
 """
@@ -19,11 +19,11 @@ from skelbench.reporting.table import Cell, Column, Table
 
 log = logging.getLogger(__name__)
 NAME = 28
-"""Letters of a class's name that tables and figures have room for."""
+"""Maximal length of a class name in tables and figures."""
 
 
 def matrix(found: Mapping[str, np.ndarray], num_classes: int) -> np.ndarray:
-    """Clips [K, K] of each class (rows) that were taken for each (columns); of several draws their mean.
+    """Clips [K, K] by class (rows) and predicted class (columns), mean over draws.
 
     >>> matrix({"labels": np.array([0, 0, 1]), "predicted": np.array([[0, 1, 1], [0, 0, 1]])}, 2).tolist()
     [[1.5, 0.5], [0.0, 1.0]]
@@ -36,8 +36,7 @@ def matrix(found: Mapping[str, np.ndarray], num_classes: int) -> np.ndarray:
 
 
 def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_root: Path | None) -> list[str]:
-    """Names of the classes; their numbers where the data set is not here, is another by now, or is damaged, which is
-    said."""
+    """Names of the classes; their numbers, with a warning, if the data set is missing, changed or damaged."""
     from skelbench.data.store import roots
     from skelbench.pipeline.resolve import open_dataset
 
@@ -64,8 +63,10 @@ def short(name: str) -> str:
 
 
 def classes(counts_KK: np.ndarray, names: Sequence[str], title: str, top: int = 15, draws: int = 1) -> Table:
-    """The ``top`` classes with the lowest accuracy, the hardest first, and what each is most often taken for; 0 = all.
-    Classes without a test clip are not there."""
+    """The ``top`` classes with the lowest accuracy, and the class that each is most often taken for; 0 = all.
+
+    Classes without a test clip have no row.
+    """
     clips_K, right_K = counts_KK.sum(1), counts_KK.diagonal()
     there = [label for label in range(len(names)) if clips_K[label]]
     order = sorted(there, key=lambda label: (right_K[label] / clips_K[label], label))
@@ -107,8 +108,7 @@ def classes(counts_KK: np.ndarray, names: Sequence[str], title: str, top: int = 
 
 
 def pairs(counts_KK: np.ndarray, names: Sequence[str], top: int = 10) -> Table:
-    """The ``top`` pairs of classes that are confused most: the share of the clips of both that are taken for the other
-    of the two."""
+    """The ``top`` pairs of classes by the share of their clips that are taken for the other class of the pair."""
     clips_K = counts_KK.sum(1)
     both_KK = counts_KK + counts_KK.T
     of_KK = clips_K[:, None] + clips_K

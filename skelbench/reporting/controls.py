@@ -1,4 +1,4 @@
-"""The runs that others are measured against, and which of them is whose."""
+"""The controls of a run: the untrained encoder, and coordinates without a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROLS = ("untrained", "raw")
 
 
 class Controls:
-    """Of finished ``runs`` those that others are measured against, the first of each shape, and their records."""
+    """The controls among finished ``runs``, the first of each shape, and their records."""
 
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
@@ -65,10 +65,10 @@ def question(record: Mapping[str, Any], seed: bool = True) -> str:
 
 
 def controls_beside(rows: DataFrame) -> DataFrame:
-    """``rows`` (of :func:`skelbench.reporting.frame.frame`) with controls in every block of rows that are tested
-    against
-    them: ``raw`` has neither encoder nor preset, and an untrained encoder, which presets may share, was first made by
-    one of them."""
+    """``rows`` of the frame with controls in every block of rows that are tested against them.
+
+    ``raw`` has neither encoder nor preset, and presets may share an untrained encoder that one of them made.
+    """
     import pandas
 
     alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]

@@ -1,9 +1,9 @@
-"""Which evaluations a table, a figure or a page is about: chosen by name, one way for all of them."""
+"""Filters by name, the same for tables, figures and the page."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
@@ -30,11 +30,11 @@ class Filters:
     """
 
     dataset: tuple[str, ...] = ()
-    """Of an evaluation those that it tests on; of a run what it was trained on."""
+    """Data sets that an evaluation tests on, or that a run was trained on."""
     method: tuple[str, ...] = ()
     """``slim`` with its variants, or one variant, ``slim:glcl-only``."""
     protocol: tuple[str, ...] = ()
-    """Of a run: it was evaluated by one of them."""
+    """Protocols of evaluations; a run needs an evaluation by one of them."""
     preset: tuple[str, ...] = ()
     """Also with changed settings."""
     tag: tuple[str, ...] = ()
@@ -49,76 +49,59 @@ class Filters:
         return ", ".join(f"{_CALLED[kind]} {' or '.join(names)}" for kind, names in kinds if names)
 
     def takes(self, **facts: str | Collection[str]) -> bool:
-        """Whether a row of which these are known is wanted; ``tag`` is a collection, what is not given is not asked.
+        """Whether a row with these facts is wanted; ``tag`` is a collection, kinds that are not given do not count.
 
-        Names may stand as tables write them: ``small+``, ``pku2 (from ntu60 xsub)``.
+        Names may be written as in tables: ``small+``, ``pku2 (from ntu60 xsub)``.
         """
-        return all(self._takes(kind, value) for kind, value in facts.items())
-
-    def _takes(self, kind: str, value: str | Collection[str]) -> bool:
-        if not (wanted := getattr(self, kind)):
-            return True
-        return not _names(kind, value).isdisjoint(wanted)
+        return all(
+            not getattr(self, kind) or not _names(kind, value).isdisjoint(getattr(self, kind))
+            for kind, value in facts.items()
+        )
 
     def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
-        """Those of ``runs`` that are wanted."""
+        """The wanted ``runs``."""
         from skelbench.records.run_dir import shown
 
         found = [run for run in runs if self.takes(**_facts(run))] if self else [*runs]
         if not self.protocol:
             return found
-        return [run for run in shown(found, "evaluations", "reading evaluations") if self._evaluated(run)]
-
-    def _evaluated(self, run: ReadRun) -> bool:
-        return any(self.takes(protocol=one["protocol"]) for one in run.evaluations)
+        every = shown(found, "evaluations", "reading evaluations")
+        return [run for run in every if any(self.takes(protocol=one["protocol"]) for one in run.evaluations)]
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """Those of the rows of :func:`skelbench.reporting.frame.frame` that are wanted. Paired tests against the
-        controls
-        are in the frame already: a control need not be wanted itself."""
+        """The wanted rows of :func:`skelbench.reporting.frame.frame`.
+
+        Paired tests against the controls are in the frame already: a control need not be wanted itself.
+        """
         import numpy as np
 
         columns = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
         for kind, column in columns.items():
             if getattr(self, kind):
-                wanted = [self._takes(kind, value) for value in frame[column]]
+                wanted = [self.takes(**{kind: value}) for value in frame[column]]
                 frame = frame[np.array(wanted, bool)]  # an empty list would be taken for names of columns
         return frame
 
-    def of_table(self, table: Table, name: str) -> Table:
-        """``table`` with the wanted rows alone, by its own columns: of one that is not made of evaluations. A column
-        ``plugin`` says what a method is called here where ``method`` spells it as papers do.
+    def narrowed(self, table: Table, name: str) -> Table:
+        """The wanted rows of ``table``, which the host calls ``name``; evaluations were chosen before.
 
-        Raises:
-            SkelbenchError: it has no column for one of the kinds.
+        A column ``plugin`` has a method's name here where ``method`` spells it as papers do.
         """
-        from dataclasses import replace
-
-        kinds = [one.name for one in fields(self) if getattr(self, one.name)]
         keys = {column.key for column in table.columns}
+        if not self or "run" in keys:
+            return table
         if table.rows:
             self.check_told(name, keys)
+        kinds = [one.name for one in fields(self) if getattr(self, one.name)]
         columns = {kind: "plugin" if kind == "method" and "plugin" in keys else kind for kind in kinds}
-        wanted = (
-            row for row in table.rows if self.takes(**{kind: str(row[key].value) for kind, key in columns.items()})
-        )
-        return replace(table, rows=tuple(wanted))
+        rows = [row for row in table.rows if self.takes(**{kind: str(row[key].value) for kind, key in columns.items()})]
+        return replace(table, rows=tuple(rows))
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:
-        """Refuse what the rows of the table ``name``, which say ``kinds``, cannot be chosen by.
-
-        Raises:
-            SkelbenchError: says which.
-        """
+        """Reject a filter by a kind that the rows of table ``name``, which have ``kinds``, cannot be chosen by."""
         for one in fields(self):
             if getattr(self, one.name) and one.name not in kinds:
                 raise SkelbenchError(f"table {name} does not say a row's {_CALLED[one.name]}; leave --{one.name} out")
-
-    def narrowed(self, table: Table, name: str) -> Table:
-        """``table``, which the host calls ``name``: if it is made of evaluations, these were chosen before."""
-        if not self or "run" in {column.key for column in table.columns}:
-            return table
-        return self.of_table(table, name)
 
     def check(self, runs: Sequence[ReadRun], host: Host) -> None:
         """Refuse a name that neither ``runs`` nor plugins know.
@@ -144,7 +127,7 @@ class Filters:
 
 
 def _facts(run: ReadRun) -> dict[str, Any]:
-    """What is known of a run without looking at its evaluations."""
+    """Facts of a run without its evaluations."""
     return {
         "dataset": run.about["data"],
         "method": run.title,
@@ -154,7 +137,7 @@ def _facts(run: ReadRun) -> dict[str, Any]:
 
 
 def _names(kind: str, value: str | Collection[str]) -> set[str]:
-    """What a value answers to."""
+    """Names that a filter can use for a value."""
     if not isinstance(value, str):
         return set(value)
     if kind == "tag":

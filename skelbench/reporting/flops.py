@@ -44,12 +44,13 @@ _PRINTED = {
 }
 """(protocol, metric) of published tables -> column."""
 
-_PLUGIN = Column("plugin", "Plugin", shown=False)
-"""The method as it is called here; "method" spells it as papers do."""
-_COLUMNS = (
+_LEADING = (
     Column("method", "Method"),
     Column("tokens", "Tokens"),
-    _PLUGIN,
+    Column("plugin", "Plugin", shown=False),  # the method as it is called here; "method" spells it as papers do
+)
+_COLUMNS = (
+    *_LEADING,
     Column("gmacs_body", "GMAC per body", ".3f"),
     Column("gflops_1", "GFLOPs, 1 body", ".2f"),
     Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
@@ -62,22 +63,22 @@ _COLUMNS = (
     Column("published_decoder", "Paper: decoder", ".2f", published=True),
 )
 _COLUMNS_DETAIL = (
-    Column("method", "Method"),
-    Column("tokens", "Tokens"),
-    _PLUGIN,
+    *_LEADING,
     Column("grid", "Grid"),
     Column("visible", "Visible", "d"),
-    Column("inference", "Inference", ".2f"),
-    Column("student", "Student encoder", ".2f"),
-    Column("decoder", "Decoder", ".2f"),
-    Column("target", "Target / auxiliary", ".2f"),
-    Column("heads", "Heads", ".2f"),
+    *(
+        Column(key, header, ".2f")
+        for key, header in {
+            "inference": "Inference", "student": "Student encoder", "decoder": "Decoder",
+            "target": "Target / auxiliary", "heads": "Heads",
+        }.items()
+    ),
     Column("step", "Whole step", ".1f"),
     Column("published_inference", "Paper: inference", ".2f", published=True),
     Column("published_encoder", "Paper: student", ".2f", published=True),
     Column("published_decoder", "Paper: decoder", ".2f", published=True),
     Column("published_target", "Paper: target", ".2f", published=True),
-)
+)  # fmt: skip
 
 
 @hookimpl
@@ -151,7 +152,7 @@ def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
 
 
 def _build(
-    name: str,
+    table: str,
     title: str,
     columns: tuple[Column, ...],
     scope: str,
@@ -160,20 +161,24 @@ def _build(
     host: Host,
 ) -> Table:
     """A row of ``cells`` per cost beside its published figures, and the notes that both tables share."""
-    printed = Published(columns, host)
-    rows: list[dict[str, Any]] = [
-        {
-            "method": Cell(printed.spelling(cost.method), footnotes=("one-body",) if cost.one_body else ()),
+    figures = _published(columns, host)
+    names = {slug(row["method"]): row["method"] for row in reversed([*chain(*published.tables(host).values())])}
+    rows: list[dict[str, Any]] = []
+    for cost in costs:
+        name = names.get(slug(cost.method), cost.method)
+        row = {
+            "method": Cell(name, footnotes=("one-body",) if cost.one_body else ()),
             "plugin": cost.method,
             "tokens": cost.tokens + ("+1" if cost.class_token else ""),
-            **cells(cost),
             "step": None if cost.step_flops is None else cost.step_flops / 1e9,
-            **printed.cells(cost.method, cost.tokens),
         }
-        for cost in costs
-    ]
-    rows += printed.uncounted(costs)
-    notes = (*_notes(costs, scope), *published.notes(host, name))
+        rows.append(row | cells(cost) | figures.get((name, cost.tokens), {}))
+    counted = {slug(cost.method) for cost in costs}
+    for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
+        if "published_encoder" in values and slug(method) not in counted:
+            alone = Cell(method, published=True, footnotes=("published",))
+            rows.append({"method": alone, "tokens": Cell(tokens, published=True), **values})
+    notes = (*_notes(costs, scope), *published.notes(host, table))
     return Table(title, columns, tuple(rows), notes, footnotes_of(rows, _FOOTNOTES))
 
 
@@ -193,34 +198,16 @@ def _notes(costs: list[CostRow], scope: str) -> Iterator[str]:
     )
 
 
-class Published:
-    """Published costs by method and token grid, for those of ``columns`` that papers have; of several figures for one
-    cell the first."""
-
-    def __init__(self, columns: Iterable[Column], host: Host) -> None:
-        self._names: dict[str, str] = {}
-        self._values: dict[tuple[str, str], dict[str, float]] = {}
-        shown = {column.key for column in columns}
-        for row in chain.from_iterable(published.tables(host).values()):
-            name = self._names.setdefault(slug(row["method"]), row["method"])
-            column = _PRINTED.get((row["protocol"], row["metric"]))
-            if column in shown:
-                self._values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
-
-    def spelling(self, method: str) -> str:
-        """The method as papers spell it."""
-        return self._names.get(slug(method), method)
-
-    def cells(self, method: str, tokens: str) -> dict[str, float]:
-        return self._values.get((self.spelling(method), tokens), {})
-
-    def uncounted(self, costs: list[CostRow]) -> Iterator[dict[str, Any]]:
-        """Rows of methods as their papers run them (their pre-training costs are printed) that are not in ``costs``."""
-        counted = {slug(cost.method) for cost in costs}
-        for (method, tokens), values in self._values.items():
-            if "published_encoder" in values and slug(method) not in counted:
-                name = Cell(method, published=True, footnotes=("published",))
-                yield {"method": name, "tokens": Cell(tokens, published=True), **values}
+def _published(columns: Iterable[Column], host: Host) -> dict[tuple[str, str], dict[str, float]]:
+    """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
+    values: dict[tuple[str, str], dict[str, float]] = {}
+    shown, names = {column.key for column in columns}, dict[str, str]()
+    for row in chain.from_iterable(published.tables(host).values()):
+        name = names.setdefault(slug(row["method"]), row["method"])
+        column = _PRINTED.get((row["protocol"], row["metric"]))
+        if column in shown:
+            values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
+    return values
 
 
 def _gflops(macs_body: float | None) -> float | None:

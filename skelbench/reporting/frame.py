@@ -10,8 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from skelbench.core.hashing import canonical_json, digest
 from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
 from skelbench.evaluation.cost import BODIES
@@ -40,73 +38,49 @@ COLUMNS = (
     "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
+NUMBERS = (
+    "accuracy_selected", "accuracy_best_on_test", "control_accuracy", "difference", "p_value", "raw_difference",
+    "raw_p_value", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
+    "finished",
+)  # fmt: skip
+"""Columns of floats, NaN where there is no value."""
+
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
-"""What tables need not say."""
+"""Defaults, which notes of tables do not mention."""
 
 KIND = "rows"
-"""Of what is kept of a run (:mod:`skelbench.records.cache`)."""
+"""Kind of the cached facts of a run (:mod:`skelbench.records.cache`)."""
 
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
-    """One row per evaluation record of a finished one of the runs, with the paired tests against its controls.
+    """One row per evaluation record of a finished run, with the paired tests against its controls.
 
-    Accuracies are shares; ``gflops`` is the inference encoder's for a clip of one body, ``clip_gflops`` for one of two
-    (which costs no more where an encoder reads both together), and ``step_gflops`` half of what a whole training step
-    costs per clip of two; ``train_flops`` is that of the whole
-    pre-training up to the checkpoint, on clips of two bodies, as in ``--budget flops=...``. ``title`` is what one types
-    (``slim:glcl-only``), ``changed`` the settings that differ from preset, variant and protocol (``train.lr=0.001,
-    probe.k=5``), ``probe`` those of them that are not the training's, ``exact`` that there are none, ``standard`` that
-    there are none of the evaluation, nor another stream, checkpoint or data, ``encoder`` its name with the settings
-    that are not its preset's, ``trained_on`` the streams of training, of all runs that are fused, ``stream`` what was
-    evaluated (``joint + bone (scores)``), ``collapse`` what collapsed in training (None = nothing), ``data`` the data
-    set's fingerprint, ``finished`` when the training was. ``group`` is one for seeds of one setting, ``training`` for
-    those of one setting of the training, whatever the evaluation.
-    ``source`` is data set and split of the training where the evaluation's are others, which ``dataset`` then says too
-    (``pku2 (from ntu60 xsub)``): such a row competes with none of an encoder that was trained on the same data.
-    ``draws`` is how many were measured, ``drawn`` what of (``label subsets``), ``accuracy_sd`` the accuracy's standard
-    deviation over them. ``subjects`` is how many people are seen in the test clips, None where that is not known, and
-    ``by_subject`` has for each of them the clips recognised (means over draws) and all clips.
-    ``raw_evaluation`` is the one of the control ``raw`` that it is tested against; ``evaluation`` and ``predictions``
-    lead to the outcome of every test clip (:func:`outcomes`); ``tags`` were given to the run by hand. ``measures`` are
-    further figures by name, each with how it is written (:mod:`skelbench.records.measures`).
+    Accuracies are shares, costs count clips of two bodies except ``gflops`` (one body). ``step_gflops`` is half of a
+    whole training step per clip, ``train_flops`` the whole pre-training up to the checkpoint.
+
+    * ``title``: what one types (``slim:glcl-only``); ``encoder``: its name with settings that its preset has not.
+    * ``changed``: settings that differ from preset, variant and protocol (``train.lr=0.001, probe.k=5``); ``probe``:
+      those of the evaluation; ``exact``: there are none; ``standard``: none of the evaluation, nor another stream,
+      checkpoint or data.
+    * ``group`` is the same for seeds of one setting, ``training`` for those of one training, whatever the evaluation.
+    * ``trained_on``: streams of the training, of all fused runs; ``stream``: what was evaluated.
+    * ``source``: data set and split of the training if the evaluation's differ; ``dataset`` then names both
+      (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the data set.
+    * ``draws``: how many were measured, ``drawn``: of what, ``accuracy_sd``: standard deviation over them.
+    * ``subjects``: people in the test clips, None if unknown; ``by_subject``: recognized clips (means over draws) and
+      clips of each.
+    * ``raw_evaluation``: evaluation of the control ``raw``; ``evaluation`` and ``predictions`` lead to the outcome of
+      every test clip (:func:`skelbench.evaluation.outcomes.outcomes`).
+    * ``measures``: metrics by name, each with how it is written (:mod:`skelbench.records.measures`); ``collapse``: what
+      collapsed in training; ``finished``: when the training ended; ``tags`` were given by hand.
     """
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    found = keep_of(runs, "frame", partial(_columns, runs))
-    columns = {name: _unpacked(found[name], _MADE.get(name)) for name in COLUMNS}
-    return pandas.DataFrame(columns, dtype=object if len(columns["run"]) == 0 else None)  # no rows: of any type
-
-
-def _columns(runs: Sequence[ReadRun]) -> dict[str, Any]:
-    """The columns of the frame as plain data."""
-    rows = _rows(runs)
-    return {name: _packed([row.get(name, _MISSING) for row in rows]) for name in COLUMNS}
-
-
-_MISSING = float("nan")
-
-
-def _packed(column: list[Any]) -> list[Any] | dict[str, list[Any]]:
-    """Of texts and of what holds several values each different one, and its place for every row: they are few."""
-    kinds = {type(value) for value in column if value is not _MISSING}
-    if kinds.isdisjoint((str, list, dict)):
-        return column
-    keys = column if kinds == {str} else [json.dumps(value) for value in column]
-    different = {key: value for key, value in zip(keys, column) if value is not _MISSING}
-    places = {key: place for place, key in enumerate(different)}
-    return {"different": [*different.values()], "places": [places.get(key, -1) for key in keys]}
-
-
-def _unpacked(column: Any, made: Callable[[Any], Any] | None) -> Any:
-    """The values of a column, those that hold several ``made`` into what they stand for."""
-    if not isinstance(column, dict):
-        return column
-    different = np.empty(len(column["different"]) + 1, object)
-    for place, value in enumerate(column["different"]):
-        different[place] = made(value) if made else value
-    different[-1] = _MISSING
-    return different[column["places"]]
+    rows = keep_of(runs, "frame", lambda: _rows(runs))
+    rows = [row | {name: made(row[name]) for name, made in _MADE.items() if name in row} for row in rows]
+    found = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
+    return found.assign(**{name: pandas.to_numeric(found[name]) for name in NUMBERS})
 
 
 def _origin(found: dict[str, Any] | None) -> str | None:
@@ -128,13 +102,11 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {"added": _origin, "measures": _meas
 def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
     """The rows of finished runs. What the own files of a run say may have been kept (:func:`_facts`); what other runs
     decide is added here."""
-    controls, read, rows = Controls(runs), reader(), list[dict[str, Any]]()
+    read, rows = reader(), list[dict[str, Any]]()
     facts_of = cache(lambda run: run.keep(KIND, partial(_facts, read=read)))
     by_id = {run.about["id"]: run for run in runs}
-    tests = {
-        run.name: _Tests(run, facts_of, controls, by_id, read).figures()
-        for run in shown(runs, KIND, "reading evaluations")
-    }
+    tested = _Tests(facts_of, runs, by_id)
+    tests = {run.name: tested.of(run) for run in shown(runs, KIND, "reading evaluations")}
     facts = {run.name: facts_of(run) for run in runs}
     grids, encoders, plain = _grids(runs, facts), _encoders(runs, facts), _Plain(runs, facts)
     for run in runs:
@@ -161,7 +133,7 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
 
 
 def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
-    """What a run's own files say of it, as plain data that JSON gives back as they are."""
+    """Facts from a run's own files, as plain JSON data."""
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
     records = run.records()
     by_protocol = plain(records)
@@ -209,8 +181,10 @@ def _evaluation(
     training: str,
     read: Reader,
 ) -> dict[str, Any]:
-    """What a record and its predictions say; ``by_protocol``: the run's evaluations by protocol alone, ``training``:
-    the hash of :func:`_training`."""
+    """Facts of one evaluation, from its record and predictions.
+
+    ``by_protocol``: the run's evaluations with default settings; ``training``: see :func:`but_for_seed`.
+    """
     spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
     data, source = DataSpec.model_validate(evaluated["data"]), ""
     if (data.title, data.split) != (spec.data.title, spec.data.split):
@@ -270,8 +244,10 @@ def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
 
 
 class _Plain:
-    """Of each protocol the first evaluation that was asked for by it alone, for runs that have none of their own: one
-    of a run's preset, which may decide the protocol's settings, goes before others."""
+    """The first evaluation with default settings by each protocol, for runs that have none of their own.
+
+    A preset may decide a protocol's settings: an evaluation of the run's preset goes before others.
+    """
 
     def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
         self._runs: dict[tuple[str, str], ReadRun] = {}
@@ -283,7 +259,7 @@ class _Plain:
         self._of = cache(lambda protocol, preset: plain(self._runs[protocol, preset].records())[protocol])
 
     def changed(self, evaluation: Mapping[str, Any], preset: str) -> str:
-        """What is changed in an evaluation of :func:`_evaluation`, of a run of ``preset``."""
+        """Changed settings of an evaluation (:func:`_evaluation`) of a run of ``preset``."""
         if "probe" not in evaluation:
             return evaluation.get("changed", "")
         protocol = evaluation["row"]["protocol"]
@@ -292,75 +268,72 @@ class _Plain:
 
 
 class _Tests:
-    """The paired tests of a run's evaluations against the controls. They rest on the files of two runs: they are kept
-    with the run's own facts, beside the stamp of the control's predictions."""
+    """Paired tests of evaluations against the controls of their runs.
+
+    A test rests on the files of two runs: it is cached with the run's own facts, with the stamp of the control's file.
+    """
 
     def __init__(
-        self,
-        run: ReadRun,
-        facts_of: Callable[[ReadRun], dict[str, Any]],
-        controls: Controls,
-        by_id: Mapping[str, ReadRun],
-        read: Reader,
+        self, facts_of: Callable[[ReadRun], dict[str, Any]], runs: Sequence[ReadRun], by_id: Mapping[str, ReadRun]
     ) -> None:
-        self._run, self._facts_of, self._runs, self._by_id, self._read = run, facts_of, controls, by_id, read
-        self._facts = facts_of(run)
-        self._controls = {kind: control for kind in CONTROLS if (control := self._control(kind, run))}
+        self._facts_of, self._by_id, self._controls, self._read = facts_of, by_id, Controls(runs), reader()
+
+    def of(self, run: ReadRun) -> dict[str, dict[str, Any]]:
+        """By evaluation of ``run`` the columns of the frame that the controls fill."""
+        filled: dict[str, dict[str, Any]] = {}
+        for one in self._facts_of(run)["evaluations"]:
+            cells = filled.setdefault(one["row"]["evaluation"], {})
+            for kind in CONTROLS:
+                found = self._same_question(kind, run, one)
+                if found is None:
+                    continue
+                control, beside = found
+                names = ("difference", "p_value") if kind == "untrained" else ("raw_difference", "raw_p_value")
+                cells |= dict(zip(names, self._tested(kind, run, one["row"], control, beside)))
+                if kind == "untrained":
+                    cells |= {"control_run": control.name, "control_accuracy": beside["accuracy"]}
+                else:
+                    cells["raw_evaluation"] = beside["evaluation"]
+        return filled
 
     def _control(self, kind: str, run: ReadRun) -> ReadRun | None:
         facts = self._facts_of(run)
-        return self._runs.beside(kind, facts["row"]["method"], facts["shapes"][kind])
+        return self._controls.beside(kind, facts["row"]["method"], facts["shapes"][kind])
 
-    def figures(self) -> dict[str, dict[str, Any]]:
-        """By evaluation the columns of the frame that the controls fill."""
-        return {one["row"]["evaluation"]: self._of(one) for one in self._facts["evaluations"]}
-
-    def _of(self, evaluation: Mapping[str, Any]) -> dict[str, Any]:
-        filled: dict[str, Any] = {}
-        for kind, control in self._controls.items():
-            theirs = self._facts_of(control)["evaluations"]
-            what, partners = evaluation["what"][kind], self._partners(kind, evaluation["partners"])
-            alike = [one for one in theirs if one["what"][kind] == what and one["partners"] == partners]
-            if not alike:
-                continue
-            beside = alike[-1]["row"]
-            tested = self._tested(kind, evaluation["row"], control, beside)
-            if kind == "untrained":
-                filled |= {"control_run": control.name, "control_accuracy": beside["accuracy"]}
-                filled |= dict(zip(("difference", "p_value"), tested))
-            else:
-                filled |= {"raw_evaluation": beside["evaluation"]}
-                filled |= dict(zip(("raw_difference", "raw_p_value"), tested))
-        return filled
-
-    def _partners(self, kind: str, partners: Sequence[str]) -> list[str] | None:
-        """The ids of the controls of those that are fused with this run; None where one of them has none here."""
-        runs = [self._by_id.get(name.partition("@")[0]) for name in partners]
-        beside = [control for run in runs if run and (control := self._control(kind, run))]
-        return [control.about["id"] for control in beside] if len(beside) == len(runs) else None
+    def _same_question(
+        self, kind: str, run: ReadRun, evaluation: Mapping[str, Any]
+    ) -> tuple[ReadRun, dict[str, Any]] | None:
+        """The control of a run, and its evaluation (a row of the frame) with the same settings and fused controls."""
+        control = self._control(kind, run)
+        fused = [self._by_id.get(name.partition("@")[0]) for name in evaluation["partners"]]
+        beside = [other for one in fused if one and (other := self._control(kind, one))]
+        if control is None or len(beside) < len(fused):
+            return None
+        partners, question = [other.about["id"] for other in beside], evaluation["what"][kind]
+        theirs = self._facts_of(control)["evaluations"]
+        same = [one["row"] for one in theirs if one["what"][kind] == question and one["partners"] == partners]
+        return (control, same[-1]) if same else None
 
     def _tested(
-        self, kind: str, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
+        self, kind: str, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
     ) -> Sequence[float]:
-        """Difference and p; nothing where they cannot be told."""
+        """Difference and p; nothing if predictions are missing or of other clips."""
         stamp = control.stamps.of(Path(theirs["predictions"]).name) if control.stamps else []
         mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
-        kept = self._facts["tests"].setdefault(mine["evaluation"], {}).get(kind)
-        if stamp and kept and kept[0] == mark:
-            return kept[1]
-        places = (
-            (run.path, row["evaluation"], row["predictions"]) for run, row in ((self._run, mine), (control, theirs))
+        tests = self._facts_of(run)["tests"].setdefault(mine["evaluation"], {})
+        if stamp and kind in tests and tests[kind][0] == mark:
+            return tests[kind][1]
+        first, second = (
+            if_whole(partial(self._read, one.path, row["evaluation"], row["predictions"]))
+            for one, row in ((run, mine), (control, theirs))
         )
-        first, second = (if_whole(partial(self._read, *place)) for place in places)
-        names = (self._run.name, control.name)
-        test = first and second and if_whole(partial(paired_outcomes, first, second, names))
+        test = first and second and if_whole(partial(paired_outcomes, first, second, (run.name, control.name)))
         if not test:
             return ()
-        figures = [test.difference, test.p_value]
-        if stamp and self._run.is_kept(KIND):
-            self._facts["tests"][mine["evaluation"]][kind] = [mark, figures]
-            self._run.kept_more(KIND)
-        return figures
+        if stamp and run.is_kept(KIND):
+            tests[kind] = [mark, [test.difference, test.p_value]]
+            run.kept_more(KIND)
+        return [test.difference, test.p_value]
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:

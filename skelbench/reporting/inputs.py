@@ -1,4 +1,4 @@
-"""What tables and figures are built from."""
+"""The results and options that tables and figures are built from."""
 
 from __future__ import annotations
 
@@ -38,44 +38,46 @@ class TableInputs:
     only: Collection[str] | None = None
     """Names of the runs that may fill a table; None = every run."""
     filters: Filters = Filters()
-    """Of data sets, methods, protocols, presets and tags those that are wanted; each table and figure obeys them."""
+    """The wanted data sets, methods, protocols, presets and tags; each table and figure obeys them."""
     checkpoints: Collection[tuple[str, str]] | None = None
-    """Of the runs ``only`` (name, checkpoint) of which figures of one protocol show evaluations; None = the last."""
+    """(run, checkpoint) whose evaluations figures of one protocol show; None = the last checkpoints."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
     metrics: Collection[str] = ()
-    """Further figures that were asked for (``--metrics``), by name."""
+    """Names of the metrics to show (``--metrics``)."""
 
     best_on_test: bool = False
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
     significance: bool = False
-    """Show which rows can be told apart (``--significance``)."""
+    """Show which rows are significantly different (``--significance``)."""
     against: str = ""
-    """Show how far every row is from this method's, METHOD or METHOD:VARIANT (``--against``)."""
+    """Show the difference of every row to this METHOD or METHOD:VARIANT (``--against``)."""
     protocol: str = "linear"
-    """What figures of one protocol show (``--protocol``)."""
+    """Protocol of figures that show one (``--protocol``)."""
     also_shown: Collection[str] = frozenset()
-    """Runs that a table shows though their settings were changed; it says so itself (``scaling``: of other lengths)."""
+    """Runs with changed settings that a table shows all the same (``scaling``: other lengths)."""
     data_root: Path | None = None
-    """Where data sets are, for the names of classes; None = the usual place."""
+    """Folder of data sets, for the names of classes; None = the usual place."""
     settings: Spec = field(default_factory=Spec)
     """A figure's own (``--set``): an instance of the class that its descriptor's ``config`` names."""
 
     @cached_property
     def stored(self) -> list[ReadRun]:
-        """Every run that there is, as it was when it was first asked for."""
+        """Every run, as it was when this was first called."""
         return self.store.read()
 
     @cached_property
     def runs(self) -> list[ReadRun]:
-        """Those of them that are wanted."""
+        """The wanted runs."""
         return self.filters.runs(self.stored) if self.filters else self.stored
 
     @cached_property
     def every(self) -> pandas.DataFrame:
-        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``); those that settings were
-        chosen by, on held-out training subjects, compete with nothing and are asked for by name (``only``)."""
+        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``).
+
+        Trials of tuning, on held-out training subjects, are there only if ``only`` names them.
+        """
         with uncollected():
             from skelbench.reporting.frame import frame
 
@@ -85,27 +87,27 @@ class TableInputs:
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
 
     def admits(self, run: ReadRun) -> bool:
-        """Whether it may be shown, as far as its settings go."""
+        """Whether the settings of ``run`` allow to show it."""
         return not (self.exact_only and run.about["modified"])
 
     @property
     def frame(self) -> pandas.DataFrame:
-        """The records that may fill a table; a copy, as who makes a table may change its columns and rows."""
+        """A copy of the records that may fill a table."""
         return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
 
     @property
     def measures(self) -> dict[str, Measure]:
-        """Further figures that there are, by name."""
+        """Metrics of the records, by name."""
         return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
 
     @property
     def added(self) -> list[str]:
-        """Of runs in a table that were not made here, where they come from; each once."""
+        """Files that runs of a table came from which were not made here."""
         shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
         return sorted(set(self.every["added"][shown].dropna()))
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
-        """Refuse what was asked for and the table called ``name`` has no column of; ``table`` None: it never has."""
+        """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
         asked = {"significance": ("letters", self.significance), "against": ("against", self.against)}
         asked |= {"best-on-test": ("accuracy_best_on_test", self.best_on_test)}
         known = [column.key for column in table.columns] if table else []
@@ -116,8 +118,7 @@ class TableInputs:
                 )
 
     def noted(self, table: Table, name: str, of_runs: bool) -> Table:
-        """The wanted rows of ``table``, which the host calls ``name``, and what is to be said of them: what was asked
-        for, and, ``of_runs``, where those come from that were not made here."""
+        """The wanted rows of ``table``, which the host calls ``name``, with notes on filters and added files."""
         if of_runs and table.rows and (files := self.added):
             table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
         if not self.filters:
@@ -130,7 +131,7 @@ class TableInputs:
         return replace(table, notes=notes)
 
     def _none(self, table: str) -> str:
-        """Why nothing is shown of what was asked for."""
+        """Note of a table that the filters leave empty."""
         runs = self.every["run"].nunique() if self.stored else 0
         if not runs or not self.filters.protocol:
             return f"Nothing here is of {self.filters}."
@@ -148,7 +149,7 @@ class TableInputs:
 
     @property
     def data_place(self) -> Path:
-        """Where data sets are."""
+        """Folder of data sets."""
         from skelbench.data.store.roots import data_root
 
         return self.data_root or data_root()
@@ -167,5 +168,5 @@ class TableInputs:
             yield report
 
     def check_filters(self) -> None:
-        """Refuse filters with a name that nobody has; says the nearest."""
+        """Reject filters with an unknown name; the error has the nearest known name."""
         self.filters.check(self.stored, self.host)

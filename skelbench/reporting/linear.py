@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.data.store.splits import for_choosing, full_name
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.records.measures import Measure
-from skelbench.reporting import pairwise as hold_against
-from skelbench.reporting import published, study_rows
-from skelbench.reporting import significance as telling_apart
+from skelbench.reporting import builder, published
 from skelbench.reporting.controls import CONTROLS, controls_beside
-from skelbench.reporting.seeds import (
-    INTERVALS,
-    accuracy,
-    adjust,
-    alike,
-    all_rows,
-    block_of,
-    every_seed,
-    footnotes,
-    further,
-    nearest,
-    over_raw,
-    percent,
-    seeds_of,
-    subjects_note,
-)
-from skelbench.reporting.table import Cell, Column, Table, footnotes_of
+from skelbench.reporting.seeds import INTERVALS, metric, percent, seeds_of, with_other_protocols
+from skelbench.reporting.study_rows import figures_of
+from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skelbench.plugin.host import Host
-    from skelbench.records.store import ResultStore
     from skelbench.reporting.inputs import TableInputs
-    from skelbench.reporting.study_rows import Row
-
-REQUIRED = (
-    "run", "title", "setting", "dataset", "split", "tokens", "preset", "encoder", "hardware", "seed",
-    "protocol", "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected", "accuracy_best_on_test",
-    "n_test", "control_run", "control_accuracy", "p_value", "raw_evaluation", "raw_difference", "raw_p_value",
-    "evaluation", "gflops", "clips_seen", "train_seconds",
-)  # fmt: skip
-
-_SETTING = [
-    "title", "setting", "dataset", "split", "data", "tokens", "preset", "changed", "encoder", "hardware", "protocol",
-    "trained_on", "stream", "checkpoint",
-]  # fmt: skip
-_PLACES = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint"]
-BLOCK = [*_PLACES, "preset"]
-"""What rows that compete have in common; of presets the name without its changes."""
-_PLACE = ["stream", "dataset", "split"]
-"""What a published figure and a row must have in common to stand beside each other."""
-_SHARES = ["accuracy", "accuracy_selected", "accuracy_best_on_test", "control_accuracy"]
-_NUMBERS = [*_SHARES, "n_test", "p_value", "raw_difference", "raw_p_value", "gflops", "clips_seen", "train_seconds"]
 
 NAME = "linear"
 GROUPS = (
@@ -69,21 +28,28 @@ GROUPS = (
 """Groups of methods in the order of the SLiM paper's Table 1. Rows that plugins announce (label ``group``) put a method
 into one of them, or into another, which then follows; methods that nobody announces are in the first."""
 CONTROL_GROUP = "Controls"
-
-TITLE = "Linear evaluation: accuracy in percent"
-BEST = "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference"
-NATIVE = "the method's own encoder form and bodies: ranked apart, not comparable with shared rows"
-ADDED = "with runs that were not made here but added from a file (`skelbench runs add`)"
-PRINTED = "not run here: the published figure only"
-SIZE = "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last step"
+BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset"]
+"""Columns in which rows that compete agree; of presets the name without its changes."""
+_PLACE = ("stream", "dataset", "split")
+"""Columns in which a published figure and the row beside it agree."""
+_FOOTNOTES = {
+    "best": "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference",
+    "native": "the method's own encoder form and bodies: ranked apart, not comparable with shared rows",
+    "added": "with runs that were not made here but added from a file (`skelbench runs add`)",
+    "control": "no untrained run of the same shape, data and seed was evaluated the same way: issue the row's "
+    "`skelbench run` again, `skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run "
+    "with the same options",
+    "printed": "not run here: the published figure only",
+    "size": "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last "
+    "step",
+}
 TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
-CONTROL = (
-    "no untrained run of the same shape, data and seed was evaluated alike: issue the row's `skelbench run` again, "
-    "`skelbench import-checkpoint` with `--probe`, or `skelbench eval` on the untrained run with the same options"
-)
-HOW = (
-    "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
-    "`skelbench eval RUN --protocol linear` evaluates a finished run"
+NOTE = (
+    f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
+    "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
+    "(1 where they point in opposite directions), Holm-adjusted over the rows of a block (data set, split, "
+    "setting, preset, encoder, stream, checkpoint and probe); it says nothing about other pre-training seeds. "
+    "raw: the clip's coordinates, no network."
 )
 
 
@@ -94,27 +60,22 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 class Papers:
-    """What plugins say of methods for this table: rows with the label ``group``, and figures that papers print, whose
-    ``variant`` is the title of a stream."""
+    """Groups of methods, and published figures by stream: what plugins announce for this table."""
 
-    def __init__(self, rows: Sequence[Row] = (), host: Host | None = None) -> None:
+    def __init__(self, inputs: TableInputs) -> None:
         self.groups: dict[str, str] = {}
         self.figures: dict[tuple[str, ...], published.Figure] = {}
         """By title, stream, data set and full name of the split; of several the first."""
         self.expected: list[tuple[str, ...]] = []
-        """Those that are shown also while no run is beside them."""
-        for row in rows:
+        """Keys of the figures that are shown also while no run is beside them."""
+        for row, figures in figures_of(inputs, NAME):
             self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
-            if row.printed and host:
-                found = published.load(
-                    host, row.printed.table, method=row.printed.method, variant=row.printed.variant, metric="accuracy"
-                )
-                for one in found:
-                    key = (row.title, row.printed.variant, one["dataset"], full_name(one["split"]))
-                    self.figures.setdefault(key, one)
-                    self.expected += [key] if row.expected else []
+            for one in figures:
+                key = (row.title, one["variant"], one["dataset"], full_name(one["split"]))
+                self.figures.setdefault(key, one)
+                if row.expected and inputs.filters.takes(method=row.title, dataset=one["dataset"]):
+                    self.expected.append(key)
         self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
-        self.notes = [*published.notes(host, NAME)] if host else []
 
     def printed(self, title: str, stream: str, dataset: str, split: str) -> published.Figure | None:
         """The figure beside a row, which may call its split by a short name."""
@@ -124,9 +85,16 @@ class Papers:
         method = title.partition(":")[0]
         return CONTROL_GROUP if method in CONTROLS else self.groups.get(method, GROUPS[0])
 
-    def beside(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of figures alone, of methods that have none of ``rows`` on the same data set and split, where others
-        have one of the same stream."""
+    def beside(self, row: dict[str, Any]) -> None:
+        """Give a row of runs its group and its published figure."""
+        title = row["method"].value
+        row |= {"group": self.group(title), "paper": Cell()}
+        if one := self.printed(title, *(row[key] for key in _PLACE)):
+            size = () if row["preset"].removesuffix("+") in published.SIZES else ("size",)
+            row["paper"] = Cell(one["value"], one["std"], footnotes=(*size, *published.told(one)))
+
+    def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows of figures alone: of methods without a run on a data set, split and stream that other runs are on."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
         there = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
         for title, stream, dataset, split in self.expected:
@@ -142,27 +110,133 @@ class Papers:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The table of the evaluations in ``inputs``."""
-    announced = Papers([*chain.from_iterable(study_rows.announced(inputs, NAME))], inputs.host)
-    announced.expected = [key for key in announced.expected if inputs.filters.takes(method=key[0], dataset=key[2])]
+    """One row per setting of the evaluations in ``inputs``, averaged over its seeds.
+
+    A row's p-value is the largest of its seeds, Holm-adjusted over the rows of its block.
+    """
     if inputs.against and inputs.against not in (titles := set(inputs.frame["title"])):
         unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")
         raise SkelbenchError(f"{unknown} A filter --method must name it too.")
-    built = build(
-        inputs.frame, announced, inputs.metrics, inputs.best_on_test, inputs.store, inputs.significance, inputs.against
-    )
+    frame = inputs.frame
+    linear = controls_beside(builder.probed(with_other_protocols(frame)))
+    layout = _layout(inputs)
+    keys = ["title", *(one.key for one in layout.columns if isinstance(one, Column) and one.key in linear)]
+    rows = builder.over_seeds(layout.columns, seeds_of(linear, keys))
+    papers, show, own = Papers(inputs), set[str](), [row for row, _ in rows]
+    for row in own:
+        papers.beside(row)
+    alone = [builder.Filled(row) for row in papers.alone(own)]
+    if len({row["group"] for row in (*own, *(row for row, _ in alone))} - {CONTROL_GROUP}) > 1:
+        show.add("group")
+    if any(row["trained_on"] not in ("", row["stream"]) for row in own):
+        show |= {"trained_on", "stream"}
+    notes = [TRAINED_ON] if "trained_on" in show else []
+    if alone or any(row["paper"].value is not None for row in own):
+        notes += published.notes(inputs.host, NAME)
+    layout = replace(layout, order=partial(_order, own, papers.order))
+    built = builder.build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
     return replace(built, notes=(*built.notes, *_without_probe(inputs), *_never_evaluated(inputs)))
 
 
+def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
+    """Sort key: block, group, accuracy. Figures alone follow their group in the first block of their place."""
+
+    def block(row: dict[str, Any]) -> tuple[Any, ...]:
+        return (row["setting"] != "shared", *(row[key] for key in BLOCK[1:-1]))
+
+    if row["method"].published:
+        first = min(block(one) for one in own if all(one[key] == row[key].value for key in _PLACE))
+        return first, groups.index(row["group"]), True, -row["paper"].value
+    return block(row), groups.index(row["group"]), False, -row["accuracy"].value
+
+
+def _layout(inputs: TableInputs) -> builder.Layout:
+    """The columns: those of settings, measures, and the metrics of protocols (shown if ``--metrics`` names them)."""
+
+    def setting(key: str, header: str = "", **more: Any) -> Column:
+        more = dict[str, Any](shown="varies", leads=True) | more
+        return Column(key, header or key.capitalize(), beside=("published",) if key in _PLACE else (), **more)
+
+    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
+    selected = Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True)
+    columns: list[Column | builder.Measure] = [
+        Column("group", "Group", shown=False, heads=True),
+        builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
+        setting("setting"),
+        setting("dataset", "Data set"),
+        setting("split"),
+        setting("data", "Data version"),
+        Column("tokens", "Tokens", leads=True),
+        setting("preset"),
+        setting("changed", "Changed settings"),
+        setting("encoder"),
+        setting("hardware", leads=False, minor=True),
+        setting("protocol", "Probe"),
+        setting("trained_on", "Trained on", shown=False),
+        setting("stream"),
+        setting("checkpoint"),
+        builder.SEEDS,
+        builder.LINEAR,
+        builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
+        *([builder.Measure(best, lambda group: percent(group[best.key]))] if inputs.best_on_test else []),
+        builder.KNN,
+        replace(builder.OVER_UNTRAINED, cell=_over_untrained),
+        builder.P_VALUE,
+        builder.OVER_RAW,
+        Column("paper", "Paper", ".1f", published=True, shown="filled", beside=("pm",)),
+        builder.mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),
+        builder.Measure(Column("clips_seen", "Clips seen", ",d", minor=True), _clips),
+        builder.mean_of(Column("train_minutes", "Training, minutes", ".1f", minor=True), "train_seconds", per=60),
+        builder.Measure(Column("tags", "Tags", shown="filled", minor=True), _tags),
+        replace(builder.RUN, column=replace(builder.RUN.column, minor=True)),
+    ]
+    known, taken = inputs.measures, {one.key for one in columns}
+    for name in dict.fromkeys([*inputs.metrics, *known]):
+        if name in known:
+            how, asked = known[name], name in inputs.metrics
+            key = f"metric {name}" if name in taken else name
+            column = Column(key, how.label, ".1f" if how.share else ".4g", shown=asked, asked=asked)
+            columns.append(builder.Measure(column, partial(_metric, name)))
+    empty = (
+        "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
+        "`skelbench eval RUN --protocol linear` evaluates a finished run"
+    )
+    return builder.Layout(
+        "Linear evaluation: accuracy in percent", empty, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
+    )
+
+
+def _metric(name: str, group: DataFrame) -> Cell:
+    return metric(list(group["measures"]), name)
+
+
+def _method(group: DataFrame) -> Cell:
+    native, added = group["setting"].iloc[0] == "native", group["added"].notna().any()
+    return Cell(group["title"].iloc[0], footnotes=("native",) * bool(native) + ("added",) * bool(added))
+
+
+def _over_untrained(group: DataFrame) -> Cell:
+    cell = builder.OVER_UNTRAINED.cell(group)
+    return Cell(footnotes=("control",)) if cell.value is None and group["title"].iloc[0] not in CONTROLS else cell
+
+
+def _clips(group: DataFrame) -> int | None:
+    return None if group["clips_seen"].isna().all() else round(group["clips_seen"].mean())
+
+
+def _tags(group: DataFrame) -> str:
+    """Tags of any of the runs, each once."""
+    return ", ".join(dict.fromkeys(tag for each in group["tags"] for tag in each.split(", ") if tag))
+
+
 def _without_probe(inputs: TableInputs) -> Iterator[str]:
-    """That evaluated runs are no rows as no linear probe has looked at them, not even with changed settings."""
-    probed = inputs.every["protocol"].astype(str).str.startswith("linear")
-    if names := sorted({*inputs.frame["run"].astype(str)} - {*inputs.every.loc[probed, "run"].astype(str)}):
+    """Note on evaluated runs that are missing from the table because they have no linear probe."""
+    if names := sorted({*inputs.frame["run"]} - {*builder.probed(inputs.every)["run"]}):
         yield f"Without a linear probe and left out: {', '.join(names)} (`skelbench eval RUN --protocol linear`)."
 
 
 def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
-    """That finished runs are no rows as no probe has looked at them (``--probe none``)."""
+    """Note on finished runs that are missing because no protocol evaluated them (``--probe none``)."""
     evaluated = set(inputs.every["run"])
     names = [
         run.name
@@ -176,228 +250,3 @@ def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield f"Never evaluated and left out: {', '.join(names[:3])}{more} (`skelbench eval RUN`)."
-
-
-def build(
-    frame: DataFrame,
-    announced: Papers | None = None,
-    metrics: Collection[str] = (),
-    best_on_test: bool = False,
-    store: ResultStore | None = None,
-    significance: bool = False,
-    against: str = "",
-) -> Table:
-    """One row per setting, averaged over its seeds; an empty ``frame`` gives an empty table that says what to run.
-
-    ``frame`` has one row per evaluation of a run (:func:`skelbench.reporting.frame.frame`) with the columns of
-    :data:`REQUIRED`, accuracies as shares in [0, 1]; ``control_accuracy`` and ``p_value`` are missing where there is no
-    untrained encoder to compare with. ``announced`` says which methods stand together, as in a paper's table, and which
-    figures stand beside them. ``metrics``: further figures, of the optional column ``measures``, that readers see; the
-    others are in CSV and JSON alone. An optional column ``group`` keeps apart what the other columns do not show;
-    ``changed``, ``probe``, ``data``, ``tags``, ``draws``, ``drawn``,
-    ``accuracy_sd``, ``subjects`` and ``by_subject`` are optional too. ``best_on_test`` adds that
-    column. With ``store``, where the predictions are, ``significance`` says which rows can be told apart, and
-    ``against`` how far each is from the method of this title.
-    Seeds make rows as in :func:`~skelbench.reporting.seeds.seeds_of`. A row's p-value is the largest of its seeds
-    (every
-    seed must differ from its control, and in one direction), Holm-adjusted over the rows of its block.
-
-    Raises:
-        SkelbenchError: a column is missing, or accuracies are not shares.
-    """
-    import pandas
-
-    if missing := [name for name in REQUIRED if name not in frame.columns]:
-        raise SkelbenchError(f"the frame of evaluated runs lacks the columns {', '.join(missing)}; fill them")
-    linear = frame[frame["protocol"].astype(str).str.startswith("linear")]
-    if linear.empty:
-        return Table(TITLE, _columns(set()), notes=(HOW,))
-    frame = frame.assign(**{name: pandas.to_numeric(frame[name]) for name in _NUMBERS})
-    frame = frame.assign(**{key: frame[key].fillna("") if key in frame else "" for key in ("changed", "data")})
-    linear = controls_beside(frame.loc[linear.index])
-    for name in _SHARES:
-        if not frame[name].dropna().between(0, 1).all():
-            raise SkelbenchError(f"column {name} of the evaluated runs must hold shares in [0, 1], not percent")
-    knn = nearest(frame)
-    measures = {name: how for each in frame.get("measures", ()) for name, (_, how) in each.items()}
-    own = {name: further(frame, name) for name in measures}
-    columns = [*_further_columns(measures, metrics)]
-    groups = list(seeds_of(linear, _SETTING))
-    rows = [
-        _row(group, knn, best_on_test) | {_key(name): cell(group) for name, cell in own.items()} for group in groups
-    ]
-    block = partial(block_of, BLOCK)
-    adjust(rows, within=block)
-    told = [*_told_apart(rows, groups, store)] if store and significance else []
-    if store and against:
-        for members in _blocks(rows):
-            hold_against.mark([rows[i] for i in members], [groups[i] for i in members], against, store)
-        told.append(hold_against.how(against))
-    announced = announced or Papers()
-    for row in rows:
-        title = row["method"].value
-        one = announced.printed(title, *(row[key] for key in _PLACE))
-        row |= {"group": announced.group(title), "paper": beside_paper(one, row["preset"])}
-    varying, constant = alike(rows, [*BLOCK, "changed", "hardware"])
-    if any(row["trained_on"] not in ("", row["stream"]) for row in rows):
-        varying |= {"trained_on", "stream"}
-    varying |= {"raw"} if any(row["raw"].value is not None for row in rows) else set()
-    rows = _in_order(rows, [*announced.beside(rows)], announced.order)
-    varying |= {"group"} if len({row["group"] for row in rows} - {CONTROL_GROUP}) > 1 else set()
-    varying |= {"paper"} if any(row["paper"].value is not None for row in rows) else set()
-    varying |= {"accuracy_best_on_test"} if best_on_test else set()
-    varying |= {"letters"} if significance else set()
-    varying |= {"tags"} if any(row.get("tags") for row in rows) else set()
-    notes = [*_notes(frame, constant), *([TRAINED_ON] if "trained_on" in varying else [])]
-    notes += announced.notes if "paper" in varying else []
-    used = {"native": NATIVE, "added": ADDED, "control": CONTROL, "printed": PRINTED, **footnotes(frame)}
-    used |= {"size": SIZE} | published.footnotes(rows)
-    used = ({"best": BEST} if best_on_test else {}) | footnotes_of(rows, used)
-    notes += [*subjects_note(linear), *told]
-    return Table(TITLE, (*_columns(varying, against), *columns), tuple(rows), tuple(notes), used).ranked(within=block)
-
-
-def beside_paper(one: published.Figure | None, preset: str) -> Cell:
-    """A published figure beside a row of ``preset``."""
-    if one is None:
-        return Cell()
-    size = () if preset.removesuffix("+") in published.SIZES else ("size",)
-    return Cell(one["value"], one["std"], footnotes=(*size, *published.told(one)))
-
-
-def _told_apart(rows: list[dict[str, Any]], groups: list[DataFrame], store: ResultStore) -> Iterator[str]:
-    """Rank and letters of the rows of each block, and what is to be said of them."""
-    yield telling_apart.HOW
-    varying, _ = alike(rows, BLOCK)
-    for members in _blocks(rows):
-        first = rows[members[0]] | {"preset": rows[members[0]]["preset"].removesuffix("+")}
-        where = telling_apart.place(first, ["dataset", "split", *(key for key in BLOCK if key in varying)])
-        yield from telling_apart.mark([rows[i] for i in members], [groups[i] for i in members], store, where)
-
-
-def _blocks(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Places of the rows of each block."""
-    blocks: dict[tuple[str, ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        blocks.setdefault(block_of(BLOCK, row), []).append(number)
-    return [*blocks.values()]
-
-
-def _in_order(
-    rows: list[dict[str, Any]], printed: Sequence[dict[str, Any]], groups: Sequence[str]
-) -> list[dict[str, Any]]:
-    """``rows`` by place, group and accuracy; those of figures alone in the first block of their stream, data set and
-    split, after the rows of their group."""
-
-    def block(row: dict[str, Any]) -> tuple[Any, ...]:
-        return (row["setting"] != "shared", *(row[key] for key in _PLACES[1:]))
-
-    keyed = [((block(row), groups.index(row["group"]), False, -row["accuracy"].value), row) for row in rows]
-    for row in printed:
-        first = min(block(one) for one in rows if all(one[key] == row[key].value for key in _PLACE))
-        keyed.append(((first, groups.index(row["group"]), True, -row["paper"].value), row))
-    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
-
-
-def _columns(varying: set[str], against: str = "") -> tuple[Column, ...]:
-    def shared(*keys: str) -> Iterator[Column]:
-        """Columns that are shown only where rows differ in them."""
-        headers = {"dataset": "Data set", "data": "Data version", "protocol": "Probe", "trained_on": "Trained on"}
-        headers |= {"changed": "Changed settings"}
-        for key in keys:
-            yield Column(
-                key,
-                headers.get(key, key.capitalize()),
-                shown=key in varying,
-                leads=key != "hardware",
-                minor=key == "hardware",
-                beside=("published",) if key in _PLACE else (),
-            )
-
-    seeds: tuple[Any, ...] = ("pm",)
-    best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=seeds, asked=True)
-    return (
-        Column("group", "Group", shown="group" in varying, heads=True),
-        Column("method", "Method", leads=True, beside=("published",)),
-        *shared("setting", "dataset", "split", "data"),
-        Column("tokens", "Tokens", leads=True),
-        *shared("preset", "changed", "encoder", "hardware", "protocol", "trained_on", "stream", "checkpoint"),
-        Column("seeds", "Seeds", "d"),
-        Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")),
-        *(hold_against.columns(against) if against else ()),
-        *(telling_apart.COLUMNS if "letters" in varying else ()),
-        Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=seeds, minor=True),
-        *([best] if best.key in varying else []),
-        Column("knn", "1-NN", ".1f", best="max", beside=seeds),
-        Column("difference", "Over untrained", "+.1f", beside=seeds),
-        Column("p_value", "p (Holm)", ".2g"),
-        Column("raw", "Over raw", "+.1f", shown="raw" in varying, beside=seeds),
-        Column("paper", "Paper", ".1f", published=True, shown="paper" in varying, beside=seeds),
-        Column("gflops", "GFLOPs, 1 body", ".2f"),
-        Column("clips_seen", "Clips seen", ",d", minor=True),
-        Column("train_minutes", "Training, minutes", ".1f", minor=True),
-        Column("tags", "Tags", shown="tags" in varying, minor=True),
-        Column("run", "Run", minor=True),
-    )
-
-
-def _key(metric: str) -> str:
-    """Of the column of a further figure."""
-    return metric if metric not in {column.key for column in _columns(set())} else f"metric {metric}"
-
-
-def _further_columns(measures: Mapping[str, Measure], metrics: Collection[str]) -> Iterator[Column]:
-    names = [*metrics, *(name for name in measures if name not in metrics)]
-    for name in filter(measures.get, names):
-        how = measures[name]
-        shown = name in metrics
-        yield Column(_key(name), how.label, ".1f" if how.share else ".4g", shown=shown, asked=shown)
-
-
-def _row(group: DataFrame, knn: Callable[[DataFrame], list[float]], best_on_test: bool) -> dict[str, Any]:
-    first = group.iloc[0]
-    best = {"accuracy_best_on_test": percent(group["accuracy_best_on_test"])} if best_on_test else {}
-    setting = {key: str(first[key]) for key in _SETTING}
-    title = setting.pop("title")
-    difference = percent(group["accuracy"] - group["control_accuracy"])
-    if difference.value is None and title not in CONTROLS:
-        difference = Cell(footnotes=("control",))
-    clips = group["clips_seen"].mean()
-    return {
-        **setting,
-        **best,
-        "method": Cell(title, footnotes=("native",) * (setting["setting"] == "native") + ("added",) * _added(group)),
-        "seeds": len(group),
-        "accuracy": accuracy(group),
-        "accuracy_selected": percent(group["accuracy_selected"]),
-        "knn": percent(knn(group)),
-        "difference": difference,
-        "p_value": every_seed(group),
-        "raw": over_raw(group),
-        "gflops": float(group["gflops"].mean()),
-        "clips_seen": None if math.isnan(clips) else round(clips),
-        "train_minutes": float(group["train_seconds"].mean()) / 60,
-        "tags": _tags(group),
-        "run": ", ".join(map(str, group["run"])),
-    }
-
-
-def _tags(group: DataFrame) -> str:
-    """Those of any of the runs, each once."""
-    every = (tag for each in group.get("tags", ()) for tag in str(each).split(", ") if tag)
-    return ", ".join(dict.fromkeys(every))
-
-
-def _added(group: DataFrame) -> bool:
-    return "added" in group and bool(group["added"].notna().any())
-
-
-def _notes(frame: DataFrame, constant: list[str]) -> Iterator[str]:
-    yield from all_rows(constant)
-    yield (
-        f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
-        "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
-        "(1 where they point in opposite directions), Holm-adjusted over the rows of a block (data set, split, "
-        "setting, preset, encoder, stream, checkpoint and probe); it says nothing about other pre-training seeds. "
-        "raw: the clip's coordinates, no network."
-    )

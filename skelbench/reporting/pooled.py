@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skelbench.evaluation.stats.aggregate import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
+from skelbench.reporting.builder import Filled, Layout, build, probed
 from skelbench.reporting.controls import CONTROLS, controls_beside
-from skelbench.reporting.seeds import OLDER, alike, all_rows, newest
+from skelbench.reporting.seeds import OLDER, newest
 from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
 NAME = "pooled"
-TITLE = "Methods over all tasks: linear accuracy in percent"
 TASK = ("dataset", "split", "data")
 BLOCK = {
     "setting": "Setting",
@@ -31,13 +32,27 @@ BLOCK = {
     "hardware": "Hardware",
     "protocol": "Probe",
 }
-"""What rows that are pooled alike have in common, and its headers."""
+"""Columns in which rows that are pooled agree, and their headers."""
 _JOINTS = r"x\d+"
-"""Of a token grid, ``8x25+1``: data sets differ in them."""
-NOTE = (
-    "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the chance that a "
-    "seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: Agarwal et "
-    "al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others."
+"""Joints in a token grid, ``8x25+1``: data sets differ in them."""
+LAYOUT = Layout(
+    "Methods over all tasks: linear accuracy in percent",
+    f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits",
+    (
+        *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
+        Column("title", "Method", leads=True),
+        Column("tasks", "Tasks", "d"),
+        Column("seeds", "Seeds of a task"),
+        Column("iqm", "IQM", ".1f", best="max"),
+        Column("over_next", "Better than the next row", ".0%"),
+        Column("over_untrained", "Better than untrained", ".0%"),
+    ),
+    [*BLOCK],
+    (
+        "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the probability "
+        "that a seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: "
+        "Agarwal et al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others.",
+    ),
 )
 
 
@@ -48,34 +63,19 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method with at least :data:`~skelbench.evaluation.stats.aggregate.SEEDS` seeds on each of the tasks,
-    of which
-    there must be :data:`~skelbench.evaluation.stats.aggregate.TASKS`."""
-    frame = inputs.frame
-    frame = frame[frame["protocol"].astype(str).str.startswith("linear") & (frame["checkpoint"] == "last")]
-    frame = controls_beside(frame)
+    """A row per method with at least ``SEEDS`` seeds on each of the tasks, of which there must be ``TASKS``
+    (:mod:`skelbench.evaluation.stats.aggregate`)."""
+    frame = controls_beside(probed(inputs.frame, checkpoint="last"))
     frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
-    rows: list[dict[str, Any]] = []
+    rows: list[Filled] = []
     notes: list[str] = []
     for _, block in frame.groupby(list(BLOCK), sort=False):
-        found, said = _block(block)
-        rows += found
-        notes += said
-    varying, constant = alike(rows, list(BLOCK)) if rows else (set(), [])
-    if rows:
-        notes = [*all_rows(constant), NOTE, *notes]
-    elif not notes:
-        notes = [f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits"]
-    columns = (
-        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
-        Column("title", "Method", leads=True),
-        Column("tasks", "Tasks", "d"),
-        Column("seeds", "Seeds of a task"),
-        Column("iqm", "IQM", ".1f", best="max"),
-        Column("over_next", "Better than the next row", ".0%"),
-        Column("over_untrained", "Better than untrained", ".0%"),
-    )
-    return Table(TITLE, columns, tuple(rows), tuple(dict.fromkeys(notes))).ranked(within=list(BLOCK))
+        found, reasons = _block(block)
+        rows += map(Filled, found)
+        notes += reasons
+    if not rows and notes:
+        return replace(build(LAYOUT, ()), notes=tuple(dict.fromkeys(notes)))
+    return build(LAYOUT, rows, notes=list(dict.fromkeys(notes)))
 
 
 def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:

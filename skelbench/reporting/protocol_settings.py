@@ -1,4 +1,4 @@
-"""What an evaluation was asked for besides its protocol, and what its encoder had cost by then."""
+"""Settings of an evaluation besides its protocol, and the cost of its encoder up to the checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skelbench.records.metrics import logged_lines
 from skelbench.records.run_dir import ReadRun, RunDir
 
 UNKNOWN = "settings of the probe"
-"""Where no evaluation by the protocol alone is there to compare with."""
+"""Placeholder if there is no default-settings evaluation to compare with."""
 _OF_THE_RUN = {"bodies", "centre", "align"}
 """Settings that an evaluation takes from its run unless told otherwise."""
 _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "centre", "align")
@@ -21,7 +21,7 @@ _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bod
 
 
 def plain(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """By protocol the first evaluation that was asked for by protocol alone: what others are told apart from."""
+    """By protocol the first evaluation with default settings."""
     found: dict[str, Mapping[str, Any]] = {}
     for record in records:
         if record["standard"]:
@@ -30,13 +30,13 @@ def plain(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
 
 
 class Probe(NamedTuple):
-    """What an evaluation of a run was asked for besides its protocol; plain data."""
+    """Settings of an evaluation besides its protocol; plain data."""
 
     settings: Mapping[str, Any]
     seed: int | None
-    """Where it is not the run's."""
+    """Seed of the evaluation, if it is not the run's."""
     elsewhere: bool
-    """Of other data, another checkpoint or stream, which tables say in columns of their own."""
+    """It has other data, another checkpoint or stream, for which tables have columns."""
 
     @classmethod
     def of(cls, run: RunDir, record: Mapping[str, Any]) -> Probe:
@@ -69,8 +69,10 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
-    """``clips_seen`` and ``train_seconds`` of a run, or of its snapshot: as they were logged round its epoch, or its
-    share of the schedule where nothing was logged."""
+    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
+
+    A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
+    """
     info = run.info
     whole: dict[str, float | None] = {name: info.get(name) for name in ("clips_seen", "train_seconds")}
     if checkpoint == "last":

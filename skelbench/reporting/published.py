@@ -72,14 +72,14 @@ def _readable(file: str, plugin: str) -> bool:
 
 
 def notes(host: Host, shown_by: str) -> Iterator[str]:
-    """What readers of the table or figure ``shown_by`` must know of the published figures in it."""
+    """Notes on published figures in the table or figure ``shown_by``."""
     for descriptor in host.all("published"):
         if isinstance(descriptor, PublishedSpec) and shown_by in descriptor.notes:
             yield descriptor.notes[shown_by]
 
 
 def told(one: Figure) -> tuple[str, ...]:
-    """Keys of the footnotes that a cell of figure ``one`` has where a table shows what is to be known of each."""
+    """Keys of the footnotes of a cell of figure ``one``."""
     return (f"note: {one['note']}",) if one["note"] else ()
 
 

@@ -11,100 +11,115 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape as escape_html
+from typing import NamedTuple
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.text import plain, printable
-from skelbench.reporting.table import Cell, Column, Table, below, shown_text
-from skelbench.reporting.terminal import Layout, in_lines
+from skelbench.reporting.table import Cell, Column, Table, below, is_number, shown_text
+from skelbench.reporting.terminal import in_lines
 
 FORMATS = ("terminal", "md", "csv", "json", "latex", "html")
 
 
-def render(table: Table, format: str = "terminal", width: int = 120, layout: Layout = "fit") -> str:
-    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width`` and ``layout`` are the terminal's.
+def render(table: Table, format: str = "terminal", width: int = 120) -> str:
+    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width``: columns of the terminal.
 
-    To print in colour on a console, print :class:`~skelbench.reporting.terminal.Terminal` instead.
+    To print in color on a console, print :class:`~skelbench.reporting.terminal.Terminal` instead.
     """
     if format == "terminal":
-        return in_lines(table, width, layout)
+        return in_lines(table, width)
     writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex, "html": html}
     if format not in writers:
         raise SkelbenchError(did_you_mean(format, FORMATS, "table format"))
     return writers[format](table)
 
 
-# ------------------------------------------------------------------------------------------------ markdown
+class _Markup(NamedTuple):
+    """Marks of cells in a text format; the styles are format strings of one text."""
+
+    text: Callable[[str], str]
+    number: Callable[[str], str]
+    best: str
+    second: str
+    published: str
+    raised: str
+
+    def notes(self, table: Table, notes: Sequence[str]) -> str:
+        return self.raised % table.markers(notes) if notes else ""
+
+    def header(self, table: Table, column: Column) -> str:
+        return self.text(column.header) + self.notes(table, column.footnotes)
+
+    def cell(self, table: Table, column: Column, cell: Cell) -> str:
+        text = (self.number if is_number(cell.value) else self.text)(shown_text(column, cell))
+        if cell.mark:
+            text = (self.best if cell.mark == "best" else self.second) % text
+        if cell.published and cell.value is not None:
+            text = self.published % text
+        return text + self.notes(table, cell.footnotes)
+
+    def below(self, table: Table) -> Iterator[str]:
+        """Footnotes and notes."""
+        for mark, text in below(table):
+            yield (f"{self.raised % mark} " if mark else "") + self.text(text)
+
+
+# ------------------------------------------------------------------------------------------------ markdown, html
+def _markdown_text(text: str) -> str:
+    text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", plain(text))
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+
+
+_MARKDOWN = _Markup(_markdown_text, _markdown_text, "**%s**", "<ins>%s</ins>", "*%s*", "<sup>%s</sup>")
+
+
 def markdown(table: Table) -> str:
     """A pipe table with title and notes."""
     table = table.narrowed(table.shown)
-
-    def escape(text: str) -> str:
-        text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", plain(text))
-        return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
-
-    def raised(notes: tuple[str, ...]) -> str:
-        return f"<sup>{table.markers(notes)}</sup>" if notes else ""
-
-    wraps = {"best": "**{}**", "second": "<ins>{}</ins>", None: "{}"}
-    lines = [f"**{escape(table.title)}**", ""]
+    lines = [f"**{_markdown_text(table.title)}**", ""]
     if table.shown:
-        lines.append("| " + " | ".join(escape(one.header) + raised(one.footnotes) for one in table.shown) + " |")
+        lines.append("| " + " | ".join(_MARKDOWN.header(table, column) for column in table.shown) + " |")
         lines.append("|" + "|".join("---:" if table.numeric(column) else ":---" for column in table.shown) + "|")
     for heading, rows in table.sections:
         if heading:
-            lines.append(f"| *{escape(heading)}* |" + " |" * (len(table.shown) - 1))
+            lines.append(f"| *{_markdown_text(heading)}* |" + " |" * (len(table.shown) - 1))
         for row in rows:
-            cells = []
-            for column in table.shown:
-                cell = row[column.key]
-                text = wraps[cell.mark].format(escape(shown_text(column, cell)))
-                if cell.published and cell.value is not None:
-                    text = f"*{text}*"
-                cells.append(text + raised(cell.footnotes))
+            cells = (_MARKDOWN.cell(table, column, row[column.key]) for column in table.shown)
             lines.append("| " + " | ".join(cells) + " |")
-    for mark, text in below(table):
-        lines += ["", f"<sup>{mark}</sup> {escape(text)}" if mark else escape(text)]
+    for text in _MARKDOWN.below(table):
+        lines += ["", text]
     return "\n".join(lines) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------ html
+def _html_text(text: str) -> str:
+    return escape_html(plain(text))
+
+
+_HTML = _Markup(_html_text, _html_text, "<b>%s</b>", "<u>%s</u>", "<i>%s</i>", "<sup>%s</sup>")
+
+
 def html(table: Table) -> str:
-    """A ``<table>`` with its title and notes, without styles of its own but how cells are aligned: for a page or a
-    notebook."""
+    """A ``<table>`` with its title and notes, with no style but the alignment of cells: for a page or a notebook."""
     table = table.narrowed(table.shown)
-
-    def escape(text: str) -> str:
-        return escape_html(plain(text))
-
-    def raised(notes: tuple[str, ...]) -> str:
-        return f"<sup>{table.markers(notes)}</sup>" if notes else ""
 
     def cell(tag: str, column: Column, content: str) -> str:
         return f'<{tag} style="text-align:{"right" if table.numeric(column) else "left"}">{content}</{tag}>'
 
-    wraps = {"best": "<b>{}</b>", "second": "<u>{}</u>", None: "{}"}
-    lines = ["<table>", f'<caption style="text-align:left">{escape(table.title)}</caption>']
-    header = (cell("th", column, escape(column.header) + raised(column.footnotes)) for column in table.shown)
+    header = (cell("th", column, _HTML.header(table, column)) for column in table.shown)
+    lines = ["<table>", f'<caption style="text-align:left">{_html_text(table.title)}</caption>']
     lines.append(f"<thead><tr>{''.join(header)}</tr></thead>")
     for heading, rows in table.sections:
         lines.append("<tbody>")
         if heading:
-            span = f'<th colspan="{len(table.shown)}" style="text-align:left">{escape(heading)}</th>'
+            span = f'<th colspan="{len(table.shown)}" style="text-align:left">{_html_text(heading)}</th>'
             lines.append(f"<tr>{span}</tr>")
         for row in rows:
-            cells = []
-            for column in table.shown:
-                value = row[column.key]
-                text = wraps[value.mark].format(escape(shown_text(column, value)))
-                text = f"<i>{text}</i>" if value.published and value.value is not None else text
-                cells.append(cell("td", column, text + raised(value.footnotes)))
+            cells = (cell("td", column, _HTML.cell(table, column, row[column.key])) for column in table.shown)
             lines.append(f"<tr>{''.join(cells)}</tr>")
         lines.append("</tbody>")
-    lines.append("</table>")
-    lines += [f"<p>{f'<sup>{mark}</sup> ' if mark else ''}{escape(text)}</p>" for mark, text in below(table)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "</table>", *(f"<p>{text}</p>" for text in _HTML.below(table))]) + "\n"
 
 
 # ------------------------------------------------------------------------------------------------ data
@@ -122,34 +137,34 @@ def _csv(value: object) -> object:
 
 
 def to_csv(table: Table) -> str:
-    """One line per row; text that begins like a formula stands behind an apostrophe. Spread, limits and ``published``
-    get columns of their own where any cell has them."""
+    """One line per row; text that begins like a formula stands behind an apostrophe.
+
+    Spread, limits and ``published`` get columns of their own where any cell has them, or ``Column.beside`` names them.
+    """
+    rows: list[list[object]] = [[] for _ in table.rows]
     header: list[str] = []
-    getters: list[Callable[[Mapping[str, Cell]], object]] = []
-
-    def add(name: str, get: Callable[[Cell], object], key: str) -> None:
-        header.append(name)
-        getters.append(lambda row: get(row[key]))
-
     for column in table.columns:
-        key, cells = column.key, [row[column.key] for row in table.rows]
-        add(key, lambda cell: cell.value, key)
-        pm, interval, published = (what in column.beside for what in ("pm", "interval", "published"))
-        if pm or any(cell.plus_minus is not None for cell in cells):
-            add(f"{key}_pm", lambda cell: cell.plus_minus, key)
-        if pm or any(cell.plus_minus_over for cell in cells):
-            add(f"{key}_pm_over", lambda cell: cell.plus_minus_over or None, key)
-        if interval or any(cell.interval is not None for cell in cells):
-            add(f"{key}_low", lambda cell: cell.interval and cell.interval[0], key)
-            add(f"{key}_high", lambda cell: cell.interval and cell.interval[1], key)
-        if interval or any(cell.interval_over for cell in cells):
-            add(f"{key}_over", lambda cell: cell.interval_over or None, key)
-        if published or (not column.published and any(cell.published for cell in cells)):
-            add(f"{key}_is_published", lambda cell: cell.published, key)
+        cells = [row[column.key] for row in table.rows]
+        low, high = ([cell.interval and cell.interval[end] for cell in cells] for end in (0, 1))
+        parts: list[tuple[str, str, Sequence[object]]] = [
+            ("", "value", [cell.value for cell in cells]),
+            ("_pm", "pm", [cell.plus_minus for cell in cells]),
+            ("_pm_over", "pm", [cell.plus_minus_over or None for cell in cells]),
+            ("_low", "interval", low),
+            ("_high", "interval", high),
+            ("_over", "interval", [cell.interval_over or None for cell in cells]),
+            ("_is_published", "published", [cell.published for cell in cells]),
+        ]
+        always = {"value", *column.beside}
+        never = {"published"} - always if column.published else set()
+        for suffix, kind, values in parts:
+            given = any(value is not None and value is not False for value in values)
+            if kind in always or (given and kind not in never):
+                header.append(column.key + suffix)
+                for row, value in zip(rows, values, strict=True):
+                    row.append(value)
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(_csv, header))
-    writer.writerows([_csv(get(row)) for get in getters] for row in table.rows)
+    csv.writer(out, lineterminator="\n").writerows([map(_csv, header), *(map(_csv, row) for row in rows)])
     return out.getvalue()
 
 
@@ -185,7 +200,7 @@ def to_json(table: Table) -> str:
 
 # ------------------------------------------------------------------------------------------------ latex
 PREAMBLE = r"\usepackage{booktabs,graphicx}"
-"""What a document needs to take up a table."""
+"""Packages that a LaTeX document needs for a table."""
 COLUMN = 70
 """Characters of a line that is still read when it is shrunk to one of two columns of a page."""
 
@@ -196,13 +211,8 @@ _LATEX = {
     "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$", "σ": r"$\sigma$", "°": r"$^\circ$", "“": "``", "”": "''",
     "‘": "`", "’": "'", "`": r"\textasciigrave{}", "\N{REPLACEMENT CHARACTER}": "?",
 }  # fmt: skip
-_SPECIAL = re.compile(
-    r"(?P<code>`[^`]+`)"
-    r"|(?<![\w.])(?P<times>\d+)[x×](?P<joints>\d+)(?!\w|\.\d)"
-    r"|(?<![\w.-])(?P<mantissa>-?\d+(?:\.\d+)?)e(?P<exponent>[+-]\d+)(?!\w)"
-)
-"""Commands, token grids, and numbers with an exponent."""
-_NUMBER = re.compile(r"(?<![\w.])([+-]?)(\d[\d,]*(?:\.\d+)?)(?:e([+-]\d+))?(%?)(?!\w)")
+_CODE = re.compile(r"(`[^`]+`)")
+_EXPONENT = re.compile(r"e([+-]\d+)")
 
 
 def _latex_escape(text: str) -> str:
@@ -211,93 +221,69 @@ def _latex_escape(text: str) -> str:
 
 
 def _latex_text(text: str) -> str:
-    """Words of a heading, a name or a note: token grids and exponents as mathematics, commands in typewriter."""
-    text, parts, end = plain(text), [], 0
-    for match in _SPECIAL.finditer(text):
-        parts.append(_latex_escape(text[end : match.start()]))
-        end = match.end()
-        if match["code"]:
-            parts.append(rf"\texttt{{{_latex_escape(match['code'][1:-1])}}}")
-        elif match["times"]:
-            parts.append(rf"${match['times']}{{\times}}{match['joints']}$")
-        else:
-            parts.append(rf"${match['mantissa']}\times10^{{{int(match['exponent'])}}}$")
-    return "".join([*parts, _latex_escape(text[end:])])
+    """A heading, name or note; commands in typewriter."""
+    parts = _CODE.split(plain(text))
+    return "".join(
+        rf"\texttt{{{_latex_escape(part[1:-1])}}}" if place % 2 else _latex_escape(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def _latex_number(text: str) -> str:
-    """Numbers as shown, signs and exponents as mathematics: a hyphen is no minus."""
-
-    def typeset(match: re.Match[str]) -> str:
-        sign, digits, exponent, share = match.groups()
-        if not sign and not exponent:
-            return match.group().replace("%", r"\%")
-        power = rf"\times10^{{{int(exponent)}}}" if exponent else ""
-        return f"${sign}{digits.replace(',', '{,}')}{power}$" + share.replace("%", r"\%")
-
-    parts = re.split(r"( ± )", text)
-    return "".join(r" $\pm$ " if part == " ± " else _NUMBER.sub(typeset, part) for part in parts)
+    """A number with its spread as mathematics, in which a hyphen is a minus."""
+    text = _EXPONENT.sub(lambda match: rf"\times10^{{{int(match[1])}}}", text)
+    text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace("%", r"\%")
+    return f"${re.sub(r'(?<=[0-9]),(?=[0-9])', '{,}', text)}$"
 
 
-def _latex_label(table: Table) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
+_LATEX_MARKUP = _Markup(
+    _latex_text, _latex_number, r"\textbf{\boldmath %s}", r"\underline{%s}", r"\textit{%s}", r"\textsuperscript{%s}"
+)
 
 
 def latex(table: Table) -> str:
-    """A ``table`` environment with booktabs rules, as wide as the column at most, or ``table*``, over both columns of a
-    page, where it has more than :data:`COLUMN` characters; needs :data:`PREAMBLE`, which its first line says. Names of
-    runs, which no reader of a paper knows, are left out."""
+    """A ``table`` environment with booktabs rules, at most as wide as the column; needs :data:`PREAMBLE`.
+
+    A table with more than :data:`COLUMN` characters in a line is a ``table*``, over both columns of a page. Names of
+    runs are left out.
+    """
     shown = [column for column in table.shown if column.key != "run"]
     table = table.narrowed(shown)
 
-    def raised(notes: tuple[str, ...]) -> str:
-        return rf"\textsuperscript{{{table.markers(notes)}}}" if notes else ""
-
     def line(cells: Iterable[str]) -> str:
-        """A row; at its beginning ``[`` or ``*`` would be taken for an option of the command before it."""
+        """A row; at its beginning ``[`` or ``*`` would be an option of the command before it."""
         return re.sub(r"^\s*([\[*])", r"{\1}", " & ".join(cells)) + r" \\"
-
-    def text_of(column: Column, cell: Cell) -> str:
-        number = not isinstance(cell.value, str | bool | None)
-        text = shown_text(column, cell)
-        text = _latex_number(text) if number else _latex_text(text)
-        if cell.mark:
-            text = wraps[cell.mark] % ((r"\boldmath " if cell.mark == "best" and "$" in text else "") + text)
-        return (rf"\textit{{{text}}}" if cell.published and cell.value is not None else text) + raised(cell.footnotes)
 
     def body() -> Iterator[str]:
         for place, (heading, rows) in enumerate(table.sections):
             if heading:
                 yield from [r"\midrule"] if place else []
                 yield rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
-            yield from (line(text_of(column, row[column.key]) for column in shown) for row in rows)
+            yield from (line(_LATEX_MARKUP.cell(table, one, row[one.key]) for one in shown) for row in rows)
 
-    wraps = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
-    align = "".join("r" if table.numeric(column) else "l" for column in shown)
     width = sum(
         2 + max([len(column.header), *(len(shown_text(column, row[column.key])) for row in table.rows)])
         for column in shown
     )
     kind = "table*" if width > COLUMN else "table"
+    label = re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
     lines = [
         f"% Needs in the preamble: {PREAMBLE}",
         rf"\begin{{{kind}}}[t]",
         r"\centering",
         rf"\caption{{{_latex_text(table.title)}}}",
-        rf"\label{{tab:{_latex_label(table)}}}",
+        rf"\label{{tab:{label}}}",
     ]
     if shown:  # LaTeX takes no grid without columns
         lines += [
             r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{{align}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if table.numeric(column) else 'l' for column in shown)}}}",
             r"\toprule",
-            line(_latex_text(column.header) + raised(column.footnotes) for column in shown),
+            line(_LATEX_MARKUP.header(table, column) for column in shown),
             r"\midrule",
             *body(),
             r"\bottomrule",
             r"\end{tabular}}",
         ]
-    for mark, text in below(table):
-        letter = rf"\textsuperscript{{{mark}}} " if mark else ""
-        lines.append(rf"{{\par\smallskip\raggedright\footnotesize {letter}{_latex_text(text)}\par}}")
+    lines += [rf"{{\par\smallskip\raggedright\footnotesize {text}\par}}" for text in _LATEX_MARKUP.below(table)]
     return "\n".join([*lines, rf"\end{{{kind}}}"]) + "\n"

@@ -1,4 +1,4 @@
-"""Rows over seeds: which evaluated runs make up a row, their mean and intervals as cells, and what rows have in common.
+"""Rows over seeds: which evaluated runs make up a row, their means and intervals as cells, what rows have in common.
 
 ± is half a 95 % t interval: over seeds, or of one seed over its draws. Brackets are over test clips or subjects,
 whichever makes them wider. Every cell says which (``plus_minus_over``, ``interval_over``).
@@ -30,8 +30,9 @@ INTERVALS = (
 )
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
-"""Said of those that :func:`newest` leaves out."""
+"""Note on the runs that :func:`newest` leaves out."""
 
+_WORDS = {"timed": "timed on", "memory_how": "memory is"}
 _UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
@@ -50,8 +51,10 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
-    """Of each training with snapshots the evaluations of those runs that were evaluated at each of its checkpoints: a
-    mean over other seeds at its end would look like a rise or a fall. Where there are none, every run is by itself."""
+    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint.
+
+    A mean over other seeds at its end would look like a rise or a fall. Without such runs every run is by itself.
+    """
     for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
         if (rows["checkpoint"] == "last").all():
             continue
@@ -64,8 +67,11 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
 
 
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row. Runs of one preset that differ in something else (a method's version) are not averaged:
-    those that finished last count, and the others are named in ``older``."""
+    """All seeds of a row; None without a run.
+
+    Runs of one preset that differ in something else (a method's version) are not averaged: the runs that finished last
+    count, and the names of the others are added to ``older``.
+    """
     groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
     groups.sort(key=lambda group: group["finished"].astype(float).max())
     older.extend(name for group in groups[:-1] for name in group["run"])
@@ -73,11 +79,13 @@ def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent: its t interval over seeds, of one seed over its draws; and the wider of Wilson's 95 %
-    interval on ``n_test`` clips and a bootstrap over subjects, where the column ``by_subject`` has them all."""
-    mean, n = float(group["accuracy"].mean()), int(group["n_test"].iloc[0])
+    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws.
+
+    The bracket is the wider of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects.
+    """
+    by_subject = group["by_subject"].tolist() if "by_subject" in group else ()
     interval, over = accuracy_interval(
-        mean, n, of_subjects(group["by_subject"].tolist() if "by_subject" in group else ())
+        float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
     )
     cell = percent(group["accuracy"])
     notes = ("subjects",) if over.endswith("subjects") else ()
@@ -92,8 +100,8 @@ def accuracy(group: DataFrame) -> Cell:
 
 
 def footnotes(frame: DataFrame) -> dict[str, str]:
-    """Those that cells of this file may have."""
-    drawn = sorted({what or "draws" for what in frame["drawn"]}) if "drawn" in frame else []
+    """Footnotes of the cells of this module."""
+    drawn = sorted({what or "draws" for what in frame["drawn"]})
     over = {f"over {what}": f"of one seed: ± is a 95 % t interval over its {what}" for what in drawn}
     return {"raw": RAW, "subjects": SUBJECTS, **over}
 
@@ -113,31 +121,35 @@ def spread(values: Sequence[float]) -> Cell:
 
 
 def difference(test: SeedsTest) -> Cell:
-    """A difference in points: its t interval over seeds, and the bracket that the claim rests on."""
-    low, high = test.interval
+    """A difference in points: its t interval over seeds, and the wider interval over clips or subjects."""
+    return points(test.difference, test.half_width, test.interval, test.seeds, test.over)
+
+
+def points(share: float, half: float | None, interval: tuple[float, float], seeds: int, over: str) -> Cell:
+    """A difference of accuracies as a cell in points; ``half`` the t interval over ``seeds``."""
+    low, high = interval
     return Cell(
-        100 * test.difference,
-        None if test.half_width is None else 100 * test.half_width,
+        100 * share,
+        None if half is None else 100 * half,
         (100 * low, 100 * high),
-        plus_minus_over="" if test.half_width is None else f"{test.seeds} seeds",
-        interval_over=test.over,
-        footnotes=("subjects",) if test.over.endswith("subjects") else (),
+        plus_minus_over="" if half is None else f"{seeds} seeds",
+        interval_over=over,
+        footnotes=("subjects",) if over.endswith("subjects") else (),
     )
 
 
 def all_rows(constant: Sequence[str]) -> list[str]:
-    """The note on what :func:`alike` found all rows to have in common, if that is anything."""
+    """Note on the values that all rows have in common."""
     return [f"All rows: {', '.join(constant)}."] if constant else []
 
 
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
-    """What a heading says of them: ``stream bone``."""
+    """Words of a heading on an unusual setting, encoder or stream: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
 
 
 def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a row, before or in a table, has in common with those that it competes with; of presets the name without its
-    changes."""
+    """Values of the block of a row; of presets the name without its changes."""
     values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
     return tuple(str(value or "").removesuffix("+") for value in values)
 
@@ -146,7 +158,7 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
     """Replace ``p_value`` of the rows that have one by Holm's, adjusted over the rows that agree in ``within``."""
     blocks: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["p_value"] is not None:
+        if row.get("p_value") is not None:
             blocks.setdefault(within(row), []).append(row)
     for block in blocks.values():
         for row, p in zip(block, holm([row["p_value"] for row in block]), strict=True):
@@ -154,7 +166,7 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
-    """How many subjects the tests on each data set and split are over, and where that is not enough."""
+    """Note on the number of subjects of each data set and split, and where it is too small."""
     if "subjects" not in frame:
         return
     told = []
@@ -171,8 +183,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
 
 
 def every_seed(group: DataFrame) -> float | None:
-    """p of a difference that every seed has: the largest ``p_value``, 1 where seeds differ from their controls in
-    opposite directions; None unless every seed has one."""
+    """The largest p over seeds; 1 if their differences have opposite signs, None if a seed has no p."""
     if group["p_value"].isna().any():
         return None
     differences = group["accuracy"] - group["control_accuracy"]
@@ -186,51 +197,52 @@ def over_raw(group: DataFrame) -> Cell:
     return replace(over, footnotes=("raw",)) if over.value is not None and unshown.any() else over
 
 
-def nearest(frame: DataFrame) -> Callable[[DataFrame], list[float]]:
-    """Accuracies of the nearest-neighbour probe for the rows of a group, NaN where there is none or more than one.
-    Those with settings of their own (k = 5) are no figures of other rows."""
-    knn = _as_announced(frame[frame["protocol"] == "knn"]).drop_duplicates(_EVALUATION, keep=False)
-    found = dict(zip(_places(knn), knn["accuracy"]))
-    return lambda group: [found.get(place, math.nan) for place in _places(group)]
+def with_other_protocols(frame: DataFrame) -> DataFrame:
+    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint.
 
-
-def _as_announced(frame: DataFrame) -> DataFrame:
-    """The evaluations whose protocol has no other settings than its own."""
-    return frame[frame["probe"] == ""] if "probe" in frame else frame
+    Adds the column ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``.
+    Evaluations with changed settings (k = 5) and what several evaluations measured do not count.
+    """
+    announced = frame[frame["probe"] == ""]
+    knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
+    accuracies = dict(zip(_places(knn), knn["accuracy"]))
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for place, measures in zip(_places(announced), announced["measures"]):
+        known = found.setdefault(place, {})
+        known |= {name: None if name in known else value for name, value in measures.items()}
+    others = [{name: one for name, one in found.get(place, {}).items() if one} for place in _places(frame)]
+    measures = [theirs | own for theirs, own in zip(others, frame["measures"])]
+    return frame.assign(knn=[accuracies.get(place, math.nan) for place in _places(frame)], measures=measures)
 
 
 def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Of its rows what evaluations of one run by several protocols have in common."""
+    """Keys that evaluations of one run by several protocols share."""
     return zip(*(frame[name] for name in _EVALUATION))
 
 
-def further(frame: DataFrame, name: str) -> Callable[[DataFrame], Cell]:
-    """The figure ``name`` of the rows of a group: mean and t interval, in percent if it is a share. Of their own
-    protocol, else of the one other that measured it on the same runs as it stands; empty unless every seed has it."""
-    has = _as_announced(frame[[name in each for each in frame["measures"]]])
-    alone = has.drop_duplicates(_EVALUATION, keep=False)
-    others = dict(zip(_places(alone), alone["measures"]))
+def metric(groups: Sequence[Mapping[str, Any]], name: str) -> Cell:
+    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it.
 
-    def cell(group: DataFrame) -> Cell:
-        places = zip(_places(group), group["measures"])
-        found = [own if name in own else others.get(place, {}) for place, own in places]
-        if not all(name in each for each in found):
-            return Cell()
-        values = [each[name][0] * (100 if each[name][1].share else 1) for each in found]
-        return spread(values)
-
-    return cell
+    ``groups``: the column ``measures`` of the frame.
+    """
+    if not all(name in each for each in groups):
+        return Cell()
+    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in groups])
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
-    """Which of ``keys`` tell ``rows`` apart, and what all rows have in common: ``preset small``; what is as ever is not
-    worth a word. The version of the data tells apart only rows on one data set and split, and is never worth one."""
+    """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``).
+
+    Versions of the data count only within one data set and split.
+    """
+    if not rows:
+        return set(), []
     varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
     if "data" in keys:
         versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
         varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
-        f"{key.replace('_', ' ')} {rows[0][key]}"
+        f"{_WORDS.get(key, key.replace('_', ' '))} {rows[0][key]}"
         for key in keys
         if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
     ]

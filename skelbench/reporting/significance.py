@@ -1,4 +1,5 @@
-"""``compare --significance``: which rows of a block can be told apart, and what its test clips could show at all."""
+"""Tests between the rows of a block: ``compare --significance`` (which are significantly different, and what the test
+clips could show at all) and ``--against METHOD`` (the difference of every row to that method's)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from skelbench.evaluation.outcomes import paired_over_seeds, reader
 from skelbench.evaluation.stats.compact_letter_display import letters, ranks
 from skelbench.evaluation.stats.paired import SeedsTest, holm, minimum_detectable_difference
 from skelbench.records.errors import if_whole
+from skelbench.reporting.seeds import difference
 from skelbench.reporting.table import Column
 
 if TYPE_CHECKING:
@@ -23,73 +25,98 @@ if TYPE_CHECKING:
     from skelbench.records.store import ResultStore
 
 ALPHA = 0.05
-COLUMNS = (
+RANKS = (
     Column("rank", "Rank", "d", asked=True),
     Column("letters", "Not told apart", asked=True),
     Column("untested", "Not tested against (runs)", shown=False),
 )
-"""Of the rows that were tested among each other."""
-HOW = (
-    "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not told apart: paired tests "
-    "of all pairs of a block over the seeds that both have, the larger p of clips and subjects, Holm-adjusted to "
-    f"{100 * ALPHA:.0f} % for the block."
+"""Columns of rows that were tested among each other."""
+_TESTS = (
+    "paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the larger p "
+    f"of clips and subjects, Holm-adjusted to {100 * ALPHA:.0f} %."
 )
+HOW = (
+    "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not significantly different: "
+    f"{_TESTS}"
+)
+HOW_LETTERS = f"Letters behind a number: rows that share one are not significantly different in it: {_TESTS}"
+LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
+"""Columns in which a row agrees with the row of ``--against``: the first tuple that singles one row out."""
 
 
-def mark(rows: Sequence[dict[str, Any]], groups: Sequence[DataFrame], store: ResultStore, where: str) -> Iterator[str]:
-    """Give the ``rows`` of one block, whose runs are ``groups``, their ``rank`` and ``letters``; yields what is to be
-    said of the block, which is ``where``. Nothing for fewer than two rows."""
-    if len(rows) < 2:
-        return
-    found = apart([row["accuracy"].value for row in rows], groups, store)
-    for place, (row, rank, name) in enumerate(zip(rows, found.ranks, found.letters, strict=True)):
-        others = [other for pair in found.untested if place in pair for other in pair if other != place]
-        row |= {"rank": rank, "letters": name, "untested": "; ".join(str(rows[other]["run"]) for other in others)}
-    yield f"{where}: {' '.join(filter(None, (found.detectable, found.missing)))}"
+def letters_of(key: str) -> Column:
+    """The column of letters behind the column ``key``."""
+    return Column(f"{key}_letters", "Letters", minor=True)
 
 
 class Apart(NamedTuple):
-    """Which rows can be told apart."""
+    """Which rows are significantly different."""
 
     ranks: list[int]
     letters: list[str]
     detectable: str
-    """What the tests could show at all."""
+    """Note on the smallest difference that the tests could show."""
     untested: list[tuple[int, int]]
     """Pairs of rows that could not be tested, which share a letter."""
 
     @property
     def missing(self) -> str:
-        """What could not be tested, in words; "" for nothing."""
+        """Note on pairs that could not be tested; "" for none."""
         pairs = len(self.untested)
         have = "has" if pairs == 1 else "have"
         why = f"{have} no seed or not the same test clips in common, and share{'s' * (pairs == 1)} a letter untested."
-        return f"{_many(pairs)} {why}" if pairs else ""
+        return f"{_pairs(pairs)} {why}" if pairs else ""
+
+
+def mark(
+    there: Sequence[tuple[dict[str, Any], DataFrame]],
+    values: Sequence[float],
+    store: ResultStore,
+    predicted: str,
+    letters_key: str,
+) -> str:
+    """Give the rows of one block letters under ``letters_key``, and ranks if that is "letters".
+
+    ``values``: the accuracies, in percent; ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
+    Returns the note on the block; "" for fewer than two rows.
+    """
+    if len(there) < 2:
+        return ""
+    found = apart(values, [group for _, group in there], store, predicted)
+    for place, (row, _) in enumerate(there):
+        row[letters_key] = found.letters[place]
+        if letters_key == "letters":
+            others = [other for pair in found.untested if place in pair for other in pair if other != place]
+            row["rank"] = found.ranks[place]
+            row["untested"] = "; ".join(str(there[other][0]["run"]) for other in others)
+    detectable = found.detectable if predicted == "predicted" else ""  # once, for the headline
+    return " ".join(filter(None, (detectable, found.missing)))
 
 
 def apart(
     values: Sequence[float], groups: Sequence[DataFrame], store: ResultStore, predicted: str = "predicted"
 ) -> Apart:
-    """Of two or more rows with accuracies ``values``, in percent, whose evaluations are ``groups``; ``predicted``: see
-    :func:`~skelbench.evaluation.outcomes.predictions`."""
+    """Test all pairs of two or more rows with accuracies ``values``, in percent, and evaluations ``groups``.
+
+    ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
+    """
     order = sorted(range(len(values)), key=lambda place: -values[place])
     pairs = list(combinations(range(len(values)), 2))
     read = reader(predicted)
-    tries = [partial(paired_over_seeds, store, groups[order[i]], groups[order[j]], read) for i, j in pairs]
-    found = [if_whole(one) for one in tries]
-    tested = {pair: test for pair, test in zip(pairs, found) if test is not None}
+    tries = [if_whole(partial(paired_over_seeds, store, groups[order[i]], groups[order[j]], read)) for i, j in pairs]
+    tested = {pair: test for pair, test in zip(pairs, tries) if test is not None}
     different = np.zeros((len(values), len(values)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
         different[i, j] = different[j, i] = p <= ALPHA
     shown = ranks([float(format(values[place], ".1f")) for place in order])
     by_row = sorted(zip(order, shown, letters(different), strict=True))
     untested = [(order[i], order[j]) for i, j in pairs if (i, j) not in tested]
-    detectable = _detectable(list(tested.values()))
-    return Apart([rank for _, rank, _ in by_row], [name for _, _, name in by_row], detectable, untested)
+    detectable = _detectable([*tested.values()])
+    return Apart([rank for _, rank, _ in by_row], [name for *_, name in by_row], detectable, untested)
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:
-    """What the clips of a block could show, typical of its pairs."""
+    """The smallest difference that the clips of a block could show, typical of its pairs."""
     if not tests:
         return "no two rows have a seed and their test clips in common, so none were tested."
     clips, pairs = tests[0].clips, len(tests)
@@ -99,22 +126,61 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
     if subjects:
         text += f" of {max(subjects)} subjects, worth {clips / effect:,.0f} independent ones"
     if subjects and (least := pairs * 2.0 ** (1 - min(subjects))) > ALPHA:
-        p = f"p = {min(1.0, least):.2g} after adjusting for {_many(pairs)}"
+        p = f"p = {min(1.0, least):.2g} after adjusting for {_pairs(pairs)}"
         return f"{text}: over so few even a difference in all of them has {p}, so none can be shown."
-    of = min(subjects) if subjects else None
-    points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=of)
+    fewest = min(subjects) if subjects else None
+    points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=fewest)
     text += f"; two rows differ on {median(test.differing for test in tests):.1%} of them (median)"
-    found = f"found with 80 % power, adjusted for {_many(pairs)}"
+    found = f"found with 80 % power, adjusted for {_pairs(pairs)}"
     if not math.isfinite(points):
         return f"{text}: too few for any difference to be {found}."
     return f"{text}. The smallest true difference {found}: {points:.1f} points."
 
 
-def _many(pairs: int) -> str:
-    return "1 pair" if pairs == 1 else f"{pairs} pairs"
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"
 
 
-def place(row: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """``ntu60 / xsub, preset small``: a block in words, by those of ``keys`` that say something."""
-    first = " / ".join(str(row[key]) for key in ("dataset", "split") if key in keys)
-    return ", ".join([first, *(f"{key} {row[key]}" for key in keys if key not in ("dataset", "split"))])
+def against_columns(title: str) -> tuple[Column, ...]:
+    """Columns of the differences to the method ``title``."""
+    return (
+        Column("against", f"Over {title}", "+.1f", beside=("pm", "interval"), asked=True),
+        Column("against_p", f"p over {title} (Holm)", ".2g", asked=True),
+    )
+
+
+def how_against(title: str) -> str:
+    """Note on the differences to the method ``title``."""
+    return (
+        f"Over {title}: difference to its row of the block (of several to the one with the same tokens and settings), "
+        "over the seeds that both have; p: exact paired test on the same clips, the larger of that over clips and that "
+        "over subjects, Holm-adjusted over these differences of the block; it says nothing about other pre-training "
+        "seeds."
+    )
+
+
+def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, store: ResultStore) -> None:
+    """Give the rows of one block their difference to the row of the method ``title``, and its p."""
+    read, tested = reader(), []
+    for row, runs in block:
+        for rival in _rivals(block, row, title):
+            test = if_whole(partial(paired_over_seeds, store, runs, rival, read))
+            if test is not None:
+                row["against"] = difference(test)
+                tested.append((row, test.p_value))
+    for (row, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+        row["against_p"] = float(p)
+
+
+def _rivals(
+    block: Sequence[tuple[dict[str, Any], DataFrame]], row: Mapping[str, Any], title: str
+) -> Iterator[DataFrame]:
+    """Evaluations of the row of ``title`` most like ``row``; none where several are, and for the method itself."""
+    own = [one for one in block if one[0]["method"].value == title]
+    if row["method"].value == title:
+        return
+    for keys in LIKE:
+        like = [runs for other, runs in own if all(other[key] == row[key] for key in keys)]
+        if like:
+            yield from like if len(like) == 1 else ()
+            return

@@ -1,7 +1,4 @@
-"""One table object for every output format: typed cells with marks, footnotes, provenance; renderers lay it out.
-
-Cells hold raw numbers; how many digits are shown is the column's business.
-"""
+"""One table object for every output format: cells with raw numbers, marks and footnotes; columns know the digits."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from skelbench.core.errors import SkelbenchError
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.text import plain
 
 Value = float | int | str | bool | None
@@ -24,13 +21,13 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Half of an interval around the value, in its unit; what kind is said in a note of the table."""
+    """Half of an interval around the value, in its unit; a note of the table says of which kind."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
-    """What varies in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
+    """Source of variation in ``plus_minus``: ``3 seeds``, ``5 label subsets``. In CSV and JSON."""
     interval_over: str = ""
-    """What varies in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
+    """Source of variation in ``interval``: ``400 clips``, ``20 subjects``. In CSV and JSON."""
     mark: Mark | None = None
     footnotes: tuple[str, ...] = ()
     """Keys of the table's ``footnotes``."""
@@ -55,20 +52,20 @@ class Column:
     """Which end is better; ``None`` = no ranking."""
     published: bool = False
     """Every cell of the column is a published figure."""
-    shown: bool = True
-    """False: in CSV and JSON only (what is the same in every row is better said once)."""
+    shown: bool | Literal["varies", "filled"] = True
+    """False: in CSV and JSON only. The table builder shows ``varies`` where rows differ in the column, else a note has
+    the common value; ``filled`` where a cell has a value."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
-    """Tells rows apart: stays, and is repeated, where a terminal has no room for all columns beside each other."""
+    """Tells rows apart: a narrow terminal hides it after most others."""
     beside: tuple[Literal["pm", "interval", "published"], ...] = ()
-    """What CSV always has columns for beside the value; what is not named gets them where any cell has it."""
+    """Parts of a cell that always have a column in CSV; others have one where any cell has the part."""
     minor: bool = False
-    """The first to go where there is no room for all."""
+    """A narrow terminal hides it first."""
     asked: bool = False
-    """An option asked for it, or it answers what the table is for: only what names a row and the headline stay longer
-    where there is no room for all."""
+    """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
-    """Its values stand as lines of their own above the rows that share them; a column in CSV and JSON only."""
+    """Its values are lines above the rows that share them; a column in CSV and JSON only."""
 
     def __post_init__(self) -> None:
         try:
@@ -91,7 +88,7 @@ class Column:
         return text
 
     def spread(self, cell: Cell) -> str:
-        """`` ± 1.2 [0.4, 3.1]``: what stands behind the value of ``cell``; "" for nothing."""
+        """Spread and interval behind the value of ``cell``: `` ± 1.2 [0.4, 3.1]``; "" for none."""
         text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
         if cell.interval is not None:
             low, high = (self.text(limit) for limit in cell.interval)
@@ -116,7 +113,7 @@ class Table:
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
     name: str = ""
-    """As it is asked for; LaTeX labels it by that, or by its title."""
+    """Name of ``compare --table``; LaTeX labels the table by it, or by its title."""
 
     def __post_init__(self) -> None:
         keys = [column.key for column in self.columns]
@@ -126,11 +123,11 @@ class Table:
             raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
         known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
-        rows, bare = [], _Bare()
+        rows = []
         for row in self.rows:
             if unknown := sorted(set(row) - known):
                 raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
-            cells = {key: value if isinstance(value := row.get(key), Cell) else bare.cell(value) for key in keys}
+            cells = {key: value if isinstance(value := row.get(key), Cell) else Cell(value) for key in keys}
             for cell in cells.values():
                 if cell.footnotes:
                     self._known(cell.footnotes)
@@ -174,8 +171,7 @@ class Table:
         return bool(values) and not any(isinstance(value, str) for value in values)
 
     def narrowed(self, columns: Sequence[Column]) -> Table:
-        """The same rows with ``columns`` alone, in their order, and what heads rows; of the footnotes those that stand
-        in what is left, so that their letters begin with a."""
+        """The same rows with ``columns`` alone, in their order, and the headings; used footnotes start at a."""
         kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
         rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
         used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
@@ -187,12 +183,10 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in every column that says which end is better, or in those of
-        ``keys`` alone.
+        """The same table with best and second-best marks in columns with a better end, or in those of ``keys`` alone.
 
-        Published cells are neither marked nor competed with. Rows compete only with rows that agree on the columns
-        ``within``, or in what ``within`` makes of them. Values that read the same share their rank, and one value alone
-        is not ranked.
+        Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
+        never do. Values that read the same share their rank, and one value alone is not ranked.
         """
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
@@ -206,27 +200,13 @@ class Table:
         return replace(self, rows=tuple(rows))
 
 
-class _Bare:
-    """Cells of bare values; texts repeat from row to row, and share one."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str | None, Cell] = {}
-
-    def cell(self, value: Any) -> Cell:
-        if value is not None and type(value) is not str:
-            return Cell(value)
-        if value not in self._texts:
-            self._texts[value] = Cell(value)
-        return self._texts[value]
-
-
 def _letters(number: int) -> str:
     """a to z, then aa, ab ..."""
     return (_letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
 def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
-    """Those of the footnotes ``texts`` that cells of ``rows`` have."""
+    """The footnotes among ``texts`` that cells of ``rows`` have."""
     used = {note for row in rows for cell in row.values() if isinstance(cell, Cell) for note in cell.footnotes}
     return {note: text for note, text in texts.items() if note in used}
 
@@ -266,3 +246,39 @@ def below(table: Table) -> list[tuple[str, str]]:
     """(mark or "", text) of everything below the table."""
     footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
     return (footnotes if table.rows else []) + [("", note) for note in table.notes]
+
+
+def column_named(table: Table, name: str, option: str) -> Column:
+    """The column with this key or header; SkelbenchError with the nearest key if there is none."""
+    for column in table.columns:
+        if name.lower() in (column.key.lower(), column.header.lower()):
+            return column
+    raise SkelbenchError(f"{option}: {did_you_mean(name, [column.key for column in table.columns], 'column')}")
+
+
+def sorted_by(table: Table, name: str) -> Table:
+    """``table`` by one column, ascending, or descending where ``-`` leads the name; rows without a value last.
+
+    Headings between rows become a column, as rows that share one need not stay together.
+    """
+    key = column_named(table, name.removeprefix("-"), "--sort").key
+
+    def order(row: Mapping[str, Cell]) -> tuple[bool, float, str]:
+        """Numbers before words; words by the number that they begin with, as ``8x25`` and ``30x25`` do."""
+        value = row[key].value
+        if isinstance(value, str):
+            digits = value[: len(value) - len(value.lstrip("0123456789"))]
+            return True, float(digits) if digits else float("inf"), value
+        return False, float(value or 0), ""
+
+    filled = sorted((row for row in table.rows if row[key].value is not None), key=order, reverse=name.startswith("-"))
+    empty = [row for row in table.rows if row[key].value is None]
+    columns = tuple(replace(column, heads=False) for column in table.columns)
+    return replace(table, columns=columns, rows=(*filled, *empty))
+
+
+def with_columns(table: Table, names: Sequence[str]) -> Table:
+    """``table`` with these columns alone, in this order, in every format."""
+    chosen = {column.key: column for column in (column_named(table, name, "--columns") for name in names)}
+    unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))
+    return unheaded.narrowed([replace(column, shown=True, heads=False) for column in chosen.values()])

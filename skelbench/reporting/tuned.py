@@ -11,13 +11,13 @@ from skelbench.core.spec import listed
 from skelbench.evaluation.stats.paired import t_half_width
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.records.tuned import Compared, Retrained, TuningRecord, read_all
-from skelbench.reporting.seeds import INTERVALS, SUBJECTS, accuracy, adjust, alike, all_rows
-from skelbench.reporting.table import Cell, Column, Table, footnotes_of
+from skelbench.reporting import builder
+from skelbench.reporting.seeds import INTERVALS, SUBJECTS, accuracy, adjust, points
+from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
-TITLE = "Default and tuned: accuracy in percent"
 BLOCK = {
     "dataset": "Data set",
     "split": "Split",
@@ -33,23 +33,43 @@ BLOCK = {
     "sampler": "Sampler",
     "data": "Data version",
 }
-"""What rows that compete have in common, and its headers."""
-FOOTNOTES = {
-    "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
-    "missing": "retraining is not complete: issue the `skelbench tune` again",
-    "diverged": "diverged when it was trained again, as is said below",
-    "none": "every trial failed",
-    "subjects": SUBJECTS,
-}
-HOW = "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table"
-NOTES = (
-    "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras or "
-    "setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. Default "
-    "and tuned are then trained on all training clips with seeds that no trial had, and tested on the test split, on "
-    "which nothing was chosen.",
-    f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, Holm-adjusted "
-    "over the rows that compete; it speaks of these trained encoders, not of other pre-training seeds.",
-    "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+"""Columns in which rows that compete agree, and their headers."""
+LAYOUT = builder.Layout(
+    "Default and tuned: accuracy in percent",
+    "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table",
+    (
+        Column("method", "Method", leads=True),
+        *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
+        Column("seed", "Seed of the search", "d", shown=False),
+        Column("seeds", "Seeds", "d"),
+        Column("default", "Default", ".1f", best="max"),
+        Column("tuned", "Tuned", ".1f", best="max"),
+        Column("difference", "Tuned - default", "+.1f", asked=True),
+        Column("p_value", "p (Holm)", ".2g", asked=True),
+        Column("trials", "Trials", "d"),
+        Column("failed", "Failed", "d"),
+        Column("hours", "Hours", ".2f"),
+        Column("settings", "Tuned settings"),
+    ),
+    [*BLOCK],
+    (
+        "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras "
+        "or setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. "
+        "Default and tuned are then trained on all training clips with seeds that no trial had, and tested on the test "
+        "split, on which nothing was chosen.",
+        f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
+        "Holm-adjusted over the rows that compete; it speaks of these trained encoders, not of other pre-training "
+        "seeds.",
+        "Hours: training and probing of the trials; training winner and defaults again is not in them.",
+    ),
+    {
+        "default": "no draw did better than the defaults on the held-out subjects: they are what tuning chose",
+        "missing": "retraining is not complete: issue the `skelbench tune` again",
+        "diverged": "diverged when it was trained again: see the notes",
+        "none": "every trial failed",
+        "subjects": SUBJECTS,
+    },
+    order=lambda row: tuple(str(row[key]) for key in BLOCK),
 )
 
 
@@ -68,37 +88,11 @@ def table(inputs: TableInputs) -> Table:
 
 def build(records: Sequence[TuningRecord]) -> Table:
     """One row per record."""
-    if not records:
-        return Table(TITLE, _columns(set()), notes=(HOW,))
     rows = [_row(record) for record in records]
     adjust(rows, within=lambda row: tuple(str(row[key]) for key in BLOCK))
-    rows.sort(key=lambda row: tuple(str(row[key]) for key in BLOCK))
-    varying, constant = alike(rows, [key for key in BLOCK if key != "data"])
-    if len({row["data"] for row in rows}) > len({row["dataset"] for row in rows}):
-        varying.add("data")
-    if len({record.seed for record in records}) > 1:
-        varying.add("seed")
-    notes = tuple(all_rows(constant))
-    footnotes = footnotes_of(rows, FOOTNOTES)
-    notes = (*notes, *NOTES, *chain.from_iterable(map(_reasons, records)))
-    return Table(TITLE, _columns(varying), tuple(rows), notes, footnotes).ranked(within=list(BLOCK))
-
-
-def _columns(varying: set[str]) -> tuple[Column, ...]:
-    return (
-        Column("method", "Method", leads=True),
-        *(Column(key, header, shown=key in varying, leads=True) for key, header in BLOCK.items()),
-        Column("seed", "Seed of draws", "d", shown="seed" in varying, leads=True),
-        Column("seeds", "Seeds", "d"),
-        Column("default", "Default", ".1f", best="max"),
-        Column("tuned", "Tuned", ".1f", best="max"),
-        Column("difference", "Tuned - default", "+.1f", asked=True),
-        Column("p_value", "p (Holm)", ".2g", asked=True),
-        Column("trials", "Trials", "d"),
-        Column("failed", "Failed", "d"),
-        Column("hours", "Hours", ".2f"),
-        Column("settings", "Tuned settings"),
-    )
+    notes = [*chain.from_iterable(map(_reasons, records))]
+    show = {"seed"} if len({record.seed for record in records}) > 1 else set()
+    return builder.build(LAYOUT, [*map(builder.Filled, rows)], notes=notes, show=show)
 
 
 def _row(record: TuningRecord) -> dict[str, Any]:
@@ -126,7 +120,7 @@ def _row(record: TuningRecord) -> dict[str, Any]:
 
 
 def _reasons(record: TuningRecord) -> Iterator[str]:
-    """Why trials failed, each reason once, and what diverged when it was trained again."""
+    """Notes on failed trials, each reason once, and on settings that diverged when trained again."""
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
     for side, reason in record.diverged.items():
@@ -138,16 +132,8 @@ def _difference(compared: Compared | None, retrained: int) -> Cell:
     if compared is None:
         return Cell()
     seeds = compared.seeds or retrained
-    half = None if compared.spread is None else 100 * t_half_width(compared.spread, seeds)
-    low, high = compared.interval
-    return Cell(
-        100 * compared.difference,
-        half,
-        (100 * low, 100 * high),
-        plus_minus_over="" if half is None else f"{seeds} seeds",
-        interval_over=compared.over,
-        footnotes=("subjects",) if compared.over.endswith("subjects") else (),
-    )
+    half = None if compared.spread is None else t_half_width(compared.spread, seeds)
+    return points(compared.difference, half, compared.interval, seeds, compared.over)
 
 
 def _accuracy(side: Retrained | None, diverged: bool) -> Cell:

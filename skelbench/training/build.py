@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.hashing import derive_seed
@@ -148,6 +150,18 @@ def _check_initialised(module: torch.nn.Module) -> None:
         raise wrong(type(module), "does not call super().__init__ with what it is given; write that first")
 
 
+class _WithoutDraws(TorchFunctionMode):
+    """Leave weights on the meta device undrawn: PyTorch loads its compiler, for seconds, to draw shapes."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_", "kaiming_normal_", "kaiming_uniform_"):
+            weights: Tensor = args[0] if args else kwargs["tensor"]
+            if weights.is_meta:
+                return weights
+        return func(*args, **kwargs)
+
+
 def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
     """The run's method, initialised from the run's seed alone.
 
@@ -163,7 +177,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         return host.subclass(host.get("targets", name), MaskedTarget)
 
     meta = str(device) == "meta"
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"):
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"), _WithoutDraws():
         encoders = partial(build_encoder, spec, host, topology)
         context = Context.of(topology, grid, encoders, target, spec.data.dimensions)
         torch.manual_seed(derive_seed(spec.seed, "init"))
@@ -176,7 +190,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         encoder = method.inference_encoder()
     if not isinstance(encoder, torch.nn.Module):
         raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), _WithoutDraws():
         probed = build_encoder(spec, host, topology)
     if odd := _unlike(encoder, probed):
         raise wrong(

@@ -27,7 +27,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.methods.contract import WITHOUT_GRADIENT, Method, Step
 from skelbench.models.batch_norm import synchronised
 from skelbench.models.optim.groups import groups_of
-from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
 from skelbench.training.activation_checkpointing import recompute_blocks
 from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
@@ -337,8 +337,8 @@ class Trainer:
         kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
         advice = "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
         if step == 0:
-            where = type(self.method).training_step.__qualname__
-            advice = f"no weight has changed yet: look in {where} for a division by 0 or the logarithm or root of 0"
+            step_of_method = where(self.method.training_step) or type(self.method).__name__
+            advice = f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
         raise Diverged(f"the {what} {place}; {kept}{advice}", step)
 
 

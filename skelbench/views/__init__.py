@@ -26,7 +26,6 @@ _MODULES = {
     "crops": ("Alike", "Center", "Crop", "Cut", "Free", "Inside", "Interval", "ReflectCrop", "Same", "Tempo"),
     "degradations": ("Degrade", "JointNoise", "MissingJoints", "ParentFill", "Poses", "ZeroFill"),
     "distortions": ("Distort",),
-    "hidden": ("HideFrames", "HideJoints"),
     "masks": ("Mask", "MaskRows", "RandomTokens", "TokenMask"),
     "spec": ("ViewSpec",),
     "transform": ("Change",),

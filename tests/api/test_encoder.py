@@ -91,16 +91,6 @@ def test_a_batch_is_its_clips_without_what_pads_them(trained, session):
     assert encoder.embed([clip for clip, _ in (first[i] for i in range(3))]).shape == (3, encoder.embed(part).shape[1])
 
 
-def test_poses_of_other_dimensions_are_refused(trained):
-    encoder = trained("untrained").encoder(device="cpu")
-    x = np.ones((1, 9, 25, 3))
-    encoder.embed(x * (1, 1, 0))  # flat poses in 3-D are poses
-    encoder.preprocessing = encoder.preprocessing.model_copy(update={"dimensions": 2})
-    encoder.embed(x * (1, 1, 0))
-    with pytest.raises(SkelbenchError, match="trained on 2-D poses, the clips are 3-D"):
-        encoder.embed(x)
-
-
 def test_tokens_average_to_the_readout(trained, session):
     encoder, part = trained().encoder(device="cpu"), skelbench.dataset("small", part="test", data=session.data_root)
     tokens, features = encoder.tokens(part), encoder.embed(part)

@@ -96,7 +96,7 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
     card = (tmp_path / "out" / "README.md").read_text()
     _, header, text = card.split("---\n", 2)
     assert '"self-supervised"' in header and "model-index" not in header
-    assert "its figures are not the paper's" in text and "Settings were changed from the preset" in text
+    assert "its results are not the paper's" in text and "Settings were changed from the preset" in text
     (line,) = [line for line in text.splitlines() if line.startswith("| knn")]
     for condition in (
         f"{evaluated.accuracy:.1%}",
@@ -106,7 +106,7 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
         run.info["environment"]["hardware"],
     ):
         assert condition in line
-    assert "Do et al." in text and "no licence of the weights is given" in text
+    assert "Do et al." in text and "no license of the weights is given" in text
 
 
 def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, tmp_path, session):
@@ -126,13 +126,12 @@ def test_the_card_says_what_figures_are_of_and_where_weights_come_from(trained, 
     write_json(run._directory.path / f"eval-{fused.id}.json", fused_record)
     skelbench.export(run, tmp_path / "child")
     text = (tmp_path / "child" / "README.md").read_text()
-    assert f"| began with the weights of | {parent._directory.name} |" in text
-    assert "which were trained on |" in text and "clips of small, training part of split half" in text
-    frozen, further = text.split("Test accuracy of protocols that have the encoder itself")
-    assert "| probe.k=3 |" in frozen and "| finetune | " in further and "| finetune" not in frozen
-    assert "| supervised" not in text  # which has nothing of these weights
-    assert "1. some clips are old" in text and "joint + bone" not in text, "not of the weights of this folder alone"
-    assert len([line for line in text.splitlines() if line.startswith("| knn") and line.endswith("| 1 |")]) == 1
+    assert f"| started from | {parent._directory.name} |" in text
+    assert "which was trained on | small, training part of split half" in text
+    lines = [line for line in text.splitlines() if line.startswith(("| knn", "| finetune", "| supervised"))]
+    assert sorted(line.split(" | ")[2] for line in lines) == ["frozen", "frozen", "may be trained further"]
+    assert any("| probe.k=3 |" in line for line in lines) and "some clips are old" in text
+    assert "| supervised" not in text and "joint + bone" not in text, "not of the weights of this folder alone"
     skelbench.export(trained("untrained"), tmp_path / "untrained")
     text = (tmp_path / "untrained" / "README.md").read_text()
     assert "training part" not in text and "The data it was trained on: none." in text
@@ -151,13 +150,9 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
 
     refused("holds an export already", "-o", str(folder))
     refused("no export; choose a folder", "-o", str(tmp_path))
-    monkeypatch.chdir(folder)
-    refused("is the folder that you are in", "-o", ".", "--force")
-    monkeypatch.chdir(tmp_path)
     (folder / "LICENSE").write_text("mine")
-    refused("holds LICENSE too, which is of no export", "-o", str(folder), "--force")
+    refused("holds LICENSE too", "-o", str(folder), "--force")
     (folder / "LICENSE").unlink()
-    refused("there is no folder", "-o", str(tmp_path / "no" / "where"))
     refused("did you mean 'onnx'", "-o", str(tmp_path / "new"), "--format", "onx")
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "onnx" else found(name, *more))
@@ -173,24 +168,6 @@ def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, r
     assert (folder / "config.json").read_bytes() == before and not list(tmp_path.glob(".*"))
 
 
-def test_a_link_leads_to_what_is_written(exported, run, tmp_path):
-    _, folder, _, _ = exported
-    (tmp_path / "link").symlink_to(folder)
-    before = folder.stat().st_ino
-    skelbench.export(run, tmp_path / "link", force=True)
-    assert (tmp_path / "link").is_symlink() and folder.stat().st_ino != before
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
-
-
-def test_the_card_has_no_figures_of_encoders_that_are_not_there(trained, tmp_path):
-    run = trained("cmd")
-    for stream in ("joint", "bone", ["joint", "bone"]):
-        run.evaluate("knn", progress=False, stream=stream, **({"fusion": "scores"} if len(stream) == 2 else {}))
-    skelbench.export(run, tmp_path / "joints", stream="joint")
-    rows = [line for line in (tmp_path / "joints" / "README.md").read_text().splitlines() if line.startswith("| knn")]
-    assert len(rows) == 1 and "bone" not in rows[0]
-
-
 def test_padding_is_not_exported_to_onnx():
     look = SimpleNamespace(bodies="valid", resize="pad")
     with pytest.raises(SkelbenchError, match="not told which frames of a short clip are padding"):
@@ -202,10 +179,8 @@ def test_a_damaged_or_foreign_export_is_told(exported):
     whole = (folder / "config.json").read_text()
     for change, said in (
         (lambda settings: settings.update(format=99), "newer than this skelbench reads"),
-        (lambda settings: settings.update(encoder="vitt"), "did you mean 'vit'"),
         (lambda settings: settings.update(encoder_version=7), "is not the one that was exported"),
-        (lambda settings: settings.pop("grid"), "grid: Field required"),
-        (lambda settings: settings["encoder_config"].update(dim=32), "does not fit"),
+        (lambda settings: settings.pop("grid"), "grid"),
     ):
         config = json.loads(whole)
         change(config["model_args"]["settings"])

@@ -1,4 +1,4 @@
-"""``import skelbench`` is cheap, names all that notebooks use, and leaves the rooms what they are."""
+"""``import skelbench`` is cheap, and names all that notebooks use."""
 
 import ast
 import importlib.util
@@ -36,16 +36,6 @@ def test_type_checkers_are_told_of_the_same_names():
     assert told == {
         (f"skelbench.api.{module}", name, name) for module, names in skelbench._API.items() for name in names
     }
-
-
-@pytest.mark.parametrize("name", skelbench._ROOMS)
-def test_a_room_is_a_function_too(name):
-    room, function = getattr(skelbench, name), skelbench.__getattr__(name)
-    assert inspect.ismodule(room) and room.__path__
-    assert inspect.signature(room) == inspect.signature(function) and inspect.getdoc(room) == inspect.getdoc(function)
-    import skelbench.pipeline.session as session
-
-    assert session is skelbench.pipeline.session
 
 
 def test_every_function_is_documented():

@@ -3,21 +3,17 @@
 import argparse
 import json
 from itertools import count
-from types import SimpleNamespace
 
 import pytest
 import torch
 from official import state
 from small import write_small_store
 
-from skelbench.api.calibration import _known, expected
+from skelbench.api.calibration import expected
 from skelbench.cli.main import main
-from skelbench.data.store.splits import FieldRule
-from skelbench.data.store.writer import StoreWriter
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import get_host, request_files
 from skelbench.records.run_dir import RunDir
-from skelbench.testing import tiny
 
 PLUGIN = """
 from pathlib import Path
@@ -122,17 +118,6 @@ def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, t
         assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
 
 
-def test_a_probe_without_the_figure_that_is_compared_is_one_sentence(made, capsys):
-    folder = made(50.0)
-    (folder / "made.py").write_text(
-        (folder / "made.py").read_text().replace("linear@mamp", "knn").replace("settings=SETTINGS", "settings={}")
-    )
-    request_files([])
-    assert from_file(folder) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "protocol knn measured no accuracy_best_on_test" in said and "NativeProbe" in said
-
-
 def test_every_imported_run_is_held_against_its_figure(made, capsys):
     folder = made(50.0)
     for method in ("made", "unknown"):
@@ -162,32 +147,6 @@ def test_clips_that_authors_see_otherwise_are_seen_so_or_not_compared(made, fail
     assert code in (0, 1) and one["changed"] == ""  # as the authors have it is no change
 
 
-def test_what_the_file_does_not_say_is_assumed_and_said_or_given(made, capsys, fails):
-    folder = made(50.0)
-    file = torch.load(folder / "file.pth", weights_only=False)
-    torch.save({"model": file["model"], "epoch": 399}, folder / "file.pth")
-    assert from_file(folder, "--set", "encoder.heads=2", "--set", "method.decoder_heads=2") in (0, 1)
-    assert "assumed" not in capsys.readouterr().err
-    assert from_file(folder) in (0, 1) and "assumed encoder.heads=" in capsys.readouterr().err
-    fails(["calibrate", "small", "--set", "encoder.heads=2"], "--set says what a file does not; give the file as well")
-
-
-def test_figures_are_named_by_what_an_import_is_evaluated_on(data_root, session, monkeypatch):
-    """Of CrosSCLR that is joints, and published are three streams together; a variant is typed as such."""
-    splits = {"splits": {"cross-subject": FieldRule(field="subject", train="odd")}, "default_split": "cross-subject"}
-    monkeypatch.setattr(tiny, "StoreWriter", lambda path, **how: StoreWriter(path, **how | splits))
-    write_small_store(data_root, "ntu60")
-    printed = {
-        (title, stream, "ntu60", "cross-subject"): None
-        for title, stream in (
-            ("aimclr", "joint"), ("aimclr:bone", "bone"), ("mamp", "joint"), ("slim", "joint"),
-            ("crosclr", "joint + bone + motion (logits)"),
-        )
-    }  # fmt: skip
-    said = _known(session, SimpleNamespace(figures=printed), "ntu60", None)
-    assert said == " (published figures there: aimclr, aimclr:bone, mamp)"
-
-
 def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_path):
     folder = made(50.0, split="elsewhere")
     plugin = ["--plugin", str(folder / "made.py")]
@@ -203,15 +162,6 @@ def test_what_cannot_be_compared_is_one_sentence(made, fails, data_root, tmp_pat
     fails([*words, "--method", "slim", *plugin], "reads no public checkpoints")
     fails(["calibrate", "other", "--checkpoint", "made", *plugin], "it was imported for small / half")
     fails(["calibrate", "small", "--checkpoint", "nothing", *plugin], "nothing")
-
-
-def test_a_run_that_was_trained_here_is_no_calibration(made, fails, session, resolved):
-    from skelbench.pipeline.pretrain import pretrain
-
-    folder = made(50.0)
-    pretrain(session, resolved("mamp", epochs=1))
-    words = ["calibrate", "small", "--checkpoint", "mamp", "--plugin", str(folder / "made.py")]
-    fails(words, "it was trained here")
 
 
 def test_every_method_whose_checkpoints_are_read_says_how_it_was_measured():

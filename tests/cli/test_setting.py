@@ -78,13 +78,6 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     assert control(ours, made.host).spec == control(slim, made.host).spec == made("untrained", preset).spec
 
 
-@pytest.mark.parametrize("preset,base", [("paper", 16), ("small", 8), ("quick", 4)])
-def test_an_encoder_that_is_chosen_has_its_own_size_in_every_preset(preset, base, tmp_path, made):
-    write_small_store(tmp_path)
-    request = Request(method="skeletonclr", dataset="small", preset=preset, encoder="stgcn", sets={"queue": 4})
-    assert resolve(request, made.host, tmp_path, "cpu").spec.encoder_config["base"] == base
-
-
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *PUBLISHED}])
 def test_native_is_the_published_setting(name, made):
     native = made(name, native=True)
@@ -117,25 +110,6 @@ def test_a_queue_is_younger_than_its_key_encoder_and_far_below_the_clips_seen(pr
     assert made("dino", preset).spec.method_config["momentum"] == PRESETS[preset]["method.momentum"]
 
 
-@pytest.mark.parametrize("preset", ["small", "quick"])
-def test_where_hidden_tokens_predict_a_teachers_features_the_teacher_is_slow(made, preset):
-    spec, usual = made("sjepa", preset).spec, PRESETS[preset]
-    assert spec.method_config["momentum"] > usual["method.momentum"] and spec.train.lr < usual["train.lr"]
-    for other in ("hysp", "slim", "mamp"):  # predicts without masks, has prototypes, has no teacher
-        spec = made(other, preset).spec
-        assert spec.method_config.get("momentum") in (None, usual["method.momentum"])
-        assert spec.train.lr == (0.005 if other == "hysp" else usual["train.lr"])  # SGD's own
-    assert made("sjepa", preset, sets={"method.momentum": 0.9}).spec.method_config["momentum"] == 0.9
-
-
-def test_the_optimiser_is_the_method_s_own_in_either(made):
-    for native in (False, True):
-        spec = made("skeletonmae", native=native).spec
-        assert (spec.train.lr, spec.schedule_config["min_lr"]) == (1e-3, 5e-4)
-        assert (spec.optimizer, spec.optimizer_config["betas"]) == ("adamw", [0.9, 0.95])
-    assert made("skeletonmae", native=True).spec.train.epochs == 400
-
-
 @pytest.mark.parametrize("name", WITHOUT)
 def test_where_native_is_shared_the_command_says_so(name, made):
     native = made(name, native=True)
@@ -150,11 +124,6 @@ def test_a_toml_file_can_ask_for_native(made, tmp_path):
     path.write_text('native = "false"\n')
     with pytest.raises(SkelbenchError, match="native = true or native = false"):
         made("skeletonmae", config=path)
-
-
-def test_settings_that_contradict_each_other_are_one_sentence(made):
-    with pytest.raises(SkelbenchError, match="settings of encoder are not valid: dim 16 cannot be split into 3 heads"):
-        made("slim", sets={"encoder.heads": 3})
 
 
 def test_a_run_typed_out_and_then_asked_for_as_native_is_native(made, tmp_path):

@@ -1,16 +1,10 @@
 """Evaluation through the session: augmented passes, what decides an evaluation, and the features kept in between."""
 
-import textwrap
-
 import numpy as np
 import pytest
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.outcomes import paired
-from skelbench.pipeline.controls import control
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.plugin.host import Host
 from skelbench.views.augmentations import Rotate
 from skelbench.views.crops import Center, Free
 from skelbench.views.keyed import Keyed
@@ -29,7 +23,7 @@ def features(session, run, protocol, **fields):
     return only
 
 
-@pytest.mark.parametrize("protocol", ["linear", "linear@mamp", "linear@macdiff"])
+@pytest.mark.parametrize("protocol", ["linear", "linear@macdiff"])
 def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, protocol):
     found = features(session, run, protocol)
     one, same, other = (found.again(Keyed(5, epoch), CROP, TURN) for epoch in (0, 0, 1))
@@ -73,42 +67,3 @@ def test_the_protocol_s_wishes_go_before_the_run_s_and_after_the_user_s(session,
     said = eval_spec(session.host, run, "linear@macdiff", bodies="valid", bodies_pool="concat")
     assert (said.readout, said.bodies, said.bodies_pool) == ("joints", "valid", "concat")
     assert len({own.id, wished.id, said.id}) == 3
-
-
-def test_a_protocol_that_wishes_for_nonsense_is_named(run, tmp_path):
-    odd = """
-        from skelbench.evaluation.protocol import Protocol
-        from skelbench.plugin import ProtocolSpec, hookimpl
-
-        class Odd(Protocol):
-            pass
-
-        @hookimpl
-        def skelbench_protocols():
-            return [
-                ProtocolSpec(name="odd", target=":Odd", defaults={"centr": "body"}),
-                ProtocolSpec(name="path", target="pathlib:Path"),
-            ]
-    """
-    (tmp_path / "odd.py").write_text(textwrap.dedent(odd))
-    host = Host([tmp_path / "odd.py"])
-    with pytest.raises(SkelbenchError, match="evaluation by odd.*did you mean 'centre'"):
-        eval_spec(host, run, "odd")
-    with pytest.raises(SkelbenchError, match="'path'.*pathlib:Path is no subclass of Protocol"):
-        eval_spec(host, run, "path")
-
-
-@pytest.mark.parametrize("protocol", ["linear@mamp", "linear@macdiff"])
-def test_a_native_probe_is_tested_against_the_untrained_twin(session, resolved, run, protocol):
-    made = resolved("skeletonmae", epochs=1)
-    twin = pretrain(session, control(made, session.host))
-    spec = eval_spec(session.host, run, protocol, config=FEW)
-    record = evaluate(session, run, spec)
-    other = evaluate(session, twin, eval_spec(session.host, twin, protocol, like=run, config=FEW))
-    assert set(record["metrics"]) >= {"accuracy", "accuracy_selected", "accuracy_best_on_test", "train_accuracy"}
-    assert record["spec"]["readout"] == other["spec"]["readout"]
-    test = paired(run, record, twin, other)
-    assert test.n == record["metrics"]["n_test"] == 12
-    assert test.accuracy_a == pytest.approx(record["metrics"]["accuracy"])
-    again = evaluate(session, run, spec, force=True)
-    assert (again["metrics"], again["curve"]) == (record["metrics"], record["curve"])

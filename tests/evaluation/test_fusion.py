@@ -1,27 +1,21 @@
 """Streams: what an encoder looks at, and several streams measured as one."""
 
 import dataclasses
-import json
 import textwrap
 
 import numpy as np
 import pytest
 import torch
-from small import tiny_run
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.source import ClipSource
 from skelbench.evaluation.fusion import concatenate, evaluate_sets
 from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.linear import Linear
-from skelbench.evaluation.native_masked import MampLinear
-from skelbench.evaluation.outcomes import paired
-from skelbench.pipeline.controls import control
 from skelbench.pipeline.encoders import load_encoder
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
-from skelbench.reporting.frame import frame
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
@@ -118,19 +112,8 @@ def test_feature_fusion_scales_every_set_to_length_one(sets):
     assert (fused.train_x[:, :16] == 0).all() and fused.again is None
 
 
-def test_a_probe_that_draws_passes_of_its_own_fuses_features(sets):
-    result = evaluate_sets(MampLinear(epochs=20, batch_size=32), sets, "features", 0, "cpu")
-    assert (
-        result.metrics["accuracy"]
-        > evaluate_sets(MampLinear(epochs=20, batch_size=32), {"joint": sets["joint"]}, "features", 0, "cpu").metrics[
-            "accuracy"
-        ]
-    )
-
-
-@pytest.mark.parametrize("protocol", [SHORT, MampLinear(epochs=3, batch_size=32)], ids=["linear", "mamp"])
-def test_score_fusion_sums_the_probabilities_of_a_probe_per_set(sets, protocol):
-    seen = []
+def test_score_fusion_sums_the_probabilities_of_a_probe_per_set(sets):
+    protocol, seen = SHORT, []
     result = evaluate_sets(protocol, sets, "scores", 5, "cpu", lambda done, total: seen.append(done / total))
     alone = {name: protocol.evaluate(part, 5, "cpu") for name, part in sets.items()}
     test_y = sets["joint"].test_y
@@ -171,15 +154,6 @@ def test_a_weighted_sum_is_that_of_every_streams_scores_or_logits(sets, summed):
         np.testing.assert_allclose(torch.from_numpy(single.logits).softmax(1), single.scores, rtol=1e-5, atol=1e-7)
 
 
-def test_neighbours_weigh_similarities_and_have_no_logits(sets):
-    weights = (0.5, 2.0, 1.0)
-    result = evaluate_sets(Knn(), sets, "scores", 0, "cpu", weights=weights)
-    similarity = sum(w * unit(part.test_x) @ unit(part.train_x).T for w, part in zip(weights, sets.values()))
-    assert np.array_equal(result.predictions["predicted"], sets["joint"].train_y[similarity.argmax(1)])
-    with pytest.raises(SkelbenchError, match="no logits; use --fusion scores"):
-        evaluate_sets(Knn(), sets, "logits", 0, "cpu")
-
-
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_nearest_neighbours_sum_similarities(sets, metric):
     result = evaluate_sets(Knn(metric=metric), sets, "scores", 0, "cpu")
@@ -194,14 +168,6 @@ def test_nearest_neighbours_sum_similarities(sets, metric):
     if metric == "cosine":  # the cosine of features side by side is the mean of the sets' cosines
         fused = evaluate_sets(Knn(), sets, "features", 0, "cpu")
         assert np.array_equal(fused.predictions["predicted"], result.predictions["predicted"])
-
-
-def test_notes_name_their_set_unless_all_say_the_same(sets):
-    fewer = {name: dataclasses.replace(part, train_y=part.train_y % 11) for name, part in sets.items()}
-    slow = Linear(lr=1e-6, min_steps=1200, max_steps=1200, tolerance=1e-9)
-    notes = evaluate_sets(slow, fewer, "scores", 0, "cpu").notes
-    assert sum("1 test classes" in note for note in notes) == 1
-    assert {note.split(":")[0] for note in notes if "converged" in note} == set(sets)
 
 
 # ------------------------------------------------------------------------------------------------ of runs
@@ -224,22 +190,6 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     assert np.abs(bone.test_x - joint.test_x).max() > 1e-3
 
 
-def test_a_run_is_evaluated_on_the_stream_it_was_trained_on(session, resolved):
-    made = resolved("bones", epochs=1)
-    run, twin = pretrain(session, made), pretrain(session, control(made, session.host))
-    spec = eval_spec(session.host, run, "knn")
-    assert spec.streams == ("bone",) and spec.stream_title == "bone"
-    assert eval_spec(session.host, twin, "knn").streams == ("joint",)
-    record = evaluate(session, run, spec)
-    other = evaluate(session, twin, eval_spec(session.host, twin, "knn", like=run), like=run)
-    assert record["standard"] and other["standard"]
-    assert record["spec"]["streams"] == other["spec"]["streams"] == ["bone"]
-    row = frame(session.results.read()).set_index("method").loc["bones"]
-    assert row["control_run"] == twin.name and row["control_accuracy"] == other["metrics"]["accuracy"]
-    asked = eval_spec(session.host, run, "knn", streams=("joint",))
-    assert asked.id != spec.id and not evaluate(session, run, asked)["standard"]
-
-
 def test_a_stream_with_an_encoder_of_its_own_is_seen_by_it(session, resolved):
     run = pretrain(session, resolved("apart", epochs=4))
     names = {path.name for path in run.path.glob("encoder*.safetensors")}
@@ -259,41 +209,6 @@ def test_a_stream_with_an_encoder_of_its_own_is_seen_by_it(session, resolved):
     assert all(np.abs(at_1[name].test_x - at_end[name].test_x).max() > 0 for name in at_1)
 
 
-def test_a_fused_record_says_so_and_is_paired_with_the_twin(session, resolved):
-    made = resolved("bones", epochs=1)
-    run, twin = pretrain(session, made), pretrain(session, control(made, session.host))
-    fused = {"streams": ("joint", "bone", "motion"), "fusion": "scores"}
-    config = {"min_steps": 20, "epochs": 1, "tolerance": None}
-    ids = set()
-    for protocol, settings in (("linear", config), ("knn", {})):
-        spec = eval_spec(session.host, run, protocol, config=settings, **fused)
-        record = evaluate(session, run, spec)
-        other = evaluate(session, twin, eval_spec(session.host, twin, protocol, config=settings, **fused))
-        assert (record["spec"]["streams"], record["spec"]["fusion"]) == (["joint", "bone", "motion"], "scores")
-        assert spec.stream_title == "joint + bone + motion (scores)" and not record["standard"]
-        assert {"accuracy_joint", "accuracy_bone", "accuracy_motion"} <= set(record["metrics"])
-        assert paired(run, record, twin, other).n == 12
-        rows = frame(session.results.read())
-        assert rows[rows["evaluation"] == record["id"]]["control_accuracy"].item() == other["metrics"]["accuracy"]
-        joined = {**fused, "fusion": "features"}
-        ids |= {spec.id, eval_spec(session.host, run, protocol, config=settings, **joined).id}
-    assert len(ids) == 4
-
-
-def test_runs_of_several_streams_are_fused_in_the_record_of_the_first(session, resolved):
-    joint, bone = (pretrain(session, resolved(name, epochs=1)) for name in ("skeletonmae", "bones"))
-    fused = {"streams": ("joint", "bone"), "fusion": "scores", "partners": (bone.spec.id,)}
-    spec = eval_spec(session.host, joint, "knn", **fused)
-    record = evaluate(session, joint, spec)
-    assert record["run"] == joint.name and record["spec"]["partners"] == [bone.spec.id]
-    assert spec.id != eval_spec(session.host, joint, "knn", **{**fused, "partners": ()}).id
-    (row,) = frame(session.results.read()).to_dict("records")
-    assert row["trained_on"] == "joint + bone"  # by one of the two each
-    sets = feature_sets(session, joint, spec)
-    alone = [feature_sets(session, run, eval_spec(session.host, run, "knn")) for run in (joint, bone)]
-    assert sets["joint"] is alone[0]["joint"] and sets["bone"] is alone[1]["bone"]  # extracted once
-
-
 def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
     run = pretrain(session, resolved("bones", epochs=1))
     fused = {"streams": ("bone", "joint"), "fusion": "scores"}
@@ -309,21 +224,6 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
             evaluate(session, run, eval_spec(session.host, run, "knn", **fused, partners=(partner,)))
 
 
-def test_weights_that_are_alike_are_none(session, resolved):
-    fused = {"streams": ("joint", "bone"), "fusion": "scores"}
-    run = resolved("untrained")
-    plain, alike, apart = (
-        eval_spec(session.host, run, "knn", **fused, **weights)
-        for weights in ({}, {"weights": (0.5, 0.5)}, {"weights": (0.6, 0.4)})
-    )
-    assert plain.id == alike.id != apart.id
-    assert "weights" not in alike.model_dump(mode="json") and apart.model_dump(mode="json")["weights"] == [0.6, 0.4]
-    assert [spec.stream_title for spec in (plain, alike, apart)] == 2 * ["joint + bone (scores)"] + [
-        "0.6 joint + 0.4 bone (scores)"
-    ]
-    assert type(apart).model_validate(apart.model_dump(mode="json")) == apart
-
-
 TWO = {"streams": ("joint", "bone"), "fusion": "scores"}
 
 
@@ -331,47 +231,13 @@ TWO = {"streams": ("joint", "bone"), "fusion": "scores"}
     ("fields", "said"),
     [
         ({**TWO, "weights": (0.6, 0.6, 0.4)}, "3 weights cannot weigh streams joint, bone; give one for each"),
-        ({**TWO, "fusion": "features", "weights": (1, 2)}, "weights are those of streams whose scores are summed"),
-        ({"weights": (1,)}, "weights are those of streams whose scores are summed"),
         ({**TWO, "weights": (1, 0)}, "weights.1=0 is not valid: input should be greater than 0"),
-        ({**TWO, "weights": ("1", "much")}, "weights.1='much' is not valid"),
         ({"fusion": "scores"}, "fusion of scores needs several streams"),
         ({"streams": ("joint", "bone")}, "streams joint, bone need a fusion"),
         ({"streams": ("bone", "bone"), "fusion": "scores"}, "bone, bone: give each stream once"),
         ({"streams": ("joint", "bone"), "fusion": "scores", "partners": ("1", "2")}, "3 runs cannot have 2 streams"),
-        ({"streams": ()}, "streams"),
     ],
 )
 def test_streams_and_fusion_that_contradict_each_other_are_one_sentence(session, resolved, fields, said):
     with pytest.raises(SkelbenchError, match=said):
         eval_spec(session.host, resolved("untrained"), "knn", **fields)
-
-
-def test_a_level_of_the_encoder_is_a_feature_set(session, tmp_path, data_root):
-    plugin = """
-        from dataclasses import replace
-
-        from skelbench.models.vit import ViT, ViTConfig
-        from skelbench.plugin import EncoderSpec, hookimpl
-
-        @hookimpl
-        def skelbench_encoders():
-            return [EncoderSpec(name="levels", target=":Levels", config=":ViTConfig")]
-
-        class Levels(ViT):
-            def forward(self, view, mask_RN=None, keep_RK=None):
-                encoded = super().forward(view, mask_RN, keep_RK)
-                return replace(encoded, levels={"peak": encoded.tokens_RND.amax(1)})
-    """
-    (tmp_path / "levels.py").write_text(textwrap.dedent(plugin))
-    host = Host([tmp_path / "levels.py"])
-    session = dataclasses.replace(session, host=host)
-    run = pretrain(session, tiny_run(data_root, host, "untrained", encoder="levels"))
-    plain, peak = (
-        feature_sets(session, run, eval_spec(host, run, "knn", readout=name))["joint"].test_x
-        for name in ("pooled", "peak")
-    )
-    assert peak.shape == (12, 16) and not np.allclose(plain[:, :16], peak)
-    with pytest.raises(SkelbenchError, match="unknown readout of this encoder 'peek'; did you mean 'peak'"):
-        evaluate(session, run, eval_spec(host, run, "knn", readout="peek"))
-    assert json.loads(json.dumps(evaluate(session, run, eval_spec(host, run, "knn", readout="peak"))))

@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.features import extract
-from skelbench.evaluation.hidden import check_confidence, encode, hidden_tokens
+from skelbench.evaluation.hidden import encode, hidden_tokens
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.testing.clips import clip_batch, view_of
-from skelbench.testing.tiny import write_store
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.degradations import MissingJoints, Poses, degraded
 from skelbench.views.keyed import Keyed
@@ -116,33 +114,6 @@ def test_tokens_of_low_mean_confidence_are_hidden(threshold):
     assert hidden_tokens(view, 4) is None
 
 
-def test_a_body_of_which_nothing_is_sure_is_shown_whole():
-    view = doubtful()
-    view.confidence_RTJ[1] = 0.0
-    hidden_RN = hidden_tokens(view, 4, 0.5)
-    assert not hidden_RN[1].any() and hidden_RN[0].any()
-
-
-def test_missing_and_doubtful_are_hidden_together():
-    view = doubtful()
-    flags = torch.zeros(4, 17, dtype=torch.bool)
-    flags[:, 3] = True
-    both = hidden_tokens(replace(view, missing_RJ=flags), 4, 0.5)
-    assert torch.equal(both, hidden_tokens(view, 4, 0.5) | flags.repeat(1, 4))
-
-
-def test_missing_joints_stay_hidden_where_all_others_are_doubtful():
-    view = doubtful()
-    view.confidence_RTJ[1] = 0.0
-    flags = torch.zeros(4, 17, dtype=torch.bool)
-    flags[:, 3] = True
-    flags[2] = True  # all of it: there is nothing else to show
-    hidden_RN = hidden_tokens(replace(view, missing_RJ=flags), 4, 0.5)
-    assert (
-        torch.equal(hidden_RN[1], flags[1].repeat(4)) and not hidden_tokens(replace(view, missing_RJ=flags), 4)[2].any()
-    )
-
-
 @pytest.mark.parametrize("cls", [True, False])
 def test_bodies_that_keep_different_numbers_of_tokens_are_encoded_as_if_alone(cls):
     view, encoder = doubtful(NTU25), vit("drop-tokens", cls=cls)
@@ -155,21 +126,6 @@ def test_bodies_that_keep_different_numbers_of_tokens_are_encoded_as_if_alone(cl
             alone = encoder(row, keep_RK=(~hidden_RN[r]).nonzero().T)
             torch.testing.assert_close(together.pooled_RD[r], alone.pooled_RD[0])
             torch.testing.assert_close(together.tokens_RND[r].mean(0), alone.tokens_RND[0].mean(0))
-
-
-def test_what_cannot_be_is_refused_before_anything_is_encoded(tmp_path):
-    sure, plain = (
-        ClipStore.open(write_store(tmp_path, name, topology=COCO17 if flat else NTU25, flat=flat, clips=8))
-        for name, flat in (("sure", True), ("plain", False))
-    )
-    for hiding in ("replace-tokens", "drop-tokens"):
-        check_confidence(0.3, sure, hiding, "run-1")
-    check_confidence(0.0, plain, "", "run-1")
-    with pytest.raises(SkelbenchError, match="data set plain has no confidence .* leave out --min-confidence"):
-        check_confidence(0.3, plain, "replace-tokens", "run-1")
-    for hiding in ("", "drop-lines"):
-        with pytest.raises(SkelbenchError, match="the encoder of run-1 was trained with neither"):
-            check_confidence(0.3, sure, hiding, "run-1")
 
 
 def test_numbers_of_tokens_are_not_dropped_out_where_bodies_have_different_tokens():

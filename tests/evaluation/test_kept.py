@@ -1,11 +1,9 @@
 """Counts are read back while nothing that decides them changed, and counted again else."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from skelbench.core.hashing import hash_of_code
 from skelbench.core.spec import GridSpec
 from skelbench.evaluation.cost import cache
 from skelbench.evaluation.cost.cache import kept_rows
@@ -85,24 +83,14 @@ def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypat
     assert mine != edited and mamp == same
 
 
-@pytest.mark.parametrize("what", ["torch", "fvcore"])
-def test_another_counter_counts_anew(counted, tmp_path, monkeypatch, what):
+def test_another_counter_counts_anew(counted, tmp_path, monkeypatch):
     rows(tmp_path)
-    monkeypatch.setattr(cache, "installed", lambda name: "9" if name == what else "")
+    monkeypatch.setattr(cache, "installed", lambda name: "9" if name == "torch" else "")
     rows(tmp_path)
     assert len(counted) == 4 and len(list(tmp_path.glob("costs-*.json"))) == 2
 
 
-def test_edited_code_is_counted_anew(tmp_path):
-    (tmp_path / "a.py").write_text("x = 1\n")
-    first = hash_of_code.__wrapped__(tmp_path)
-    (tmp_path / "notes.txt").write_text("no code")
-    assert hash_of_code.__wrapped__(tmp_path) == first
-    (tmp_path / "a.py").write_text("x = 2\n")
-    assert hash_of_code.__wrapped__(tmp_path) != first
-
-
-@pytest.mark.parametrize("damage", ["{", "[]", '{"a": 1}', "\\u0000"])
+@pytest.mark.parametrize("damage", ["{", '{"a": 1}'])
 def test_a_damaged_file_is_counted_again_and_mended(counted, tmp_path, damage):
     first = rows(tmp_path)
     (file,) = tmp_path.glob("costs-*.json")
@@ -110,37 +98,3 @@ def test_a_damaged_file_is_counted_again_and_mended(counted, tmp_path, damage):
     again = rows(tmp_path)
     assert [row.method for row in again] == [row.method for row in first] and len(counted) == 4
     assert rows(tmp_path) == again and len(counted) == 4
-
-
-def test_one_changed_figure_is_counted_again_alone(counted, tmp_path):
-    rows(tmp_path)
-    (file,) = tmp_path.glob("costs-*.json")
-    entries = json.loads(file.read_text())
-    next(entry for entry in entries.values() if entry["row"]["method"] == "mamp")["row"]["visible_macs"] = 7
-    file.write_text(json.dumps(entries))
-    assert rows(tmp_path)[0].visible_macs == 0.5 and counted == ["mamp", "slim", "mamp"]
-
-
-def test_a_method_that_cannot_be_counted_is_tried_again(counted, tmp_path, monkeypatch):
-    broken = replace(METHODS[0], name="broken")
-    origin = HOST.origin(METHODS[0])
-    monkeypatch.setattr(HOST, "origin", lambda descriptor: origin)
-    assert [rows(tmp_path, [broken]) for _ in range(2)] == [[], []] and counted == ["broken"] * 2
-
-
-def test_an_encoder_that_there_is_not_is_for_counting_to_say(counted, tmp_path):
-    method = replace(METHODS[0], native={"encoder": "nowhere"})
-    assert len(rows(tmp_path, [method])) == len(rows(tmp_path, [method])) == 1 and len(counted) == 2
-
-
-def test_a_folder_that_cannot_be_written_only_costs_time(counted, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert len(rows(tmp_path / "file" / "below")) == 2 and len(rows(tmp_path / "file" / "below")) == 2
-    assert len(counted) == 4
-
-
-def test_only_the_last_files_stay(counted, tmp_path, monkeypatch):
-    for number in range(6):
-        monkeypatch.setattr(cache, "installed", lambda name, number=number: str(number))
-        rows(tmp_path)
-    assert len(list(tmp_path.glob("costs-*.json"))) == cache.KEPT

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation import knn
-from skelbench.evaluation.knn import Knn, Knn5
+from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.protocol import Features
 
 
@@ -37,13 +37,6 @@ def test_equals_the_loop(seed, k, metric):
     assert result.predictions["predicted"].tolist() == reference(features, k, metric)
 
 
-def test_perfect_features_are_right_and_cosine_ignores_length(make_features):
-    features = make_features(separation=30.0)
-    lengths = np.random.default_rng(0).uniform(0.01, 100, (300, 1))
-    for each in (features, dataclasses.replace(features, test_x=features.test_x * lengths)):
-        assert Knn().evaluate(each, seed=0, device="cpu").metrics["accuracy"] == 1
-
-
 def test_ties_go_to_the_more_similar_class_then_to_the_first_clip():
     angles = np.deg2rad([0.0, 40.0, 10.0, 20.0])
     gallery = np.stack([np.cos(angles), np.sin(angles)], 1)
@@ -69,16 +62,6 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
     assert seen[0] == (7, 300) and seen[-1] == (300, 300)
 
 
-def test_similarities_at_a_time_are_bounded_by_their_bytes(make_features, monkeypatch):
-    features = make_features(n_train=200, separation=0.5)
-    whole = Knn5().evaluate(features, seed=0, device="cpu")
-    monkeypatch.setattr(knn, "CHUNK_BYTES", 4 * 200 * 11)
-    shapes = [tuple(each_QG.shape) for each_QG in knn.similarities([features], (1.0,), "cpu")]
-    assert shapes == [(11, 200)] * 27 + [(3, 200)]
-    parts = Knn5().evaluate(features, seed=0, device="cpu")
-    assert np.array_equal(whole.predictions["predicted"], parts.predictions["predicted"])
-
-
 def test_five_and_twenty_are_knn_with_that_k(make_features, host):
     features = make_features(separation=0.3, n_test=1000)
     found = {}
@@ -88,17 +71,6 @@ def test_five_and_twenty_are_knn_with_that_k(make_features, host):
         assert np.array_equal(result.predictions["predicted"], same.predictions["predicted"])
         found[name] = result.metrics["accuracy"]
     assert found["knn"] < found["knn@5"] < found["knn@20"]  # Gaussian classes, far from separable
-
-
-def test_evaluations_of_before_keep_their_ids():
-    assert Knn().model_dump() == {"k": 1, "metric": "cosine"}
-
-
-def test_progress_goes_once_through_all_streams(make_features):
-    features, seen = make_features(), []
-    sets = {"joint": features, "bone": features}
-    Knn().fuse(sets, 0, "cpu", lambda done, total: seen.append((done, total)), (1.0, 1.0), "scores")
-    assert seen == [(300, 900), (600, 900), (900, 900)]
 
 
 def test_too_large_k_and_empty_features(make_features):

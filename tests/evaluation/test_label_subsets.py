@@ -68,24 +68,6 @@ def test_without_classes_it_is_the_share_of_all_clips():
         lists(EVEN, 0.0005, stratified=False)
 
 
-def test_only_clips_that_are_given_are_chosen():
-    ids = np.arange(0, 1000, 7)
-    assert np.isin(label_subset(EVEN, "s", ids, 0.1, 0).ids, ids).all()
-
-
-def test_every_clip_is_chosen_as_often():
-    often = np.zeros(1000)
-    for draw in range(200):
-        often[label_subset(EVEN, "s", np.arange(1000), 0.1, draw).ids] += 1
-    assert abs(often - 20).max() < 6 * np.sqrt(20 * 0.9)
-
-
-def test_clips_are_told_by_their_names_if_these_tell_them_apart():
-    names = np.array([f"clip-{i}" for i in range(1000)])
-    assert lists(store(EVEN.labels, names), 0.01)[0].names[0] == f"clip-{FIRST[0]}"
-    assert lists(store(EVEN.labels, np.array(["a"] * 1000)), 0.01)[0].names[0] == str(FIRST[0])
-
-
 def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
     words = ["data", "labels", "small", "--share", "50", "-o", str(tmp_path / "out"), "--data-root", str(data_root)]
     assert main(words) == 0
@@ -97,18 +79,5 @@ def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
         text = (tmp_path / "out" / each["file"]).read_bytes()
         assert hashlib.sha256(text).hexdigest() == each["sha256"]
         assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
-    assert main([*words[:3], "--share", "100", *words[5:]]) == main(words) == 0  # beside it; the same again
-    assert main([*words, "--lists", "2"]) == 0 and json.loads(about.read_text()) == told  # the first of them
-    about.write_text(json.dumps(told | {"lists": told["lists"][:1]}))
-    assert main(words) == 0 and json.loads(about.read_text()) == told
-    for other in ("{}", "[]", "\xff", json.dumps(told | {"share": 0.1})):
-        about.write_text(other, encoding="latin-1")
-        assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
     about.write_text("{}")
     assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err
-
-
-def test_the_command_refuses_what_is_no_share(data_root, capsys):
-    assert main(["data", "labels", "small", "--share", "0", "--data-root", str(data_root)]) == 2
-    assert main(["data", "labels", "small", "--split", "hlf", "--data-root", str(data_root)]) == 2
-    assert "did you mean 'half'?" in capsys.readouterr().err

@@ -55,18 +55,6 @@ def test_peak_memory_counts_what_lives_at_the_same_time():
         assert peak_memory(lambda: torch.ones(3 * mega).sum(), "cpu").bytes == pytest.approx(12 * mega, abs=64)
 
 
-def test_peak_memory_does_not_depend_on_what_ran_before():
-    layer = nn.Linear(256, 256)
-    x = torch.randn(512, 256)
-    first = peak_memory(lambda: layer(x).relu(), "cpu")
-    assert peak_memory(lambda: layer(x).relu(), "cpu").bytes == first.bytes >= 2 * 4 * 512 * 256
-
-
-def test_peak_memory_lets_errors_through():
-    with pytest.raises(ZeroDivisionError):
-        peak_memory(lambda: 1 / 0, "cpu")
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_peak_memory_on_cuda_is_exact():

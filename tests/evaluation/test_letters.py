@@ -31,13 +31,6 @@ def test_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
     assert not any(a < b for a in groups for b in groups)  # no letter says what another says already
 
 
-def test_the_order_of_letters_is_that_of_rows():
-    assert letters(matrix(4, [(0, 2), (0, 3), (1, 3)])) == ["a", "ab", "bc", "c"]
-    assert letters(matrix(3, [])) == ["a"] * 3 and letters(matrix(0, [])) == []
-    apart = letters(~np.eye(60, dtype=bool))
-    assert apart[:2] == ["a", "b"] and apart[51:54] == ["Z", "(53)", "(54)"] and len(set(apart)) == 60
-
-
 @given(st.lists(st.integers(0, 6), max_size=9))
 def test_ties_share_a_rank(values):
     found = ranks(values)

@@ -1,4 +1,3 @@
-import logging
 import warnings
 
 import pytest
@@ -11,7 +10,6 @@ from torch import nn
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.cost.handles import matrix_product_handles
 from skelbench.evaluation.cost.macs import count_encoder
-from skelbench.evaluation.cost.meta import on_meta
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.views.skeleton.grid import Grid
 
@@ -132,11 +130,6 @@ def test_recurrent_handle_equals_the_hand_formula(kind, gates, directions, packe
     assert handled(function, x)[0] == steps * per_step
 
 
-@pytest.mark.parametrize("kind,gates", [(nn.GRUCell, 3), (nn.LSTMCell, 4), (nn.RNNCell, 1)])
-def test_recurrent_cells(kind, gates):
-    assert handled(kind(6, 5), torch.rand(4, 6))[0] == 4 * gates * 5 * (6 + 5)
-
-
 @pytest.mark.parametrize(
     "function,shapes,macs",
     [
@@ -152,15 +145,9 @@ def test_products(function, shapes, macs):
     assert handled(function, *(torch.rand(shape) for shape in shapes))[0] == macs
 
 
-def test_norms_and_elementwise_operations_are_named_and_not_counted():
-    macs, left_out = handled(nn.Sequential(nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 8)), torch.rand(2, 8))
-    assert macs == 2 * 8 * 8
-    assert left_out == {"aten::layer_norm": 1, "aten::gelu": 1}
-
-
 @pytest.mark.parametrize("cls", [False, True])
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("visible", [None, 1, 7])
+@pytest.mark.parametrize("visible", [None, 7])
 def test_three_counters_agree_exactly_on_a_vit(cls, fused, visible):
     encoder = PlainViT(GRID, cls=cls, fused=fused)
     count = count_encoder(encoder, GRID, TOPOLOGY, visible=visible)
@@ -229,22 +216,6 @@ class Peeking(PlainViT):
         return super().forward(view, mask_RN, keep_RK)
 
 
-class Frozen(PlainViT):
-    """torch's own layer, which without gradients turns into one operator that nothing counts."""
-
-    def __init__(self, grid):
-        super().__init__(grid, depth=0)
-        self.layer = nn.TransformerEncoderLayer(32, 4, 128, batch_first=True)
-
-    def forward(self, view, mask_RN=None, keep_RK=None):
-        x = self.layer(super().forward(view).tokens_RND)
-        return Encoded(tokens_RND=x, pooled_RD=x.mean(1))
-
-    def closed_form_macs(self, grid, visible=None):
-        N, D = grid.tokens, 32
-        return {"embed": N * 12 * D, "layer": 12 * D * D * N + 2 * D * N * N}
-
-
 class Bilinear(PlainViT):
     """Multiplies by an operator that neither counter knows: they agree on nothing."""
 
@@ -268,43 +239,3 @@ def test_a_product_that_no_counter_knows_is_refused():
 def test_an_encoder_that_needs_values_is_counted_on_the_cpu():
     peeking, plain = (count_encoder(kind(GRID), GRID, TOPOLOGY) for kind in (Peeking, PlainViT))
     assert peeking.macs == peeking.torch_flop_counter == plain.macs
-
-
-def test_a_frozen_encoder_under_no_grad_is_still_counted():
-    encoder = Frozen(GRID).requires_grad_(False)
-    with torch.no_grad():
-        count = count_encoder(encoder, GRID, TOPOLOGY)
-    assert count.macs == count.torch_flop_counter == count.closed_form
-    assert not any(p.requires_grad for p in encoder.parameters())
-
-
-def test_counting_leaves_the_encoder_alone_and_says_nothing(caplog, capsys):
-    encoder = PlainViT(GRID).train()
-    before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    with warnings.catch_warnings(), caplog.at_level(logging.DEBUG):
-        warnings.simplefilter("error")
-        count_encoder(encoder, GRID, TOPOLOGY)
-    assert encoder.training
-    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
-    assert not [r for r in caplog.records if r.name.startswith("fvcore")] and capsys.readouterr() == ("", "")
-
-
-def test_meta_copy_keeps_ties_and_flags():
-    net = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3)])
-    net[1].weight = net[0].weight
-    net[0].bias.requires_grad_(False)
-    copied = on_meta(net)
-    assert copied[1].weight is copied[0].weight and copied[1].weight.is_meta and copied[2].running_mean.is_meta
-    assert not copied[0].bias.requires_grad and copied[0].weight.requires_grad
-    assert not net[0].weight.is_meta
-
-
-@pytest.mark.parametrize("visible", [0, 21])
-def test_visible_out_of_range(visible):
-    with pytest.raises(SkelbenchError, match="between 1 and 20"):
-        count_encoder(PlainViT(GRID), GRID, TOPOLOGY, visible=visible)
-
-
-def test_grid_of_another_topology():
-    with pytest.raises(SkelbenchError, match="5 joints for a topology of 25"):
-        count_encoder(PlainViT(GRID), GRID, Topo(25))

@@ -52,18 +52,6 @@ def test_frames_do_not_make_operators():
     assert calls[0] == calls[1]
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM(7, 5, proj_size=3), nn.RNN(7, 5)], ids=["projected", "rnn"])
-def test_other_recurrent_layers_are_left_as_they_are(layer):
-    assert counted(layer.to("meta"), torch.empty(6, 4, 7, device="meta"))[0] > 0
-
-
-def test_values_are_left_as_they_are():
-    layer, x = nn.GRU(7, 5), torch.randn(6, 4, 7)
-    expected = layer(x)[0]
-    with meta.flop_counter():
-        assert torch.equal(layer(x)[0], expected)
-
-
 @pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):

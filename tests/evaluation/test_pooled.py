@@ -74,13 +74,3 @@ def test_intervals_hold_the_truth_as_often_as_they_say(apart):
         mean, better = iqm(a, n=1000).interval, probability_of_improvement(a, b).interval
         held += mean[0] <= apart <= mean[1], better[0] <= chance <= better[1]
     assert (held / 300 > 0.91).all()
-
-
-def test_tasks_without_spread_have_no_interval_but_of_a_chance():
-    same = [np.full(3, value) for value in (0.5, 0.6, 0.7, 0.8)]
-    assert iqm(same).interval == pytest.approx((0.65, 0.65)) and iqm(same).value == pytest.approx(0.65)
-    low, high = probability_of_improvement(same, same).interval
-    assert low < 0.3 and high == pytest.approx(1 - low)
-    assert probability_of_improvement(same[1:], same[:-1]).interval == pytest.approx((0.75, 1), abs=0.1)
-    with pytest.raises(ValueError, match="4 tasks, B has 3"):
-        probability_of_improvement(same, same[:3])

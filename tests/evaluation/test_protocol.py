@@ -3,12 +3,11 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from skelbench_plugins.mamp import MampLinear
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.linear import Linear, SlimLinear
-from skelbench.evaluation.native_masked import MampLinear
-from skelbench.evaluation.protocol import accuracy_metrics, headline
 
 SHORT = Linear(min_steps=300, tolerance=None, val_share=0)
 PROTOCOLS = [SHORT, SlimLinear(), Knn(), Knn(k=5), MampLinear(epochs=10, batch_size=32, val_share=0)]
@@ -61,27 +60,12 @@ def test_predictions_account_for_the_headline(protocol, make_features):
     assert all(isinstance(value, float) for value in result.metrics.values())
 
 
-def test_macro_accuracy_weighs_classes_alike(make_features):
-    features = make_features(n_test=8, classes=5)
-    features = dataclasses.replace(features, test_y=np.array([0, 0, 0, 0, 0, 0, 1, 3]))
-    predicted = np.array([0, 0, 0, 0, 0, 1, 1, 2])
-    metrics = accuracy_metrics(features, predicted)
-    assert metrics["accuracy"] == pytest.approx(6 / 8)
-    assert metrics["macro_accuracy"] == pytest.approx((5 / 6 + 1 + 0) / 3)
-
-
 @names
 def test_classes_without_training_clips_are_reported(protocol, make_features):
     features = make_features(classes=5)
     features = dataclasses.replace(features, train_y=features.train_y % 4)
     notes = protocol.evaluate(features, seed=0, device="cpu").notes
     assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
-
-
-def test_scores_without_a_column_for_each_class_are_refused(make_features):
-    features = make_features()
-    with pytest.raises(ValueError, match="a column for each of the 5 classes are expected"):
-        headline(features, np.zeros((len(features.test_y), 3)))
 
 
 def test_bad_features_are_refused_in_one_sentence(make_features):

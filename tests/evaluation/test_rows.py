@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from skelbench.core.spec import GridSpec
-from skelbench.evaluation.cost.grids import flops_grids, native_grid
+from skelbench.evaluation.cost.grids import native_grid
 from skelbench.evaluation.cost.rows import flops_rows, paper_spec
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
@@ -40,14 +40,6 @@ def test_slim_has_two_global_views_and_heads(host):
     assert row.step_flops > 4 * row.head_macs
 
 
-def test_an_encoder_that_a_recipe_names_is_the_one_that_is_counted(host, monkeypatch):
-    mamp = host.get("methods", "mamp")
-    own = replace(mamp, recipe={**mamp.recipe, "encoder": "bigru", "grid.frames": 40}, native={})
-    origin = host.origin
-    monkeypatch.setattr(host, "origin", lambda descriptor: origin(mamp if descriptor is own else descriptor))
-    assert paper_spec(host, own, COMPACT).encoder == "bigru" and native_grid(own).frames == 40
-
-
 def test_a_method_is_counted_as_it_was_published(host):
     native = paper_spec(host, host.get("methods", "skeletonmae"), COMPACT)
     assert not native.encoder_config["cls"]
@@ -55,17 +47,6 @@ def test_a_method_is_counted_as_it_was_published(host):
     assert native.grid == COMPACT and native.views["clip"]["frames"] == 64
     assert native_grid(host.get("methods", "skeletonmae")) == DENSE
     assert native_grid(host.get("methods", "slim")) == COMPACT
-
-
-def test_cells_are_the_budgets_and_what_a_method_has_of_its_own(host, monkeypatch):
-    methods = host.all("methods")
-    odd = replace(host.get("methods", "skeletonmae"), name="odd", native={"grid.frames": 60, "grid.patch": 5})
-    monkeypatch.setattr(host, "all", lambda kind: [*methods, odd])
-    cells = flops_grids(host)
-    grids = [(grid.frames, grid.patch) for method, grid in cells if method.name == "odd"]
-    assert grids == [(120, 4), (120, 8), (60, 5), (64, 8)]
-    assert [grid.frames for method, grid in cells if method.name == "slim"] == [120, 120, 64]
-    assert "untrained" not in {method.name for method, _ in cells}
 
 
 def test_a_method_that_cannot_be_counted_is_left_out_and_named(host, caplog):

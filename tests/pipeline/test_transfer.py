@@ -21,7 +21,6 @@ from skelbench.plugin.host import Host
 from skelbench.reporting.filters import Filters
 from skelbench.reporting.frame import frame
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import build
 from skelbench.reporting.seeds import SUBJECTS
 from skelbench.reporting.transfer import table
 from skelbench.views.skeleton.topology import COCO17
@@ -225,13 +224,6 @@ def test_published_figures_stand_beside_every_row_of_their_method(made):
 def test_source_and_target_are_both_seen(built):
     for row in built[0].rows:
         assert (row["source"].value, row["target"].value) == ("moves cross-subject", "jumps")
-
-
-def test_the_linear_table_keeps_its_rows(built):
-    """What was measured elsewhere by ``linear`` stands in a block of its own, and competes with none trained there."""
-    mine = built[1][built[1]["method"] == "mine"]
-    sources = {row["dataset"].value for row in build(mine.assign(protocol="linear")).rows}
-    assert sources == {"moves", "jumps (from moves cross-subject)"}
 
 
 def test_subjects_that_widen_a_bracket_are_said(tmp_path):

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from literal_vit import randomised
+from skelbench_plugins._diffusion_decoder import DiffusionDecoder
 from skelbench_plugins.amr.query import QueryDecoder
 from skelbench_plugins.gfp.pyramid import PyramidDecoder
 
 from skelbench.models.decoder import MaskedDecoder
-from skelbench.models.diffusion import DiffusionDecoder
 from skelbench.views.skeleton.grid import Grid
 
 GRID = Grid(24, 4, 5)

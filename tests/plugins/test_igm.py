@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from skelbench_plugins._diffusion import NOISE, TIME
+from skelbench_plugins._diffusion_decoder import cumulative_alphas
 
-from skelbench.methods.masked_diffusion import NOISE, TIME
-from skelbench.models.diffusion import cumulative_alphas
 from skelbench.views.keyed import box_muller
 
 

@@ -15,7 +15,8 @@ from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.reporting.controls import Controls
 from skelbench.reporting.frame import frame
-from skelbench.reporting.linear import build
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.linear import table as linear
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_tables_show_it_beside_what_is_measured_against_it(host, session):
     for run, like in [(raw, runs[0]), *((pretrain(session, one), one) for one in runs)]:
         for protocol in ("linear@slim", "knn"):
             evaluate(session, run, eval_spec(host, run, protocol, like=like), like=like)
-    table = build(frame(session.results.read()))
+    table = linear(TableInputs(host, session.results, exact_only=False))
     rows = {row["method"].value: row for row in table.rows}
     assert set(rows) == {"untrained", "raw"} and rows["untrained"]["seeds"].value == 2
     assert rows["raw"]["encoder"].value == rows["untrained"]["encoder"].value  # one block: they are ranked together

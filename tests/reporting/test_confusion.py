@@ -1,7 +1,5 @@
 """Classes and what they are taken for: matrix, tables, picture."""
 
-import json
-
 import numpy as np
 import pytest
 from fabricated import Fabricated
@@ -10,13 +8,11 @@ from hypothesis import strategies as st
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import Host
-from skelbench.reporting.confusion import classes, classes_of, matrix, pairs, short
+from skelbench.reporting.confusion import classes, classes_of, matrix, pairs
 from skelbench.reporting.figures import NothingToDraw, confusion
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.render import render
 
 NAMES = ("sit", "stand", "wave", "jump")
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
@@ -69,19 +65,6 @@ def test_pairs_are_by_what_both_lose_to_each_other():
     assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
 
 
-@pytest.mark.parametrize("count", [20, 120])
-@pytest.mark.parametrize("width", [80, 120])
-def test_tables_fit_a_terminal_whatever_the_number_of_classes(count, width):
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(count), 10)
-    counts = matrix({"labels": labels, "predicted": rng.integers(0, count, len(labels))}, count)
-    names = [f"a name of a class that is rather long, number {label}" for label in range(count)]
-    for table in (classes(counts, names, "T"), pairs(counts, names)):
-        text = render(table, "terminal", width)
-        assert max(map(len, text.splitlines())) <= width and len(text.splitlines()) < 60
-    assert len(short(names[-1])) <= 28
-
-
 def test_classes_have_names_where_the_data_set_is_here(tmp_path):
     write_small_store(tmp_path)
     found = {"labels": np.array([0, 1]), "predicted": np.array([1, 0])}
@@ -105,12 +88,6 @@ def test_the_picture_shows_shares_of_each_class_mean_over_seeds(made):
     assert share[0].tolist() == pytest.approx([0.85, 0.15, 0]) and share[1].tolist() == pytest.approx([0.5, 0.4, 0.1])
 
 
-def test_a_class_without_test_clips_is_a_gap(made):
-    run(made, labels=np.where(LABELS == 1, 0, LABELS))
-    (share,) = drawn(confusion.draw(TableInputs(Host(), made.store)))
-    assert np.isnan(share.filled(np.nan)[1]).all() and np.isfinite(share.filled(np.nan)[[0, 2]]).all()
-
-
 def test_more_than_fit_are_named(made):
     with pytest.raises(NothingToDraw, match="was evaluated by linear; start with"):
         confusion.draw(TableInputs(Host(), made.store))
@@ -120,49 +97,7 @@ def test_more_than_fit_are_named(made):
     assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=names[:2])))) == 2
 
 
-def test_classes_are_those_of_the_data_of_the_evaluation(made, data_root):
-    write_small_store(data_root, "other", classes=("kick", "bow", "clap", "hop"))
-    name = run(made, dataset="small", fingerprint="a" * 64)
-    path = next(made.root.glob("*/eval-*.json"))
-    record = json.loads(path.read_text())
-    spec = EvalSpec.model_validate(record["spec"])
-    spec = spec.model_copy(update={"data": DataSpec(name="other", split="half")})
-    record |= {"id": spec.id, "spec": spec.model_dump(mode="json")}
-    path.with_name(f"eval-{spec.id}.json").write_text(json.dumps(record))
-    path.unlink()
-    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], data_root=data_root))
-    (axes,) = [axes for axes in figure.axes if axes.images]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["kick  0", "bow  1", "clap  2", "hop  3"]
-
-
-def test_snapshots_are_shown_where_they_are_named(made):
-    name = run(made)
-    for epoch in (5, 10):
-        run(made, checkpoint=str(epoch), predicted=np.where(LABELS == 0, 1, PREDICTED))
-    assert len(drawn(confusion.draw(TableInputs(Host(), made.store, only=[name])))) == 1
-    asked = [(name, "10")]
-    figure = confusion.draw(TableInputs(Host(), made.store, only=[name], checkpoints=asked))
-    (share,) = drawn(figure)
-    assert share[0].tolist() == [0, 1, 0] and figure.axes[0].get_title("left") == "SLiM@10"
-
-    inputs = TableInputs(Host(), made.store, only=[name], checkpoints=[(name, "7")])
-    with pytest.raises(NothingToDraw, match=f"skelbench eval {name}@7 --protocol linear"):
-        confusion.draw(inputs)
-
-
 # ------------------------------------------------------------------------------------------------ commands
-def test_snapshots_by_command(made, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    name, shown = run(made), []
-    run(made, checkpoint="10")
-    draw = confusion.draw
-    monkeypatch.setattr(confusion, "draw", lambda inputs: (shown.append(inputs.checkpoints), draw(inputs))[1])
-    words = ["--run", f"{name}@10", "--dpi", "50", "--results", str(made.root)]
-    assert main(["plot", "confusion", *words]) == 0 and shown == [[(name, "10")]]
-    assert main(["plot", "curves", *words]) == 2
-    assert f"figure curves shows whole runs, not the snapshot {name}@10" in " ".join(capsys.readouterr().err.split())
-
-
 def test_commands(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = run(made)

@@ -64,42 +64,8 @@ def test_other_machines_devices_presets_splits_and_settings_do_not_compete(made)
     assert {heading for heading, _ in table.sections} == {"moves / cross-view", "moves / cross-subject"}
 
 
-def test_rows_of_equal_cost_and_rows_that_nobody_counted_have_their_place(made):
-    made.run("untrained", 0.2)
-    made.run("untrained", 0.3, tokens=30)
-    made.run("slim", 0.5, costed=False)
-    assert [row["method"].value for row in built(made).rows] == ["slim", "untrained", "untrained"]
-
-
 def test_a_run_that_was_not_costed_says_so(made):
     made.run("slim", 0.5, costed=False)
     (row,) = built(made).rows
     assert row["method"].footnotes == ("costless",) and row["latency_1"].value is row["training"].value is None
     assert row["speed"].value == pytest.approx(40_000 / 120)
-
-
-def test_what_nobody_knows_to_have_been_trained_is_not_free(made):
-    name = made.run("mamp", 0.5)
-    path = made.root / name / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": 0, "clips_seen": None, "train_seconds": None}))
-    made.run("slim", 0.5)
-    counted, imported = built(made).rows
-    assert counted["method"].value == "slim" and imported["training"].value is None
-
-
-def test_versions_of_a_data_set_do_not_compete(made):
-    for method, share, version in (("slim", 0.9, "a"), ("mamp", 0.5, "b")):
-        made.run(method, share, fingerprint=version * 64)
-    found = built(made)
-    assert all(row["accuracy"].mark is None for row in found.rows)
-    assert [column.shown for column in found.columns if column.key == "data"] == [True]
-
-
-def test_changed_settings_and_transfer_have_no_row(made):
-    made.run("slim", 0.5)
-    made.run("mamp", 0.5, modified={"x": 1})
-    assert list(rows(built(made))) == ["slim"] and len(built(made, exact_only=False).rows) == 2
-
-
-def test_nothing_says_what_fills_it(made):
-    assert "skelbench run METHOD" in built(made).notes[0] and not built(made).rows

@@ -1,67 +1,78 @@
-"""What figures draw: the lines of their axes against figures chosen here, and where their letters lie."""
+"""Values that figures draw: the lines of their axes against numbers chosen here."""
 
 import itertools
+import json
 import math
-from functools import partial
 
 import matplotlib
 import numpy as np
 import pytest
 from fabricated import Fabricated, correct
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from matplotlib.text import Text
+from small import write_small_store
 
+from skelbench.cli.main import main
+from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
-from skelbench.reporting.figures import NothingToDraw, curves, style, target_control, token_budget
-from skelbench.reporting.figures.layout import Heading, Sheet, wrap
+from skelbench.reporting import published
+from skelbench.reporting.figures import (
+    NothingToDraw,
+    coverage,
+    curves,
+    robustness,
+    scaling,
+    style,
+    target_control,
+    token_budget,
+    trade_off,
+)
 from skelbench.reporting.figures.output import save
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.published import load, slug, tables
-
-
-def made_run(root, method="slim", tokens=8, seed=0, accuracy=None, variant="", **more):
-    """A run below ``root``; with ``accuracy`` also a linear probe on 400 clips. Returns its name."""
-    right = None if accuracy is None else correct(accuracy, 400)
-    title = f"{method}:{variant}" if variant else method
-    return Fabricated(root).run(title, right, tokens=tokens, seed=seed, knn=None, **more)
-
-
-@pytest.fixture
-def context(tmp_path, host):
-    """``context(all_=False)`` over the results of a test."""
-    return lambda all_=False, only=None: TableInputs(host, ResultStore(tmp_path / "r"), exact_only=not all_, only=only)
+from skelbench.reporting.published import load
 
 
 @pytest.fixture
 def run(tmp_path):
-    """``run("slim", 8, seed, accuracy)`` makes a finished run."""
-    return partial(made_run, tmp_path / "r")
+    """``run("slim", 8, seed, accuracy)`` makes a finished run, with ``accuracy`` also a linear probe on 400 clips."""
+
+    def make(method="slim", tokens=8, seed=0, accuracy=None, variant="", **more):
+        right = None if accuracy is None else correct(accuracy, 400)
+        title = f"{method}:{variant}" if variant else method
+        return Fabricated(tmp_path / "r").run(title, right, tokens=tokens, seed=seed, knn=None, **more)
+
+    return make
+
+
+@pytest.fixture
+def context(tmp_path, host):
+    """``context(all_=False)``: inputs over the results of a test."""
+    return lambda all_=False, **more: TableInputs(host, ResultStore(tmp_path / "r"), exact_only=not all_, **more)
 
 
 def panels(figure):
-    return [axes for axes in figure.axes if axes.lines or axes.texts]
+    return [axes for axes in figure.axes if axes.axison]
 
 
 def line(axes, label):
-    """The one line called ``label`` as (x, y) pairs."""
+    """The line called ``label`` as (x, y) pairs."""
     (found,) = [found for found in axes.lines if found.get_label() == label]
     return [tuple(pair) for pair in np.asarray(found.get_xydata(), dtype=float).tolist()]
 
 
-def labels(axes):
-    return {found.get_label() for found in axes.lines if len(found.get_xdata())}
+def names(axes):
+    """Texts next to points; the first text of a panel is its note."""
+    return [text.get_text() for text in axes.texts[1:]]
 
 
 def words(figure):
-    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+    return " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
 
 
 def pairs(*expected):
     return [pytest.approx(pair) for pair in expected]
 
 
-# ---------------------------------------------------------------------------------------------- token budget
 def test_a_line_goes_through_the_means_over_seeds_and_costs_are_those_of_two_bodies(run, context):
     for tokens, (first, second) in {8: (0.70, 0.72), 15: (0.74, 0.75), 30: (0.75, 0.80)}.items():
         run("slim", tokens, 0, first)
@@ -73,7 +84,7 @@ def test_a_line_goes_through_the_means_over_seeds_and_costs_are_those_of_two_bod
     assert line(ours, "_SLiM, seeds") == pairs((0.2, 70), (0.2, 72), (0.4, 74), (0.4, 75), (1.0, 75), (1.0, 80))
     assert line(ours, "untrained") == pairs((0.2, 30), (0.4, 30), (1.0, 30))
     assert ours.get_xscale() == "log"
-    assert [text.get_text() for text in ours.texts] == ["8", "15", "30"]
+    assert names(ours) == ["8", "15", "30"]
     assert [tick.get_text() for tick in ours.get_xticklabels()] == ["0.2", "0.4", "1"]
 
 
@@ -101,13 +112,6 @@ def test_headings_say_preset_seeds_clips_and_hardware(run, context):
     assert "within ±4.9" in said  # Wilson's interval at 50 % of 400 clips
 
 
-def test_the_interval_in_a_heading_is_the_wider_of_clips_and_subjects_as_in_tables(tmp_path, context):
-    made = Fabricated(tmp_path / "r")
-    made.run("slim", correct(0.5, 400), knn=None, subjects=np.arange(400) // 50)  # four of eight people, wholly
-    said = words(token_budget.draw(context()))
-    assert "over subjects" in said and "within ±4.9" not in said
-
-
 def test_each_data_set_split_and_preset_has_a_panel_and_other_runs_have_none(run, context):
     run(accuracy=0.5)
     run(accuracy=0.6, split="cross-subject")
@@ -130,49 +134,6 @@ def test_runs_that_finished_last_count_and_nothing_is_chosen_by_its_accuracy(run
     assert line(panels(token_budget.draw(context()))[0], "SLiM") == pairs((0.2, 55), (0.4, 70))
 
 
-def test_changed_settings_at_one_budget_are_points_without_a_line(run, context):
-    for batch, accuracy in ((8, 0.5), (16, 0.6)):
-        run(accuracy=accuracy, batch_size=batch, modified={"train.batch_size": batch})
-    axes = panels(token_budget.draw(context(all_=True)))[0]
-    assert line(axes, "SLiM") == pairs((0.2, 50), (0.2, 60))
-    assert [found.get_linestyle() for found in axes.lines if found.get_label() == "SLiM"] == ["None"]
-
-
-def test_half_the_batch_stands_beside_the_line_as_in_the_paper(run, context):
-    run(accuracy=0.5)
-    run(accuracy=0.45, variant="half-batch", batch_size=384)
-    axes = panels(token_budget.draw(context()))[0]
-    assert line(axes, "SLiM") == pairs((0.2, 50)) and line(axes, "_SLiM, variant") == pairs((0.2, 45))
-
-
-def test_only_named_runs_are_drawn(run, context):
-    named = run(accuracy=0.5)
-    run("mamp", accuracy=0.4)
-    assert labels(panels(token_budget.draw(context(only=[named])))[0]) == {"SLiM"}
-
-
-def test_a_method_looks_the_same_in_every_panel_and_no_two_alike(run, context):
-    methods = ["slim", "mamp", "skeletonmae", "sjepa", "gfp", "macdiff", "amr", "dino", "ibot", "mine"]
-    for place, method in enumerate(methods):
-        run(method, accuracy=0.3 + place / 50)
-    ours, paper = (
-        {found.get_label(): (found.get_color(), found.get_marker()) for found in axes.lines}
-        for axes in panels(token_budget.draw(context()))
-    )
-    assert len({ours[Host().spelling(method)] for method in methods}) == len(methods)
-    assert all(ours[method] == paper[method] for method in ("SLiM", "S-JEPA", "GFP"))
-
-
-def test_methods_are_written_as_in_papers():
-    host = Host()
-    printed = {slug(row["method"]): row["method"] for rows in tables(host).values() for row in rows}
-    ours = {slug(host.spelling(name)): host.spelling(name) for name in host.names("methods")}
-    both = ours.keys() & printed.keys()
-    assert len(both) > 20 and {name: ours[name] for name in both} == {name: printed[name] for name in both}
-    assert [name for name in ours.values() if name == name.lower()] == ["raw", "untrained"]
-
-
-# ---------------------------------------------------------------------------------------------- target control
 def logged(losses, ranks=(), pooled=()):
     """Lines of metrics.jsonl, ten clips apart; None = not logged."""
     lines = []
@@ -185,17 +146,15 @@ def logged(losses, ranks=(), pooled=()):
     return lines
 
 
-def made_control(root, target, losses, ranks=(), pooled=(), seed=0, **more):
-    """A run with another target, or SLiM itself."""
-    variant = "" if target == "prototypes" else f"target-{target}"
-    more = {"variant": variant, "metrics": logged(losses, ranks, pooled)} | more
-    return made_run(root, target=target, seed=seed, **more)
-
-
 @pytest.fixture
-def control(tmp_path):
-    """``control(target, losses, ranks, pooled, seed)`` makes such a run."""
-    return partial(made_control, tmp_path / "r")
+def control(run):
+    """``control(target, losses, ranks, pooled)`` makes a run with another target, or SLiM itself."""
+
+    def make(target, losses, ranks=(), pooled=(), **more):
+        variant = "" if target == "prototypes" else f"target-{target}"
+        return run(target=target, variant=variant, metrics=logged(losses, ranks, pooled), **more)
+
+    return make
 
 
 def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_them(control, context):
@@ -216,7 +175,7 @@ def test_targets_have_the_paper_s_order_whatever_is_there(control, context):
     for target in ("prototypes", "features-predictor", "coordinates", "features"):
         control(target, [0.5], [4])
     control("features", [0.5], [4], seed=1, modified={"train.lr": 1})
-    (legend,) = target_control.draw(context(all_=True)).legends
+    legend = target_control.draw(context(all_=True)).axes[-1].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [
         "coordinates",
         "features",
@@ -227,30 +186,6 @@ def test_targets_have_the_paper_s_order_whatever_is_there(control, context):
     ]
 
 
-def test_only_panels_in_which_a_target_was_controlled_are_drawn(control, run, context):
-    control("prototypes", [5.0], tokens=15)
-    control("prototypes", [5.0], dataset="ntu60")
-    control("features", [0.1], dataset="ntu60")
-    control("features", [0.1], dataset="pku", variant="target-features", modified={"train.lr": 1})
-    run(variant="glcl-only", target="prototypes", metrics=logged([1.0]), dataset="ntu60")
-    loss, _ = panels(target_control.draw(context()))
-    assert labels(loss) == {"features", "prototypes"}
-    assert line(loss, "prototypes") == pairs((10, 5))
-    assert len(panels(target_control.draw(context(all_=True)))) == 4
-
-
-def test_of_two_versions_the_one_that_finished_last_is_drawn(control, context):
-    control("features", [0.9], finished=1.0, batch_size=8)
-    control("features", [0.1], finished=2.0)
-    assert line(panels(target_control.draw(context()))[0], "features") == pairs((10, 0.1))
-
-
-def test_a_data_set_that_has_changed_is_another_panel(control, context):
-    control("features", [0.9], finished=1.0)
-    control("features", [0.1], finished=2.0, fingerprint="a" * 64)
-    assert len(panels(target_control.draw(context()))) == 4
-
-
 def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
     control("features", [0.3, 0.0, -1.0, math.inf, 1e-9, *[0.1] * 9], [None] * 14)
     control("coordinates", [0.0, 0.0], dataset="a")
@@ -259,19 +194,12 @@ def test_what_a_log_axis_cannot_show_is_a_gap(control, context, tmp_path):
     values = dict(line(loss, "features"))
     assert (values[10], values[50]) == pytest.approx((0.3, 1e-9), rel=1e-9)
     assert all(math.isnan(values[x]) for x in (20, 30, 40))
-    assert [text.get_text() for axes in (nothing, *ranks) for text in axes.texts] == [
+    assert [text.get_text() for axes in (nothing, *ranks) for text in axes.texts[1:]] == [
         "nothing above 0", "not logged", "not logged",
     ]  # fmt: skip
     save(figure, tmp_path / "f.png", "png")
 
 
-def test_the_caption_holds_the_published_end_points(control, context):
-    control("features", [0.1])
-    said = words(target_control.draw(context()))
-    assert "Features without predictor there: loss 0.313 to 3.3e-05" in said and "rank 1.12" in said
-
-
-# ---------------------------------------------------------------------------------------------- curves
 def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, context):
     run("mamp", 8, metrics=logged([3.0, 2.0], [None, None], [9, 8]))
     run("mamp", 30, metrics=logged([2.0, 1.0]))
@@ -287,131 +215,175 @@ def test_curves_show_every_run_with_a_row_for_each_rank_that_was_logged(run, con
     assert [axes.get_ylabel() for axes in (loss, rank)] == ["Loss", "Rank, pooled features"]
 
 
-def test_seeds_of_a_second_stage_are_one_line(run, context):
-    """Each began with the weights of a first stage of its own seed."""
-    for seed in range(3):
-        first = run("skeletonclr", seed=seed).rpartition("-")[2]
-        run("actclr", seed=seed, init_from=first, metrics=logged([3.0 + seed, 2.0]))
-    figure = curves.draw(context())
-    (loss,) = panels(figure)
-    assert [found.get_label() for found in loss.lines].count("ActCLR, 8 tokens") == 1
-    assert line(loss, "ActCLR, 8 tokens")[0] == pytest.approx((10, 60 ** (1 / 3))) and "3 seeds" in words(figure)
-
-
-def test_many_methods_are_told_apart_in_lines_and_legend(run, context):
-    for number in range(48):
-        run(f"method{number:02}", 8, metrics=logged([3.0, 2.0]))
-    figure = curves.draw(context())
-    (loss,), (legend,) = panels(figure), figure.legends
-    for lines in (loss.lines, legend.get_lines()):
-        looks = {(one.get_color(), str(one.get_linestyle()), one.get_marker()) for one in lines}
-        assert len(looks) == len(lines) == 48
-
-
 def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context, tmp_path):
     run("mamp", metrics=logged([0.1, -0.5, -0.9]))
     run("mamp", metrics=logged([0.3, -0.7, -0.5]), seed=1)
     figure = curves.draw(context())
     (loss,) = panels(figure)
-    assert loss.get_yscale() == "linear" and not loss.texts
+    assert loss.get_yscale() == "linear" and not names(loss)
     assert line(loss, "MAMP, 8 tokens") == pairs((10, 0.2), (20, -0.6), (30, -0.7))
     save(figure, tmp_path / "f.png", "png")
 
 
-def test_seeds_that_logged_at_different_clips_meet_where_both_did():
-    clips, values = curves.mean(
-        [(np.array([10, 20, 30]), np.array([1.0, 2, 3])), (np.array([20, 30]), np.array([8.0, 12]))]
+def test_points_are_named_after_method_and_tokens(run, context):
+    for tokens, share in ((8, 0.7), (30, 0.8)):
+        run(tokens=tokens, accuracy=share)
+        run(tokens=tokens, accuracy=share + 0.02, seed=1)
+    run("mine", accuracy=0.6)
+    ours, paper = panels(trade_off.draw(context()))
+    assert {*names(ours)} == {"SLiM-8", "SLiM-30", "mine-8"}
+    assert line(ours, "SLiM") == pairs((0.2, 71), (1.0, 81))
+    assert {"SLiM-8", "MAMP-30", "GFP-30"} <= {*names(paper)}
+    assert {found.get_markerfacecolor() for found in paper.lines} == {"white"}
+    alone = context(settings=trade_off.TradeOff(published=False))
+    assert len(panels(trade_off.draw(alone))) == 1
+
+
+def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_published_ones(run, context):
+    for split, share in (("cross-subject", 0.7), ("cross-view", 0.8)):
+        run(accuracy=share, dataset="ntu60", split=split)
+    run("mamp", accuracy=0.6, dataset="ntu60", split="cross-view")
+    figure = trade_off.draw(context(settings=trade_off.TradeOff(splits="mean")))
+    (axes,) = panels(figure)
+    assert line(axes, "SLiM") == pairs((0.2, 75))
+    assert "MAMP" not in {found.get_label() for found in axes.lines}
+    cost = {row["variant"]: row["value"] for row in published.load(Host(), "slim-token_budget", metric="encoder_gflops",
+                                                                   method="SLiM")}  # fmt: skip
+    assert line(axes, "SLiM, published")[-1] == pytest.approx((cost["30x25"], 90.90))
+    assert "ntu60, cross-subject + cross-view mean" in words(figure) and "not measured here" in words(figure)
+
+
+def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_trainings(run, context):
+    run(accuracy=0.8)
+    for checkpoint, share in (("75", 0.6), ("37.5", 0.4)):  # of 150 epochs and 40,000 clips
+        run(accuracy=share, checkpoint=checkpoint, standard=False)
+    clips, flops = panels(scaling.draw(context()))
+    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 80))
+    assert line(clips, "_SLiM, 8 tokens, snapshots") == pairs((10_000, 40), (20_000, 60))
+    assert line(clips, "_way") == pairs((10_000, 40), (20_000, 60), (40_000, 80))
+    # A step is 40 GFLOPs per clip and body: 2 * 40e9 * 40,000 = 3.2e15.
+    assert line(flops, "SLiM, 8 tokens") == pairs((3.2, 80))
+    assert line(flops, "_SLiM, 8 tokens, snapshots") == pairs((0.8, 40), (1.6, 60))
+
+
+def test_accuracy_falls_with_severity_and_bands_are_draws(run, context, tmp_path):
+    for seed, more in ((0, 0.0), (1, 0.02)):
+        levels = {"missing_0.32": (0.5 + more, 0.01), "missing_0.12": (0.7 + more, 0.03), "noise_0.05": (0.6, 0.0)}
+        degraded(run, tmp_path, levels, seed=seed)
+    figure = robustness.draw(context())
+    missing, noise, *_ = panels(figure)
+    assert line(missing, "SLiM") == pairs((0, 80), (0.12, 71), (0.32, 51))
+    assert line(noise, "SLiM") == pairs((0, 80), (0.05, 60))
+    (band,) = missing.collections
+    edges = {round(float(x), 2): [] for x in band.get_paths()[0].vertices[:, 0]}
+    for x, y in band.get_paths()[0].vertices:
+        edges[round(float(x), 2)].append(float(y))
+    assert (min(edges[0.12]), max(edges[0.12])) == pytest.approx((68, 74))
+    assert [tick.get_text() for tick in missing.get_xticklabels()] == ["0", "12", "32"]
+    assert missing.get_ylim() == noise.get_ylim()
+
+
+def degraded(run, tmp_path, levels, accuracy=0.8, protocol="robustness", **more):
+    """A run measured under ``levels``: name -> (accuracy, standard deviation)."""
+    name = run(accuracy=accuracy, protocol=protocol, **more)
+    (path,) = (
+        path
+        for path in (tmp_path / "r" / name).glob("eval-*.json")
+        if json.loads(path.read_text())["spec"]["protocol"] == protocol
     )
-    assert clips.tolist() == [20, 30] and values.tolist() == pytest.approx([4, 6])
+    record = json.loads(path.read_text())
+    for level, (accuracy, sd) in levels.items():
+        record["metrics"] |= {f"accuracy_{level}": accuracy, f"accuracy_{level}_sd": sd}
+    path.write_text(json.dumps(record))
+    return name
 
 
-# ---------------------------------------------------------------------------------------------- all figures
+def test_published_curves_stand_in_the_panel_of_their_data_set(run, context, tmp_path):
+    degraded(run, tmp_path, {"missing_0.12": (0.7, 0.01)}, dataset="ntu60", split="cross-subject")
+    figure = robustness.draw(context())
+    first = panels(figure)[0]
+    assert line(first, "SLiM, published")[:2] == pairs((0, 87.9), (0.12, 87.86))
+    assert words(figure).count("Published, not measured here") == 1  # X-View, which nothing here is of
+
+
+def covered(method, tmp_path, **settings):
+    asked = coverage.Coverage(method=method, masks=500, dataset="small", **settings)
+    return coverage.draw(TableInputs(Host(), ResultStore(tmp_path / "r"), data_root=tmp_path, settings=asked))
+
+
+def test_coverage_is_that_of_the_masks_drawn(tmp_path, monkeypatch):
+    write_small_store(tmp_path)
+    row = {"method": "SLiM", "variant": "8x25", "metric": "coverage", "value": 0.695, "std": 0.114}
+    row |= {"source": "P, s (x)"}
+    monkeypatch.setattr(published, "tables", lambda host: {"mine": [row]})
+    figure = covered("slim", tmp_path, tokens=8)
+    whole, *local = panels(figure)
+    (mean,) = {x for x, _ in line(whole, "mean")}
+    assert 0.68 < mean < 0.71 and [x for x, _ in line(whole, "published")] == [0.695, 0.695]
+    assert all("published" not in {found.get_label() for found in axes.lines} for axes in local) and len(local) == 3
+    bars = sum(patch.get_height() for patch in whole.patches if patch.get_width() < 0.1)
+    assert bars == pytest.approx(100)
+    assert "global1, global2" in words(figure) and "0.695 ± 0.114 (P, s), not measured here" in words(figure)
+    again = panels(covered("slim", tmp_path, tokens=8))[0]
+    assert {x for x, _ in line(again, "mean")} == {mean}
+
+
+def test_a_constant_ratio_is_one_bar_and_a_method_without_masks_is_refused(tmp_path):
+    write_small_store(tmp_path)
+    figure = covered("macdiff", tmp_path, tokens=8)
+    (axes,) = panels(figure)
+    assert sum(patch.get_height() > 0 for patch in axes.patches if patch.get_width() == pytest.approx(0.02)) == 1
+    with pytest.raises(SkelbenchError, match="dino asks for no masked views"):
+        covered("dino", tmp_path)
+
+
+def test_settings_are_given_by_set(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(accuracy=0.5)
+    place = ["--results", str(tmp_path / "r"), "--dpi", "50"]
+    assert main(["plot", "trade-off", "--set", "published=false", *place]) == 0
+    assert (tmp_path / "trade-off.png").exists()
+    for wrong, answer in (("publishd=1", "did you mean 'published'"), ("splits=men", "did you mean 'mean'")):
+        assert main(["plot", "trade-off", "--set", wrong, *place]) == 2
+        assert answer in capsys.readouterr().err
+    assert main(["plot", "coverage", "--method", "slim", "--set", "method=slim", *place]) == 2
+    assert "leave one of them out" in capsys.readouterr().err
+    assert main(["plot", "coverage", "--method", "slim,mamp", *place]) == 2
+    assert "room for one method, not for slim,mamp" in capsys.readouterr().err
+    assert main(["plot", "curves", "--set", "a=1", *place]) == 2
+
+
 @pytest.mark.parametrize(
     ("figure", "command"),
     [
         (token_budget, "skelbench study token-budget"),
+        (trade_off, "skelbench study token-budget"),
         (target_control, "skelbench study target-control"),
         (curves, "skelbench run METHOD"),
+        (scaling, "skelbench run METHOD"),
+        (robustness, "skelbench eval RUN --protocol robustness"),
+        (coverage, "skelbench plot coverage --method NAME"),
     ],
 )
-def test_without_runs_a_sentence_says_what_to_run(figure, command, context, run):
-    with pytest.raises(NothingToDraw, match=command):
-        figure.draw(context())
-    run("untrained", accuracy=0.2)
+def test_without_runs_the_error_says_what_to_run(figure, command, context):
     with pytest.raises(NothingToDraw, match=command):
         figure.draw(context())
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory):
-    """Both studies on two data sets, names with what formulas are made of."""
-    root = tmp_path_factory.mktemp("r")
-    for dataset in ("synthetic", "uav-human $x$"):
-        for seed, tokens in itertools.product((0, 1), (8, 15, 30)):
-            for method, accuracy in (("slim", 0.5), ("mamp", 0.49), ("untrained", 0.2)):
-                made_run(root, method, tokens, seed, accuracy + seed / 50, dataset=dataset)
-        for target in ("coordinates", "features", "features-predictor", "prototypes"):
-            made_control(root, target, [0.3, 0.1, 1e-5], [9, 5, 1.1], [20, 21, 22], dataset=dataset)
-    return TableInputs(Host(), ResultStore(root))
+@pytest.mark.parametrize("figure", [token_budget, trade_off, scaling, curves])
+def test_everything_is_on_the_page_and_is_drawn_again_to_the_same_bytes(figure, run, context, tmp_path):
+    for method, tokens in itertools.product(("slim", "mamp", "a"), (8, 30)):
+        run(method, tokens, accuracy=0.5, dataset="uav-human $x$", metrics=logged([3.0, 2.0], [9, 8], [9, 8]))
+    drawn = figure.draw(context())
+    drawn.draw_without_rendering()
+    box = drawn.get_tightbbox()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= drawn.get_figwidth() and box.y1 <= drawn.get_figheight()
+    save(figure.draw(context()), tmp_path / "a.svg", "svg")
+    with matplotlib.rc_context({"axes.facecolor": "black", "font.size": 30}):
+        save(figure.draw(context()), tmp_path / "b.svg", "svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("figure", [token_budget, target_control, curves])
-def test_nothing_covers_anything_and_all_is_on_the_page(figure, full):
-    with style.house():
-        drawn = figure.draw(full)
-        drawn.draw_without_rendering()
-        page = drawn.bbox
-        boxes = [text.get_window_extent() for text in drawn.texts if text.get_text()]
-        boxes += [legend.get_window_extent() for legend in drawn.legends]
-        boxes += [axes.get_tightbbox() for axes in drawn.axes]
-    for box in boxes:
-        assert box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1 and box.y0 >= page.y0 and box.y1 <= page.y1
-    for one, other in itertools.combinations(boxes, 2):
-        wide = min(one.x1, other.x1) - max(one.x0, other.x0)
-        high = min(one.y1, other.y1) - max(one.y0, other.y0)
-        assert wide < 1 or high < 1, (one, other)
-
-
-@pytest.mark.parametrize(
-    ("figure", "kind"), [(token_budget, "svg"), (token_budget, "pdf"), (token_budget, "png"), (target_control, "svg")]
-)
-def test_the_same_runs_give_the_same_bytes_and_no_settings_are_left_behind(figure, kind, full, tmp_path):
-    before = dict(matplotlib.rcParams)
-    for name in ("a", "b"):
-        save(figure.draw(full), tmp_path / name, kind, dpi=60)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_the_user_s_own_settings_of_matplotlib_change_nothing(full, tmp_path):
-    save(token_budget.draw(full), tmp_path / "a", "svg")
-    with matplotlib.rc_context({"axes.facecolor": "black", "font.size": 30, "lines.linewidth": 9}):
-        save(token_budget.draw(full), tmp_path / "b", "svg")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.floats(1e-12, 1e6), st.floats(1.5, 1e9))
-def test_a_log_axis_has_a_few_ticks_within_its_limits(low, ratio):
-    sheet = Sheet("t", [[Heading()]], [], [])
-    axes = sheet.axes[0][0]
-    axes.set_yscale("log")
-    axes.set_ylim(low, low * ratio)
-    style.log_axis(axes.yaxis, low, low * ratio)
-    ticks = [tick for tick in axes.yaxis.get_majorticklocs() if low <= tick <= low * ratio]
-    assert 1 <= len(ticks) <= 9
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.05, "0.05"), (300, "300"), (20_000, "20,000"), (1e-5, "10⁻⁵"), (3.3e-5, "3.3·10⁻⁵"), (0, "0")],
-)
+@pytest.mark.parametrize(("value", "text"), [(0.05, "0.05"), (20_000, "20,000"), (3.3e-5, "3.3·10⁻⁵"), (0, "0")])
 def test_numbers_are_plain(value, text):
     assert style.number(value) == text
-
-
-@given(st.lists(st.text("abc-", min_size=1, max_size=12), min_size=1), st.floats(1, 5))
-def test_wrapped_lines_keep_every_word(words, inside):
-    text = " ".join(words)
-    lines = wrap(text, inside, 8)
-    assert " ".join(lines) == text and all(lines)

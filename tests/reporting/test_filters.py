@@ -9,8 +9,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.reporting.filters import Filters
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.sort_and_select import sorted_by, with_columns
-from skelbench.reporting.table import Cell, Column, Table
+from skelbench.reporting.table import Cell, Column, Table, sorted_by, with_columns
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +93,9 @@ def test_a_table_without_evaluations_is_chosen_by_its_columns():
     built = Table(
         "Cost", (Column("method", "Method"), Column("flops", "FLOPs")), ({"method": "slim"}, {"method": "mamp"})
     )
-    assert Filters(method=("mamp",)).of_table(built, "flops").values("method") == ["mamp"]
+    assert Filters(method=("mamp",)).narrowed(built, "flops").values("method") == ["mamp"]
     with pytest.raises(SkelbenchError, match="table flops does not say a row's preset; leave --preset out"):
-        Filters(preset=("small",)).of_table(built, "flops")
+        Filters(preset=("small",)).narrowed(built, "flops")
 
 
 COLUMNS = (

@@ -8,7 +8,6 @@ import pytest
 from skelbench.evaluation.cost.count import CostRow, MacCount
 from skelbench.plugin.host import Host
 from skelbench.reporting import flops
-from skelbench.reporting.render import render
 
 
 @cache
@@ -72,13 +71,6 @@ def test_published_figures_stand_apart():
         assert row["method"].footnotes == ("published",)
 
 
-def test_a_method_that_was_counted_is_not_repeated():
-    assert column(build([*COSTS, CostRow("s-jepa", "30x25", count(750))]), "method").count("S-JEPA") == 1
-    assert column(build([CostRow("new", "8x25", count(200))]), "method") == [
-        "new", "SkeletonMAE", "MAMP", "S-JEPA", "GFP", "SLiM",
-    ]  # fmt: skip
-
-
 def test_notes_say_the_convention_and_explain_the_published_figures():
     notes = " ".join(build(COSTS).notes)
     assert "FLOPs = 2 x MACs x bodies" in notes and "Operators not counted: layer_norm" in notes
@@ -86,29 +78,10 @@ def test_notes_say_the_convention_and_explain_the_published_figures():
     assert "30x25 without class token costs 4.91 times 8x25 with class token, not 7.89 times" in notes
 
 
-def test_ratio_needs_a_dense_row_without_class_token():
-    assert column(build([COSTS[4], COSTS[3]]), "ratio")[:2] == [None, None]
-    other = CostRow("mamp", "30x25", count(750))
-    assert column(build([other, COSTS[1]]), "ratio")[:2] == [1.0, macs(750) / macs(375)]
-
-
 @pytest.mark.parametrize("build", [build, build_detail])
 def test_nothing_counted_says_where_to_look(build):
     table = build([])
     assert "skelbench plugins list" in table.notes[0] and len(table.rows) == 5
-
-
-def test_golden_markdown_row():
-    lines = render(build(COSTS), "md").splitlines()
-    assert lines[4] == (
-        "| SkeletonMAE | 30x25 | 7.023 | 14.05 | 28.09 | 1.00 | 1.95 | 17.56 | 123.4 | *28.32* | *1.97* | *17.70* |"
-    )
-    assert lines[7] == "| SLiM | 8x25+1 | 1.430 | 2.86 | 5.72 | 4.91 | 5.72 | – | 55.0 | *3.59* | *3.59* | – |"
-
-
-def test_csv_has_raw_numbers():
-    header, first, *_ = render(build(COSTS), "csv").splitlines()
-    assert dict(zip(header.split(","), first.split(","), strict=True))["gmacs_body"] == repr(macs(750) / 1e9)
 
 
 # ------------------------------------------------------------------------------------------------ by module
@@ -127,15 +100,6 @@ DETAIL = [
     SLIM,
     replace(SLIM, tokens="30x25", native=False),
 ]
-
-
-def test_native_grids_come_first_then_budgets_then_what_only_papers_have():
-    table = build_detail(DETAIL)
-    assert column(table, "method") == [
-        "SkeletonMAE", "S-JEPA", "MacDiff", "SLiM", "SkeletonMAE", "SLiM", "MAMP", "GFP",
-    ]  # fmt: skip
-    assert column(table, "grid")[:6] == ["native"] * 4 + ["budget"] * 2
-    assert column(table, "tokens")[3:6] == ["8x25+1", "8x25", "30x25+1"]
 
 
 def test_figures_by_module():
@@ -171,18 +135,8 @@ def test_what_a_reader_must_know_is_said():
     assert list(build_detail(DETAIL[:2]).footnotes) == ["published"]
 
 
-def test_golden_markdown_of_modules():
-    lines = render(build_detail(DETAIL), "md").splitlines()
-    assert lines[4] == (
-        "| SkeletonMAE | 30x25 | native | 74 | 28.10 | 1.96 | 17.56 | – | – | 58.6 | *28.32* | *1.97* | *17.70* | – |"
-    )
-    assert lines[7] == (
-        "| SLiM | 8x25+1 | native | 201 | 5.72 | 5.72 | – | 5.72 | 146.97 | 295.9 | *3.59* | *3.59* | – | *3.59* |"
-    )
-
-
 MODULES = (
-    "sort_and_select", "efficiency", "filters", "flops", "inputs", "linear", "published", "render", "study_rows",
+    "efficiency", "filters", "flops", "inputs", "linear", "published", "render", "study_rows",
     "table", "target_control", "token_budget",
 )  # fmt: skip
 

@@ -9,11 +9,12 @@ from fabricated import COLLAPSE, MACS, Fabricated, correct
 
 from skelbench.cli.summary import accuracy, print_records
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import read_json
 from skelbench.evaluation.outcomes import outcomes, paired_over_seeds, predictions
+from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
-from skelbench.reporting import linear
 from skelbench.reporting.frame import COLUMNS, frame
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.linear import table
 
 
 @pytest.fixture
@@ -34,15 +35,6 @@ def test_a_row_says_what_the_run_is(made):
     assert tuple(frame(made.store.read()).columns) == COLUMNS
 
 
-def test_changed_settings_and_probes_are_said(made):
-    made.run("slim", modified={"train.epochs": 3, "method.momentum": 0.9})
-    made.run("mamp", standard=False)
-    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("method")
-    assert rows["changed"].to_dict() == {"slim": "train.epochs=3, method.momentum=0.9", "mamp": "settings of the probe"}
-    assert not rows["exact"].any() and rows.loc["slim", "preset"] == "small+"
-    assert rows["collapse"].isna().all()
-
-
 def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     made.run("slim", 0.8)
     made.run("slim", 0.9, seed=1, outcome="interrupted")
@@ -50,21 +42,6 @@ def test_unfinished_runs_are_not_there_and_twins_are_found(made):
     rows = frame(made.store.read()).query("protocol == 'linear'").set_index("title")
     assert set(rows["seed"]) == {0}
     assert rows.loc["slim", "control_run"] == twin and rows.loc["slim", "difference"] == pytest.approx(0.3)
-
-
-def test_raw_stands_in_every_block(made):
-    made.run("raw", 0.6, encoder="raw", preset="quick")
-    made.run("slim", 0.7, preset="quick")
-    made.run("slim", 0.7, preset="small", modified={"train.lr": 1.0})
-    made.run("slim", 0.5, preset="small", encoder="stgcn", seed=1)
-    made.run("slim", 0.5, dataset="others")
-    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "raw"]
-    assert {(row["encoder"].value, row["preset"].value) for row in rows} == {
-        ("vit", "quick"),
-        ("vit", "small"),
-        ("stgcn", "small"),
-    }
-    assert len(rows) == 3 and {row["knn"].value for row in rows} == {40.0}
 
 
 def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(made):
@@ -75,8 +52,8 @@ def test_second_stages_from_first_ones_of_their_seed_are_seeds_of_one_setting(ma
     rows = frame(made.store.read()).query("method == 'actclr'").sort_values("seed")
     assert rows["group"].nunique() == rows["training"].nunique() == 2
     assert list(rows["group"] == rows["group"].iloc[0]) == [True, True, True, False]
-    table = linear.build(frame(made.store.read()).query("exact"))
-    row = next(row for row in table.rows if row["method"].value == "actclr")
+    built = table(TableInputs(Host(), made.store))
+    row = next(row for row in built.rows if row["method"].value == "actclr")
     assert row["seeds"].value == 3 and row["accuracy"].value == pytest.approx(65)
 
 
@@ -129,17 +106,9 @@ def test_an_untrained_encoder_stands_in_the_blocks_of_the_presets_that_share_it(
         made.run("slim", 0.7, seed=seed)
     made.run("untrained", 0.5, seed=1)
     made.run("mamp", 0.6, preset="quick")
-    rows = [row for row in linear.build(frame(made.store.read())).rows if row["method"].value == "untrained"]
+    rows = [row for row in table(TableInputs(Host(), made.store)).rows if row["method"].value == "untrained"]
     found = {row["preset"].value: (row["seeds"].value, row["accuracy"].value) for row in rows}
     assert found == {"small": (2, pytest.approx(45)), "quick": (1, pytest.approx(40))}
-
-
-def test_the_column_of_neighbours_is_the_protocol_as_it_stands(made):
-    for seed, own in ((0, True), (1, False)):
-        made.run("slim", 0.5, seed=seed, modified={"train.lr": seed}, knn=0.4 if own else None)
-        made.run("slim", 0.9, seed=seed, modified={"train.lr": seed}, knn=None, protocol="knn", probe={"k": 5})
-    rows = linear.build(frame(made.store.read())).rows
-    assert {row["changed"].value: row["knn"].value for row in rows} == {"train.lr=0": 40, "train.lr=1": None}
 
 
 def test_outcomes_come_by_clip_id(made):
@@ -148,24 +117,6 @@ def test_outcomes_come_by_clip_id(made):
     found = outcomes(made.store, frame(made.store.read()).iloc[0])
     assert found.ids_C.tolist() == [0, 1, 2, 3] and found.correct_DC.tolist() == [[False, True, False, True]]
     assert found.subject_C is None
-
-
-def test_subjects_come_with_their_clips_and_one_alone_is_none(made):
-    order = np.array([3, 0, 2, 1])
-    made.run("slim", np.array([True, False, False, True]), ids=order, subjects=np.array([9, 7, 7, 9]), knn=None)
-    made.run("mamp", np.array([True, False, False, True]), subjects=np.zeros(4, int), knn=None)
-    rows = frame(made.store.read()).set_index("method")
-    assert outcomes(made.store, rows.loc["slim"]).subject_C.tolist() == [7, 9, 7, 9]
-    assert rows.loc["slim", "by_subject"] == {7: (0.0, 2), 9: (2.0, 2)} and rows.loc["slim", "subjects"] == 2
-    assert rows.loc["mamp", "by_subject"] is None and np.isnan(rows.loc["mamp", "subjects"])
-
-
-def test_a_control_is_tested_over_subjects_even_if_one_file_alone_knows_them(made):
-    right, who = np.repeat([True, False], [120, 40]), np.arange(160) // 20
-    made.run("slim", right, subjects=who, knn=None)
-    made.run("untrained", ~right, knn=None)  # a file of before
-    row = frame(made.store.read()).set_index("method").loc["slim"]
-    assert row["p_value"] == pytest.approx(74 / 256) and row["subjects"] == 8  # 6 of 8 subjects, not 120 of 160 clips
 
 
 def test_draws_count_once_per_clip(made):
@@ -202,16 +153,8 @@ def other_arrays(path, **changes):
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
 
 
-def packed_otherwise(path):
-    """By a method that does not exist: the field at byte 10 of every entry of the zip's directory."""
-    data = bytearray(path.read_bytes())
-    data[data.index(b"PK\1\2") + 10] = 99
-    path.write_bytes(data)
-
-
 DAMAGE = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
-    "packed otherwise": lambda path: packed_otherwise(path),
     "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
     "one array gone": lambda path: other_arrays(path, predicted=None),
     "one array shorter": lambda path: other_arrays(path, predicted=np.zeros(3, int)),
@@ -261,17 +204,6 @@ def test_a_twin_with_other_test_clips_is_named_and_left_out(made, caplog):
     assert f"{slim} (40 test clips) and {twin} (40) share 39" in caplog.text
 
 
-def test_a_run_not_yet_costed_has_the_grid_of_the_others_on_its_data(made):
-    made.run("slim", tokens=8, costed=False, knn=None)
-    assert frame(made.store.read())["tokens"].tolist() == ["8"]
-    made.run("mamp", tokens=15, knn=None)
-    made.run("gfp", tokens=15, knn=None, costed=False, fingerprint="a" * 64)  # the same encoder on other data
-    grids = frame(made.store.read()).set_index("method")["tokens"]
-    assert grids.to_dict() == {"slim": "8x25+1", "mamp": "15x25+1", "gfp": "15+1"}
-    costs = frame(made.store.read()).set_index("method")["gflops"]
-    assert costs[costs.notna()].index.tolist() == ["mamp"]
-
-
 def test_an_encoder_that_reads_bodies_together_costs_as_much_for_one(made):
     folder = made.root / made.run("slim", tokens=15)
     plain = frame(made.store.read()).iloc[0]
@@ -297,38 +229,6 @@ def test_an_encoder_is_named_with_what_its_preset_does_not_say(made):
         ("mamp", 2): "vit",
         ("gfp", 0): "stgcn",
     }
-
-
-def test_what_stream_was_evaluated_is_told_and_joints_need_no_word(made):
-    made.run("slim")
-    made.run("slim", seed=1, streams=("bone",))
-    made.run("slim", seed=2, streams=("joint", "bone"), fusion="scores")
-    rows = frame(made.store.read()).query("protocol == 'linear'").set_index("seed")["stream"]
-    assert rows.to_dict() == {0: "joint", 1: "bone", 2: "joint + bone (scores)"}
-
-
-def test_the_predictions_of_a_record_lie_beside_it(tmp_path):
-    """Whatever path a record that came from elsewhere says."""
-    made = Fabricated(tmp_path / "results")
-    name = made.run("slim", knn=None)
-    (run,) = made.store.runs()
-    (record,) = run.records()
-    (run.path / record["predictions"]).rename(tmp_path / "outside.npz")
-    for path in ("../../outside.npz", str(tmp_path / "outside.npz"), "..", "a\0b", 3):
-        with pytest.raises(SkelbenchError, match=f"{name} are missing or damaged"):
-            predictions(run, {**record, "predictions": path})
-
-
-def test_each_file_is_read_once_for_a_table(made, monkeypatch):
-    """A twin's records apart, which are a row and a control."""
-    for method in ("untrained", "slim", "gfp"):
-        made.run(method)
-    opened = []
-    monkeypatch.setattr("skelbench.records.run_dir.read_json", lambda path: opened.append(path) or read_json(path))
-    assert len(frame(made.store.read())["control_run"].dropna()) == 4
-    opened = [path for path in opened if "untrained" not in path.parent.name or path.name == "run.json"]
-    assert len(opened) == len(set(opened))
-    assert sum(path.name == "run.json" for path in opened) == 3
 
 
 def test_a_row_says_which_streams_training_saw(made):

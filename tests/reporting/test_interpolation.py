@@ -14,8 +14,6 @@ from skelbench.reporting.diagnostics.interpolation import (
     RIDGE,
     Points,
     by_distance,
-    compare_masks,
-    matched_masks,
     score,
     support,
 )
@@ -125,32 +123,6 @@ def test_straight_motion_is_filled_in_and_noise_is_not():
     assert score(points(straight(60), straight(30)), mask_QN.flatten(1), by_distance(STICK7))["error"] < 0.02
     error = score(points(noise(900), noise(900)), mask_QN.flatten(1), by_distance(STICK7))["error"]
     assert error == pytest.approx(1, abs=0.05)
-
-
-def test_nothing_visible_is_no_better_than_the_mean():
-    everything = torch.ones(1, TIMES * 7, dtype=torch.bool)
-    assert score(points(rows(4, 30), rows(5, 30)), everything, by_distance(STICK7))["error"] == pytest.approx(1)
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.floats(0.1, 0.9), st.sampled_from([4, 8, 15]))
-def test_both_kinds_of_masks_hide_equally_much(ratio, times):
-    tube_QN, random_QN = matched_masks(ratio, 6, times, NTU25)
-    assert torch.equal(tube_QN.sum(1), random_QN.sum(1))
-    assert 0 < int(tube_QN.sum(1).min()) and int(tube_QN.sum(1).max()) <= ratio * times * 25
-    # Independent tokens: which are hidden differs from mask to mask, and from the tubes.
-    assert not torch.equal(tube_QN, random_QN) and len({tuple(mask.tolist()) for mask in random_QN}) > 1
-
-
-def test_tubes_leave_more_of_smooth_motion_than_independent_masks():
-    found = points(rows(6, 120, NTU25, 16), rows(7, 120, NTU25, 16), NTU25, 2)
-    told = []
-    result = compare_masks(found, NTU25, (0.4, 0.7), 12, told.append)
-    assert [row["ratio"] for row in result] == [0.4, 0.7] and sum(told) == 2 * 2 * 12
-    for row in result:
-        assert row["tube"]["interval"][0] > row["random"]["interval"][1]
-        assert 0.5 * row["ratio"] < row["coverage"] <= row["ratio"]
-    assert result[0]["random"]["error"] < result[1]["random"]["error"]
 
 
 def test_tokens_that_never_vary_are_left_out():

@@ -118,23 +118,9 @@ def test_other_settings_are_another_row_and_no_comparison(made):
     assert rows(table)["slim"]["yaw_found"].mark == "second"  # whatever the order probe's settings are
 
 
-def test_snapshots_are_rows_of_their_own_and_the_newest_finding_counts(made):
-    name = made.run("slim", 0.5)
-    order(made, name, 0.9)
-    order(made, name, 0.6, checkpoint="50")
-    order(made, name, 0.7, finished=2.0)
-    table = built(made)
-    assert {(row["checkpoint"].value, row["order"].value) for row in table.rows} == {("50", 60.0), ("last", 70.0)}
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"diagnosis": "order"}', '{"diagnosis": "order", "spec": 1}'])
+@pytest.mark.parametrize("text", ["{", '{"diagnosis": "order"}'])
 def test_a_damaged_record_is_left_out(made, text):
     good, bad = made.run("slim", 0.5), made.run("mamp", 0.5)
     order(made, good, 0.9)
     (made.root / bad / "diagnose-order-000000000009.json").write_text(text)
     assert list(rows(built(made))) == ["slim"]
-
-
-def test_nothing_says_what_fills_it(made):
-    made.run("slim", 0.5)
-    assert "skelbench diagnose order RUN" in built(made).notes[0] and not built(made).rows

@@ -11,8 +11,6 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.records.run_dir import RunDir
 from skelbench.reporting.diagnostics.per_class import check_alike, compare, evaluation
-from skelbench.reporting.diagnostics.tables import per_class
-from skelbench.reporting.render import FORMATS, render
 
 
 def outcomes(seed, chance, ids, labels):
@@ -74,17 +72,6 @@ def test_of_several_draws_a_clip_counts_once_with_its_mean(pair):
     assert overall.n == 200 and overall.accuracy_a == pytest.approx(2 / 3 * second["correct"].mean())
 
 
-def test_a_class_is_not_told_apart_by_one_subject(pair):
-    """All the difference is in one of eight people: over clips it is plain, over people it is none."""
-    ids, labels, who = np.arange(160), np.zeros(160, int), np.arange(160) // 20
-    one = {"ids": ids, "labels": labels, "correct": who > 0, "subjects": who}
-    other = {"ids": ids, "labels": labels, "correct": np.ones(160, bool)}
-    (row,), overall = compare(one, other, ("a", "b"))
-    assert row["p"] == overall.p_value == 1 and overall.by_clip.p_value < 1e-5
-    (back,), _ = compare(other, one, ("b", "a"))
-    assert back["p"] == 1 and back["difference"] == -row["difference"]
-
-
 def test_other_clips_are_refused(pair):
     first, second = pair
     fewer = {name: values[:-1] for name, values in second.items()}
@@ -105,22 +92,6 @@ def test_the_first_thing_that_is_unlike_is_named():
         check_alike(runs, [{"spec": spec}, {"spec": other}])
     with pytest.raises(SkelbenchError, match="lr is 0.1 in one, None in"):
         check_alike(runs, [{"spec": {**spec, "protocol_config": {"lr": 0.1}}}, {"spec": spec}])
-
-
-def test_the_table_renders_in_every_format(pair):
-    rows, overall = compare(*pair, ("slim 8x25", "slim 30x25"))
-    record = {
-        "names": ["slim 8x25", "slim 30x25"],
-        "rows": rows,
-        "overall": {"clips": 200, "first": 0.575, "second": 0.625, "difference": 0.05, "interval": [-0.01, 0.1]}
-        | {"p": overall.p_value, "verdict": overall.verdict},
-    }
-    table = per_class(record, ("sit", "stand", "wave", "kick"))
-    assert table.values("class") == ["sit", *table.values("class")[1:3], "kick", "all classes"]
-    for style in FORMATS:
-        text = render(table, style)
-        named = r"slim $30{\times}25$" if style == "latex" else "slim 30x25"
-        assert "all classes" in text and (named in text or style == "csv")
 
 
 def test_of_several_evaluations_one_is_named(tmp_path):

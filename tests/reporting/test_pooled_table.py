@@ -47,14 +47,6 @@ def test_methods_are_pooled_over_the_tasks_that_all_have(made):
     assert "set0" not in render(built)
 
 
-def test_presets_that_share_an_untrained_encoder_are_both_held_against_it(made):
-    fill(made, "untrained", 0.3, preset="paper")
-    for preset, epochs in (("paper", 3), ("ablation", 5)):
-        fill(made, "slim", 0.6, preset=preset, epochs=epochs)
-    rows = [row for row in build(made).rows if row["title"].value == "slim"]
-    assert [row["over_untrained"].value for row in rows] == [1.0, 1.0]
-
-
 @pytest.mark.parametrize(
     ("what", "said"),
     [
@@ -68,19 +60,6 @@ def test_too_few_tasks_are_refused_and_counted(made, what, said):
     assert not built.rows and any(said in note for note in built.notes)
 
 
-def test_tasks_must_be_shared(made):
-    fill(made, "slim", 0.6)
-    for task in range(5):
-        for seed in range(3):
-            made.run("mamp", 0.5, dataset=f"other{task}", seed=seed, knn=None)
-    built = build(made)
-    assert not built.rows and any("there are 0 in common" in note for note in built.notes)
-
-
-def test_nothing_at_all_says_what_it_takes(made):
-    assert "linear probes of 3 seeds on 5 data sets and splits" in build(made).notes[0]
-
-
 def test_runs_that_differ_in_more_than_the_seed_are_not_pooled_as_seeds(made):
     for version in range(3):
         fill(made, "slim", 0.5 + 0.1 * version, version=version, seeds=1)
@@ -89,31 +68,3 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_pooled_as_seeds(made):
     built = build(made)
     assert [row["title"].value for row in built.rows] == ["slim"] and built.rows[0]["seeds"].value == "3"
     assert any("left out, because later runs" in note and "slim-set0" in note for note in built.notes)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        [{"hardware": name} for name in ("cpu x2", "A100", "H100")],
-        [{"fingerprint": letter * 64} for letter in "abc"],
-        [{"modified": {"train.lr": lr}} for lr in (1e-3, 1e-2, 1e-1)],
-    ],
-)
-def test_one_seed_each_of_three_settings_is_nothing_to_pool(made, settings):
-    for seed, own in enumerate(settings):
-        for task in range(5):
-            made.run("slim", dataset=f"set{task}", seed=seed, knn=None, **own)
-    assert not build(made, exact_only=False).rows
-
-
-def test_data_sets_with_other_joints_are_pooled(made):
-    for title, base in (("slim", 0.6), ("mamp", 0.5)):
-        for task in range(5):
-            for seed in range(3):
-                share = correct(base + 0.02 * task + 0.01 * seed)
-                name = made.run(title, share, dataset=f"set{task}", seed=seed, knn=None, fingerprint=str(task) * 64)
-                cost = made.root / name / "cost.json"
-                cost.write_text(cost.read_text().replace("8 x 25", f"8 x {17 + task}"))
-    built = build(made)
-    assert [(row["title"].value, row["tasks"].value) for row in built.rows] == [("slim", 5), ("mamp", 5)]
-    assert built.rows[0]["tokens"].value == "8+1"

@@ -6,8 +6,10 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.core.spec import EvalSpec
+from skelbench.plugin.host import Host
 from skelbench.reporting.frame import frame
-from skelbench.reporting.linear import build
+from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.linear import table
 from skelbench.reporting.render import render
 
 METRICS = [
@@ -87,12 +89,12 @@ def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_se
 def test_a_sweep_says_what_was_swept(made):
     for lr in (0.1, 0.2):
         made.run("slim", modified={"train.lr": lr})
-    built = build(rows(made))
+    built = table(TableInputs(Host(), made.store, exact_only=False))
     assert sorted(built.values("changed")) == ["train.lr=0.1", "train.lr=0.2"]
     for style in ("terminal", "md", "csv"):
         text = render(built, style, 80)
         assert "train.lr=0.1" in text and "train.lr=0.2" in text
-    one = build(rows(made)[:1])
+    one = table(TableInputs(Host(), made.store, exact_only=False, only=[rows(made)["run"][0]]))
     assert "Changed settings" not in render(one, "md").splitlines()[2] and "changed train.lr" in " ".join(one.notes)
 
 
@@ -104,13 +106,3 @@ def test_a_snapshot_has_its_own_clips_and_minutes(made):
     assert found.loc["mamp", "clips_seen"] == 10_000 and found.loc["mamp", "train_seconds"] == 30
     made.run("gfp", metrics=METRICS)
     assert set(rows(made).query("title == 'gfp'")["clips_seen"]) == {40_000}
-
-
-def test_the_columns_of_csv_do_not_depend_on_the_rows(made):
-    made.run("slim", knn=None)
-    one = render(build(rows(made)), "csv").splitlines()[0]
-    made.run("slim", seed=1)
-    made.run("untrained", 0.2)
-    made.run("raw", 0.1)
-    made.run("mamp", modified={"train.lr": 0.1}, encoder="stgcn", encoder_config={})
-    assert render(build(rows(made)), "csv").splitlines()[0] == one

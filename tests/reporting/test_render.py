@@ -54,41 +54,21 @@ def test_terminal_golden():
     )
 
 
-@pytest.mark.parametrize("width", [30, 50, 60, 80, 200])
-def test_blocks_fit_a_narrow_terminal_and_hold_no_half_of_a_number(width):
-    text = render(TABLE, width=width, layout="blocks")
-    for whole in ("87.7 ± 0.1 [87.0, 88.2]", "-1.2 ± 0.5", "1,234,567", "28.32 (b)"):
-        assert whole in text or width < 50
-    assert max(map(len, text.splitlines())) <= width
-    assert text.count("slim|_x_") == {200: 1, 80: 1, 60: 2, 50: 3}.get(width, text.count("slim|_x_"))
-
-
 @pytest.mark.parametrize("width", [45, 60, 80, 200])
-def test_columns_without_room_are_left_out_and_named(width):
+def test_columns_without_room_are_hidden_and_named(width):
     text = render(TABLE, width=width)
-    header = text.splitlines()[2]
+    header, _, hidden = text.splitlines()[2], *text.partition("Hidden (terminal too narrow):")[1:]
     assert max(map(len, text.splitlines())) <= width and text.count("slim|_x_") == 1
     for name in ("Method", "Acc. (%)", "Gain", "Clips", "Paper"):
-        assert (name in header) != (f"`{name}`" in text)
-    assert "Method" in header and "Acc. (%)" in header and ("No room for" in text) == (width < 80)
+        assert (name in header) != (name in hidden.partition("(a) ")[0])
+    assert "Method" in header and "Acc. (%)" in header and bool(hidden) == (width < 80)
 
 
-def test_footnotes_of_columns_that_are_left_out_are_too():
-    table = Table(
-        "T",
-        (Column("a", "A", leads=True), Column("b", "B")),
-        ({"a": Cell("x" * 30, footnotes=("one",)), "b": Cell("y" * 30, footnotes=("one", "two"))},),
-        footnotes={"one": "of both", "two": "of the second"},
-    )
-    assert "(a) of both" in render(table, width=50) and "of the second" not in render(table, width=50)
-    assert "(b) of the second" in render(table, width=100)
-
-
-def test_rows_of_several_blocks_are_numbered():
-    lines = [line for line in render(TABLE, width=50, layout="blocks").splitlines() if line.startswith("  ")]
-    numbers = [line.split()[0] for line in lines]
-    assert numbers == ["#", "1", "2", "3"] * (len(lines) // 4) and len(lines) > 4
-    assert "#" not in render(TABLE, width=200, layout="blocks").splitlines()[2]
+def test_what_an_option_asked_for_is_not_hidden():
+    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"), Column("b", "Other"))
+    table = Table("T", (*columns, Column("c", "Asked", asked=True)), ({"n": "m", "a": 1.0, "b": "x" * 20, "c": "yes"},))
+    text = render(table, width=30)
+    assert "Asked" in text and "narrow): Other." in " ".join(text.split())
 
 
 def test_what_goes_to_a_file_is_neither_split_nor_cut():
@@ -107,86 +87,6 @@ def test_a_column_has_the_same_columns_beside_it_whatever_the_rows():
         assert render(Table("T", columns, ({"a": cell, "b": 2.0},)), "csv").splitlines()[0] == header
 
 
-def test_what_tells_rows_apart_is_rather_broken_than_left_out():
-    columns = (Column("name", "Name", leads=True), Column("changed", "Changed", leads=True))
-    columns += (Column("a", "A", ".1f", best="max"), Column("b", "Also measured", ".1f"))
-    rows = tuple({"name": "method", "changed": f"train.lr={n}, budget clips=160", "a": n, "b": n} for n in (1, 2))
-    text = render(Table("T", columns, rows), "terminal", 34)
-    assert "train.lr=1," in text and "train.lr=2," in text and text.count("method ") == 2 and "No room for" in text
-    assert max(map(len, text.splitlines())) <= 34
-
-
-def test_a_narrow_terminal_shows_the_headline_and_what_tells_rows_apart():
-    """However long a name is, and wherever the column stands that tells its rows apart."""
-    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Data", "Tokens"))
-    columns += (Column("a", "Linear", ".1f", best="max", beside=("interval",)), Column("b", "1-NN", ".1f", best="max"))
-    rows = [
-        ("method-of-a-name-that-is-long", "one", 8),
-        ("short", "one", 8),
-        ("short", "one", 15),
-        ("short", "two", 30),
-    ]
-    made = [
-        {**dict(zip(("Method", "Data", "Tokens"), map(str, names))), "a": Cell(50.0, interval=(40.0, 60.0)), "b": 1.0}
-        for names in rows
-    ]
-    for width in (50, 60, 70, 90):
-        text = render(Table("T", columns, tuple(made)), "terminal", width)
-        assert "Linear" in text and "Tokens" in text and text.count("50.0 [40.0, 60.0]") == 4
-        assert max(map(len, text.splitlines())) <= width and ("`1-NN`" in text) == (width < 90)
-
-
-def test_what_an_option_asked_for_stays_before_what_tells_few_rows_apart():
-    columns = tuple(Column(name, name, leads=True) for name in ("Method", "Tokens", "Preset"))
-    columns += (Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f", best="max"))
-    rows = tuple({"Method": "m", "Tokens": n, "Preset": f"small-{n // 2}", "a": n, "b": n, "c": "ab"} for n in range(3))
-    for asked, left_out in ((False, "Not told apart"), (True, "Preset")):
-        table = Table("T", (*columns, Column("c", "Not told apart", asked=asked)), rows)
-        chosen, others = Terminal(table).columns_for(37)
-        assert {"Method", "Tokens", "Linear"} <= {column.header for column in chosen}
-        assert left_out in {column.header for column in others}
-
-
-def test_brackets_stand_below_their_numbers_where_what_was_asked_for_had_no_room_otherwise():
-    cell = Cell(50.0, 12.5, (40.0, 60.0))
-    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"), Column("b", "1-NN", ".1f"))
-    row = {"n": "method", "a": cell, "b": 1.5, "c": Cell(-3.0, 12.5, (-13.0, 7.0))}
-    for asked in (True, False):
-        table = Table("T", (*columns, Column("c", "Over", "+.1f", asked=asked)), (row,))
-        text = render(table, "terminal", 50)
-        lines = text.splitlines()
-        assert max(map(len, lines)) <= 50 and ("`Over`" in text) != asked
-        value = next(place for place, line in enumerate(lines) if "method" in line)
-        if asked:
-            assert "50.0 ± 12.5" in lines[value] and "-3.0 ± 12.5" in lines[value] and "[" not in lines[value]
-            assert lines[value + 1].split() == ["[40.0,", "60.0]", "[-13.0,", "+7.0]"]
-        else:
-            assert "50.0 ± 12.5 [40.0, 60.0]" in lines[value] and "1.5" in lines[value]
-        assert "50.0 ± 12.5 [40.0, 60.0]" in render(table, "terminal", 90)  # with room for all, one line
-
-
-def test_a_column_without_figures_is_the_first_to_go():
-    columns = (Column("n", "Name", leads=True), Column("a", "Linear", ".1f", best="max"))
-    columns += (Column("b", "1-NN", ".1f", best="max"), Column("c", "Hours", ".2f"))
-    text = render(Table("T", columns, ({"n": "method", "a": 12.5, "b": None, "c": 0.25},)), "terminal", 30)
-    assert "0.25" in text and "No room for `1-NN`" in text
-
-
-def test_the_headline_is_a_column_with_figures():
-    columns = (Column("n", "Name", leads=True), Column("a", "Linear", best="max"), Column("b", "1-NN", best="max"))
-    text = render(Table("T", columns, ({"n": "a-method-of-this-length", "a": None, "b": 12.5},)), "terminal", 36)
-    assert "12.5" in text and "No room for `Linear`" in text
-
-
-def test_a_list_of_names_too_long_for_any_line_is_broken_at_spaces_and_nothing_else_is():
-    columns = (Column("name", "Name"), Column("runs", "Runs"))
-    names = ", ".join(f"run-of-a-method-{number}" for number in range(9))
-    lines = render(Table("T", columns, ({"name": "a method", "runs": names},)), "terminal", 60, "blocks")
-    lines = lines.splitlines()
-    assert max(map(len, lines)) <= 60 and sum("a method" in line for line in lines) == 1
-    assert " ".join(" ".join(line.replace("a method", "").split()) for line in lines).count("run-of-a-method-") == 9
-
-
 def test_cells_say_over_what_in_csv_and_json():
     cell = Cell(70.0, 2.0, (65.0, 75.0), plus_minus_over="3 seeds", interval_over="20 subjects")
     table = Table(
@@ -196,17 +96,6 @@ def test_cells_say_over_what_in_csv_and_json():
     assert (first["a_pm_over"], first["a_over"]) == ("3 seeds", "20 subjects") and second["a_over"] == ""
     one, other = (row["a"] for row in json.loads(render(table, "json"))["rows"])
     assert (one["plus_minus_over"], one["interval_over"]) == ("3 seeds", "20 subjects") and "interval_over" not in other
-
-
-def test_columns_that_lead_are_repeated_in_every_block():
-    """However many they are and wherever they stand; without one, the text columns that begin the table are."""
-    names = [f"label{i}" for i in range(3)]
-    columns = [Column("number", "Number"), *(Column(name, name, leads=True) for name in names)]
-    columns += [Column(f"x{i}", f"measured {i}") for i in range(6)]
-    table = Table("t", tuple(columns), ({"number": 1, **{name: name.upper() for name in names}},))
-    text = render(table, width=50, layout="blocks")
-    assert [text.count(name.upper()) for name in names] == [text.count("label0")] * 3 and text.count("label0") > 1
-    assert text.count("Number") == 1
 
 
 def test_terminal_styles():
@@ -245,11 +134,6 @@ def test_csv_golden_carries_raw_numbers_and_hidden_columns():
     )
 
 
-def test_csv_quotes():
-    made = Table("t", (Column("a", "A"), Column("b", "B")), ({"a": 'x,"y"\nz', "b": float("inf")},))
-    assert list(csv.reader(io.StringIO(render(made, "csv")))) == [["a", "b"], ['x,"y"\nz', ""]]
-
-
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"])
 def test_csv_text_is_no_formula_and_numbers_stay_numbers(name):
     table = Table("t", (Column("name", "Name"), Column("gain", "Gain")), ({"name": name, "gain": -1.5},))
@@ -265,19 +149,6 @@ def test_strangers_words_are_text_in_every_document():
     assert json.loads(shown["json"])["title"] == name
     assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [printable(name)]
     assert not any("\x1b" in shown[format] for format in FORMATS)
-
-
-def test_names_that_a_spreadsheet_would_compute_are_text():
-    made = Table(
-        "t", (Column("a", "A"), Column("b", "B")), tuple({"a": a, "b": -1.5} for a in ("=1+1", "@x", "\r-2+3"))
-    )
-    assert [row[0] for row in csv.reader(io.StringIO(render(made, "csv")))] == [
-        "a",
-        "'=1+1",
-        "'@x",
-        "\N{REPLACEMENT CHARACTER}-2+3",
-    ]
-    assert "-1.5" in render(made, "csv")
 
 
 def test_a_name_begins_no_option_of_a_latex_row_and_no_link():
@@ -303,11 +174,6 @@ def test_json_holds_everything():
     assert content["rows"][1]["gain"] == {"value": None} and content["rows"][0]["device"] == {"value": "cpu"}
 
 
-def test_json_has_no_infinities():
-    made = Table("t", (Column("a", "A"),), ({"a": float("inf")},))
-    assert json.loads(render(made, "json"), parse_constant=pytest.fail)["rows"] == [{"a": {"value": None}}]
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_empty_table_shows_its_notes(format):
     text = render(Table("Nothing", (Column("a", "A"),), notes=("run this",)), format)
@@ -317,13 +183,6 @@ def test_an_empty_table_shows_its_notes(format):
 def test_unknown_format():
     with pytest.raises(SkelbenchError, match="did you mean 'latex'"):
         render(TABLE, "latx")
-
-
-def test_values_of_every_type():
-    made = Table("t", (Column("a", "A"),), ({"a": True}, {"a": False}, {"a": "text"}, {"a": 0}))
-    assert [line for line in render(made, "md").splitlines() if line.startswith("| ")][1:] == [
-        "| yes |", "| no |", "| text |", "| 0 |",
-    ]  # fmt: skip
 
 
 def test_headings_stand_above_the_rows_that_share_them():
@@ -343,11 +202,11 @@ def test_headings_stand_above_the_rows_that_share_them():
     assert render(table, "latex").splitlines()[9:16] == [
         r"\midrule",
         r"\multicolumn{2}{l}{\textit{A\_1 \& more}} \\",
-        r"one & 1.0 \\",
-        r"two & 22.0 \\",
+        r"one & $1.0$ \\",
+        r"two & $22.0$ \\",
         r"\midrule",
         r"\multicolumn{2}{l}{\textit{B}} \\",
-        r"three & 3.0 \\",
+        r"three & $3.0$ \\",
     ]
     assert render(table, "csv").splitlines()[:2] == ["kind,method,accuracy", "A_1 & more,one,1.0"]
     assert json.loads(render(table, "json"))["columns"][0]["heads"]

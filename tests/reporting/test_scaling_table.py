@@ -54,14 +54,6 @@ def test_what_differs_in_more_than_length_is_asked_for(made):
     assert [(row["others"].value, row["accuracy"].value) for row in every] == [("", 60), ("train.lr=1", 50)]
 
 
-def test_another_look_at_a_training_is_asked_for(made):
-    trained(made, "slim", 0.5, 8000, modified={"budget clips": 8000})
-    made.run("slim", 0.9, standard=False, streams=("joint", "bone"), fusion="scores", knn=None,
-             modified={"budget clips": 8000})  # fmt: skip
-    assert [row["accuracy"].value for row in rows(made)] == [50]
-    assert sorted(row["accuracy"].value for row in rows(made, exact_only=False)) == [50, 90]
-
-
 def test_what_is_left_out_is_what_differs_in_more_than_length(made):
     for seed, changed in enumerate(({}, {"budget clips": 8000}, {"train.epochs": 3}, {"train.lr": 1})):
         trained(made, "slim", 0.5, 8000, modified=changed, seed=seed)
@@ -69,17 +61,6 @@ def test_what_is_left_out_is_what_differs_in_more_than_length(made):
     assert inputs.left_out == 3
     table(inputs)
     assert inputs.left_out == 1
-
-
-def test_where_every_length_comes_from_is_said(made):
-    for seed, changed in enumerate(({}, {"budget clips": 8000}, {"train.lr": 1})):
-        path = made.root / made.run("slim", 0.5, modified=changed, seed=seed) / "run.json"
-        path.write_text(
-            json.dumps(json.loads(path.read_text()) | {"added": {"file": f"{seed}.zip", "sha256": 64 * "a", "at": 1.0}})
-        )
-    inputs = TableInputs(Host(), made.store)
-    table(inputs)
-    assert [file.split(" ")[0] for file in inputs.added] == ["0.zip", "1.zip"]
 
 
 def test_controls_snapshots_and_other_machines_are_no_lengths(made):
@@ -90,8 +71,3 @@ def test_controls_snapshots_and_other_machines_are_no_lengths(made):
     trained(made, "slim", 0.8, 8000, modified={"budget clips": 8000}, seed=2, hardware="gpu")
     found = rows(made)
     assert len(found) == 2 and not any(cell.mark for row in found for cell in row.values())
-
-
-def test_an_empty_table_says_what_makes_it(made):
-    empty = table(TableInputs(Host(), made.store))
-    assert not empty.rows and "skelbench study scaling" in empty.notes[0]

@@ -1,10 +1,7 @@
 """What a picture shows: which frames, which joints are hidden, from where; and what a method sees of a clip."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import torch
 from made.people import person
 from small import TINY, write_small_store
 
@@ -12,7 +9,6 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene, find_clip, middle
 from skelbench.reporting.skeletons.views import view_scene
-from skelbench.testing.stick7 import STICK7
 from skelbench.views.skeleton.topology import NTU25, topologies
 
 
@@ -26,14 +22,6 @@ def scene_of(x_MTJC, topology=NTU25, **changed):
     return Scene("t", topology, (Panel("p", x_MTJC),), 30.0, **changed)
 
 
-def test_a_skeleton_without_hips_is_looked_at_by_its_pairs():
-    x_MTJC = np.zeros((1, 2, 7, 3), dtype=np.float32)
-    x_MTJC[0, :, [3, 5], 0] = 1.0  # left at +X: seen from +Z, and a little from the side
-    ahead = scene_of(x_MTJC, STICK7).angles[0]
-    x_MTJC[0, :, [3, 5]] = (0.0, 0.0, -1.0)  # the same body turned by a quarter
-    assert scene_of(x_MTJC, STICK7).angles[0] == pytest.approx(ahead - np.pi / 2)
-
-
 def test_a_token_hides_its_own_frames():
     one = panel(frames=12, tokens=3, bodies=2)
     for frame in range(12):
@@ -44,18 +32,6 @@ def test_a_token_hides_its_own_frames():
 @pytest.mark.parametrize("tokens,most,expected", [(4, 16, [2, 6, 10, 14]), (8, 4, [1, 5, 9, 13]), (1, 16, [8])])
 def test_key_frames_of_tokens_are_their_middle_ones(tokens, most, expected):
     assert panel(16, tokens).key_frames(9, most) == expected
-
-
-def test_key_frames_of_a_clip_include_both_ends():
-    assert panel(31).key_frames(4, 16) == [0, 10, 20, 30]
-    assert panel(2).key_frames(9, 16) == [0, 1] and panel(1).key_frames(9, 16) == [0]
-
-
-def test_the_camera_is_a_rotation_with_up_upwards():
-    scene = scene_of(person(NTU25, frames=20))
-    assert np.allclose(scene.camera @ scene.camera.T, np.eye(3), atol=1e-9) and np.linalg.det(scene.camera) > 0.99
-    assert scene.camera[1, 1] > 0.9
-    assert np.array_equal(scene_of(person(NTU25, frames=20), flat=True).camera, np.eye(3))
 
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
@@ -87,10 +63,6 @@ def test_a_panel_holds_its_bodies(label):
     assert abs(scene.floor - feet.min(0).mean()) < 0.1
 
 
-def test_sides_follow_from_joint_names():
-    assert [scene_of(panel().x_MTJC).sides[j] for j in (0, 4, 8, 20, 21, 24)] == [2, 0, 1, 2, 0, 1]
-
-
 @pytest.mark.parametrize(
     "change,said",
     [
@@ -108,13 +80,6 @@ def test_a_clip_that_shows_nobody_is_refused(tmp_path, change, said):
         clip_scene(store, 3)
 
 
-def test_a_body_in_a_single_frame_fills_the_panel():
-    x_MTJC = np.zeros((1, 120, 25, 3))
-    x_MTJC[:, 60] = person(NTU25, frames=20)[:1, 0]
-    scene = scene_of(x_MTJC)
-    assert 0.5 < scene.size < 3 and 0.5 <= scene.shape <= 1
-
-
 def test_a_far_body_neither_scales_nor_turns_the_picture():
     x_MTJC = person(NTU25, frames=20)[:1]
     alone, far = scene_of(x_MTJC), scene_of(np.concatenate([x_MTJC, x_MTJC + np.array([30, 5, 0])]))
@@ -123,21 +88,6 @@ def test_a_far_body_neither_scales_nor_turns_the_picture():
     assert far.outside(far.panels[0]).tolist() == [[False] * 20, [True] * 20]
     together = person(NTU25, label=28)
     assert scene_of(together).panels[0].near_MTJ.all() and not scene_of(together).outside(panel(bodies=2)).all()
-
-
-def test_a_body_that_is_absent_for_a_while_is_not_drawn_then():
-    x_MTJC = person(NTU25, label=28).copy()
-    x_MTJC[1, 10:30] = 0
-    shown = scene_of(x_MTJC).panels[0]
-    assert not shown.drawn(10)[1].any() and shown.drawn(9).all() and shown.drawn(10)[0].all()
-
-
-def test_joints_that_were_not_found_are_not_drawn(tmp_path):
-    write_small_store(tmp_path, topology=topologies()["coco17"], flat=True)
-    store = ClipStore.open(tmp_path / "small")
-    store.confidence_FJ[:, 4] = 0
-    scene = clip_scene(store, 1)
-    assert scene.flat and not scene.panels[0].drawn(0)[:, 4].any() and scene.panels[0].drawn(0)[:, :4].all()
 
 
 def test_clips_are_found_by_number_or_name(tmp_path):
@@ -196,34 +146,10 @@ def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tm
     assert not np.array_equal(view_scene(store, clip, spec, step=6).panels[1].x_MTJC, scene.panels[1].x_MTJC)
 
 
-def test_notes_say_where_a_view_looked_and_how_much_is_hidden(made):
-    resolved = made("slim")
-    length = int(resolved.store.lengths[3])
-    panels = view_scene(resolved.store, 3, resolved.spec).panels
-    parents = {}
-    for panel in panels[1:]:
-        first, last = map(int, panel.note.split(" as ")[0].removeprefix("frames ").split("\N{EN DASH}"))
-        assert 0 <= first <= last < length and f"as {panel.frames}" in panel.note
-        if panel.title.startswith("global"):
-            parents[panel.title[-1]] = first, last
-        else:
-            low, high = parents[panel.title.split(" ")[0][-1]]
-            assert low <= first and last <= high
-        share = panel.hidden_MPJ.mean()
-        assert ("not masked" in panel.note) if share == 0 else (f"{share:.0%} hidden" in panel.note)
-
-
 def test_a_method_without_views_is_shown_what_it_is_evaluated_on(made):
     resolved = made("untrained")
     _, only = view_scene(resolved.store, 0, resolved.spec).panels
     assert only.title == "evaluation" and only.frames == 64 and only.hidden_MPJ is None
-
-
-def test_a_repeated_second_body_is_seen_twice(made):
-    resolved = made("skeletonmae", second_body="repeat")
-    stored, view = view_scene(resolved.store, 1, resolved.spec).panels
-    assert len(stored.x_MTJC) == 1 and len(view.x_MTJC) == 2
-    assert np.array_equal(view.x_MTJC[0], view.x_MTJC[1]) and not np.array_equal(*view.hidden_MPJ)
 
 
 def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
@@ -235,20 +161,3 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
     assert scene.flat and all(not panel.x_MTJC[..., 2].any() for panel in scene.panels)
     for panel in scene.panels:
         assert not panel.drawn(0)[:, [3, 4]].any() and panel.drawn(0)[:, :3].any()
-
-
-def test_padding_is_not_drawn(made):
-    from skelbench.views.crops import Center
-    from skelbench.views.spec import ViewSpec
-
-    resolved = made("slim")
-    spec = ViewSpec(frames=64, crop=Center(share=1), resize="pad", stream="bone")
-    length = int(resolved.store.lengths[0])
-    view = view_scene(resolved.store, 0, resolved.spec.model_copy(update={"views": {"v": spec.model_dump()}})).panels[1]
-    assert length < 64 and view.drawn_MTJ[:, :length].all() and not view.drawn_MTJ[:, length:].any()
-    assert view.note == f"frames 0\N{EN DASH}{length - 1} as 64\nbone stream"
-    assert torch.equal(torch.from_numpy(view.x_MTJC[:, :length]), torch.from_numpy(resolved.store.clip(0)))
-
-
-def test_a_panel_can_be_replaced_without_losing_its_mask():
-    assert replace(panel(16, 4), title="q").tokens == 4

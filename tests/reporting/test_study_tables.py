@@ -1,15 +1,12 @@
 """Tables of studies from a made results directory: which runs fill a row, and what stands beside it."""
 
-import csv
-import io
 import itertools
-import json
 import re
 from functools import cache
 
 import numpy as np
 import pytest
-from fabricated import COLLAPSE, Fabricated, correct
+from fabricated import COLLAPSE, Fabricated
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.paired import holm
@@ -48,21 +45,6 @@ def said(built):
 
 
 # ------------------------------------------------------------------------------------------------ what fills a row
-def test_all_seeds_fill_a_row_with_mean_and_intervals(made):
-    for seed, right in ((0, 0.5), (1, 0.6), (2, 0.7)):
-        made.run("slim", right, seed=seed)
-    made.run("slim:mfp-only", 0.5)
-    rows = by(table(made, "objective"), "title")
-    full = rows["slim"]
-    assert full["seeds"].value == 3 and full["accuracy"].value == pytest.approx(60)
-    assert full["accuracy"].plus_minus == pytest.approx(4.30265 * 10 / 3**0.5, rel=1e-4)
-    assert (full["accuracy"].plus_minus_over, full["accuracy"].interval_over) == ("3 seeds", "40 clips")
-    low, high = full["accuracy"].interval
-    assert low < 60 < high and high - low == pytest.approx(29, abs=1)  # Wilson at 24 of 40, not at 72 of 120
-    assert full["knn"].value == pytest.approx(40)
-    assert rows["slim:mfp-only"]["seeds"].value == 1 and rows["slim:mfp-only"]["accuracy"].plus_minus is None
-
-
 def test_only_the_exact_preset_and_variant_fill_a_row(made):
     """Better runs that lie around, with other settings, grids, probes, epochs or outcomes, change nothing."""
     made.run("slim", 0.5)
@@ -114,15 +96,6 @@ def test_a_study_with_changed_settings_is_a_block_of_its_own(made):
     assert rows["slim:mfp-only"]["p_value"].value is not None and rows["slim"]["accuracy"].mark == "best"
 
 
-def test_only_named_runs_fill_a_table(made):
-    names = [made.run("slim", 0.5), made.run("slim:mfp-only", 0.4)]
-    made.run("slim", 0.9, seed=1)
-    made.run("slim:glcl-only", 0.9)
-    rows = by(table(made, "objective", only=names), "title")
-    assert rows["slim"]["seeds"].value == 1 and rows["slim"]["accuracy"].value == 50
-    assert rows["slim:glcl-only"]["accuracy"].value is None
-
-
 def test_blocks_are_ranked_and_tested_apart(made):
     blocks = ({}, {"split": "cross-subject"}, {"preset": "ablation"}, {"hardware": "H200"}, {"protocol": "linear@slim"})
     for place, block in enumerate(blocks):
@@ -136,18 +109,6 @@ def test_blocks_are_ranked_and_tested_apart(made):
     assert "dataset moves" in said(built) and "preset small" not in said(built)
 
 
-def test_a_data_set_that_has_changed_is_another_block(made):
-    """Nothing is compared across versions; the version is shown only where it tells blocks apart."""
-    made.run("slim", 0.5)
-    made.run("slim:mfp-only", 0.4, fingerprint="a" * 64)
-    made.run("slim:mfp-only", 0.3, dataset="other", fingerprint="b" * 64)
-    built = table(made, "objective")
-    assert len(built.rows) == 10 and all(row["difference"].value is None for row in built.rows)
-    assert "data" not in [column.key for column in built.shown]
-    made.run("slim:mfp-only", 0.4, fingerprint="c" * 64)
-    assert "data" in [column.key for column in table(made, "objective").shown]
-
-
 def test_runs_of_an_older_version_are_left_out_and_named(made):
     old = made.run("slim:mfp-only", 0.9, version=1, finished=1.0)
     new = made.run("slim:mfp-only", 0.4, version=2, finished=2.0)
@@ -156,49 +117,6 @@ def test_runs_of_an_older_version_are_left_out_and_named(made):
     row = by(built, "title")["slim:mfp-only"]
     assert row["run"].value == new and row["accuracy"].value == pytest.approx(40)
     assert f"Left out, because later runs of the same rows differ in more than the seed: {old}." in built.notes
-
-
-def test_rows_from_different_versions_of_a_method_are_said(made):
-    said = "Rows of slim come from its versions 1, 2; the study makes those of older ones again."
-    made.run("slim:mfp-only", 0.4, version=2)
-    made.run("slim", 0.5)
-    assert said in table(made, "objective").notes
-    made.run("slim", 0.5, version=2, finished=2.0)
-    assert said not in table(made, "objective").notes
-
-
-def test_another_encoder_and_another_stream_are_blocks_of_their_own(made):
-    own = ({}, {"encoder": "stgcn", "encoder_config": {}}, {"streams": ("bone",)})
-    for place, block in enumerate(own):
-        made.run("slim", 0.5 + place / 20, seed=place, **block)
-        made.run("slim:mfp-only", 0.4, seed=place, **block)
-    built = table(made, "objective")
-    marks = [row["accuracy"].mark for row in built.rows if row["seeds"].value]
-    assert len(built.rows) == 12 and marks.count("best") == 3
-    assert {"encoder", "stream"} <= {column.key for column in built.shown}
-    assert {row["encoder"].value for row in built.rows} == {"vit", "stgcn"}
-
-
-def test_an_encoder_other_than_the_default_is_said_even_where_all_rows_have_it(made):
-    for title in ("slim", "slim:mfp-only"):
-        made.run(title)
-    assert "encoder vit" not in said(table(made, "objective")) and "stream" not in said(table(made, "objective"))
-    bone = Fabricated(made.root / "bone")
-    for title in ("slim", "slim:mfp-only"):
-        bone.run(title, encoder="stgcn", encoder_config={}, streams=("bone",))
-    built = table(bone, "objective")
-    assert "encoder stgcn, stream bone" in said(built)
-    assert not {"encoder", "stream"} & {column.key for column in built.shown}
-
-
-def test_one_more_evaluation_asks_for_no_other_runs(made):
-    for title in ("slim", "slim:mfp-only"):
-        made.run(title)
-    before = table(made, "objective")
-    made.run("slim:mfp-only", protocol="linear@slim", seed=1)
-    made.run("slim:glcl-only", streams=("bone",), seed=1)
-    built = table(made, "objective")
-    assert len(built.rows) == 7 and built.values("accuracy").count(None) == before.values("accuracy").count(None) == 3
 
 
 def test_published_accuracies_stand_beside_their_own_data_set_alone(made):
@@ -260,38 +178,12 @@ def test_a_row_no_better_than_untrained_is_marked(made):
     assert rows["slim:glcl-only"]["control"].value is None and not rows["slim:glcl-only"]["control"].footnotes
 
 
-def test_rows_say_what_they_are_over_raw_coordinates_of_the_same_clip_length(made):
-    for seed in (0, 1):
-        made.run("slim", 0.9, seed=seed)
-        made.run("slim:mfp-only", (0.9, 0.65)[seed], seed=seed)
-        made.run("slim", 0.9, seed=seed, tokens=15)
-    assert "Over raw" not in [column.header for column in table(made, "objective").shown]
-    made.run("raw", 0.6, encoder="raw")  # one run serves every seed
-    built = table(made, "objective")
-    rows = by(built, "title")
-    assert "Over raw" in [column.header for column in built.shown]
-    assert rows["slim"]["raw"].value == pytest.approx(30) and not rows["slim"]["raw"].footnotes
-    assert rows["slim:mfp-only"]["raw"].footnotes == ("raw",) and "raw" in built.footnotes
-    made.run("raw", 0.7, encoder="raw", tokens=15)
-    rows = by(table(made, "token-budget"), "title", "tokens")  # and no method of its own
-    over = {tokens: row["raw"].value for (title, tokens), row in rows.items() if title == "slim"}
-    assert over == {"8x25+1": pytest.approx(30), "15x25+1": pytest.approx(20), "30x25+1": None}
-    assert not any(title == "raw" for title, _ in rows)
-
-
 # ------------------------------------------------------------------------------------------------ empty and missing
 @pytest.mark.parametrize("name", STUDIES)
 def test_an_empty_store_says_what_to_run(made, name):
     assert f"`skelbench study {name}`" in " ".join(render(table(made, name)).split())
     made.run("untrained")
     made.run("slim", checkpoint="50")
-    assert table(made, name).rows == ()
-
-
-@pytest.mark.parametrize("name", STUDIES[1:])
-def test_the_full_method_alone_is_no_comparison(made, name):
-    made.run("slim")
-    made.run("slim", tokens=30)
     assert table(made, name).rows == ()
 
 
@@ -334,12 +226,6 @@ def test_studies_run_what_their_tables_show():
         methods = set(study.grid["method"]) | {trial["method"] for trial in study.trials}
         if name in ABLATIONS:
             assert methods == {row.title for row in _rows(name)}
-
-
-def test_global_views_without_masks_are_said_to_be_glcl_alone(made):
-    made.run("slim:global-none")
-    built = table(made, "stm")
-    assert built.rows[0]["title"].value == "slim:global-none" and "`slim:glcl-only`" in said(built)
 
 
 # ------------------------------------------------------------------------------------------------ target control
@@ -487,12 +373,6 @@ def test_a_plugin_adds_rows_with_published_figures_to_the_tables_of_any_method(m
     assert "title" in [column.key for column in table(made, "target-control", host=stranger).shown]
 
 
-def test_rows_of_methods_without_runs_are_not_shown(made, stranger):
-    made.run("slim:target-features", 0.3)
-    assert {row["title"].value for row in table(made, "target-control", host=stranger).rows} >= {"slim"}
-    assert "bee" not in by(table(made, "target-control", host=stranger), "title")
-
-
 def test_announced_rows_that_are_none_are_refused(made, stranger):
     with pytest.raises(SkelbenchError, match="rows 'bee-nothing' of plugin 'bees' hold a str, not a skelbench"):
         announced(TableInputs(stranger, made.store), "stm")
@@ -521,105 +401,3 @@ def test_published_figures_that_cannot_be_read_are_named_and_spoil_no_table(
 
 
 # ------------------------------------------------------------------------------------------------ how it looks
-def complete(made):
-    for seed, (mfp, full) in enumerate(((0.5, 0.75), (0.55, 0.8))):
-        made.run("untrained", 0.25, seed=seed, dataset="ntu60")
-        made.run("slim:mfp-only", mfp, seed=seed, knn=0.45, dataset="ntu60")
-        made.run("slim", full, seed=seed, metrics=log(6.0, 3.0, 20.0), dataset="ntu60")
-        made.run("slim:target-features", mfp, seed=seed, metrics=log(0.3, 1e-5, 1.1), dataset="ntu60")
-        made.run("slim", full, seed=seed, tokens=30, dataset="ntu60")
-
-
-def test_golden(made):
-    complete(made)
-    lines = render(table(made, "objective"), "md").splitlines()
-    assert lines[2] == (
-        "| MFP | CL | GLCL | Seeds | Linear | Over MFP + GLCL | p (Holm) | 1-NN | Over untrained | GFLOPs, 2 bodies "
-        "| Step GFLOPs, 2 bodies | Paper: X-Sub<sup>a</sup> | Paper: X-View<sup>a</sup> |"
-    )
-    assert lines[4] == "| – | yes | – | – | – | – | – | – | – | – | – | *73.6* | *78.9* |"
-    assert lines[6] == (
-        "| yes | – | – | 2 | <ins>52.5 ± 31.8 [37.5, 67.1]</ins> | -25.0 ± 0.0 [-37.5, -12.5] | 0.00049 "
-        "| **45.0 ± 0.0** | +27.5 ± 31.8 | 0.20 | 80.00 | *85.3* | *90.6* |"
-    )
-    assert lines[8] == (
-        "| yes | – | yes | 2 | **77.5 ± 31.8 [62.5, 87.7]** | – | – | <ins>40.0 ± 0.0</ins> | +52.5 ± 31.8 | 0.20 "
-        "| 80.00 | *87.7* | *92.7* |"
-    )
-    assert lines[10].startswith("<sup>a</sup> published at the full size")
-    assert lines[12].startswith("All rows: dataset ntu60, split cross-view, tokens 8x25+1, frames 64, patch 8, preset")
-
-
-def test_significance_gives_rows_of_a_block_letters_and_ranks(made):
-    for seed, (mfp, full) in enumerate(((0.5, 0.75), (0.55, 0.8))):
-        made.run("slim:mfp-only", correct(mfp, 200), seed=seed)
-        made.run("slim:glcl-only", correct(mfp, 200), seed=seed)
-        made.run("slim", correct(full, 200), seed=seed)
-    built = table(made, "objective", significance=True)
-    rows = by(built, "title")
-    assert {title: (row["rank"].value, row["letters"].value) for title, row in rows.items() if row["seeds"].value} == {
-        "slim": (1, "a"),
-        "slim:mfp-only": (2, "b"),
-        "slim:glcl-only": (2, "b"),
-    }
-    (said_of,) = [note for note in built.notes if note.startswith("moves / cross-view, preset small:")]
-    assert (
-        "200 test clips; two rows differ on 30.0% of them (median). The smallest true difference" in said_of
-        and "adjusted for 3 pairs" in said_of
-    )
-    assert "Not told apart" in [column.header for column in built.shown]
-    assert "letters" not in [column.key for column in table(made, "objective").columns]
-
-
-@pytest.mark.parametrize("name", ["objective", "target-control", "token-budget"])
-def test_every_format(made, name):
-    complete(made)
-    built = table(made, name)
-    rows = list(csv.DictReader(io.StringIO(render(built, "csv"))))
-    assert len(rows) == len(built.rows) == len(json.loads(render(built, "json"))["rows"])
-    full = next(row for row in rows if row["title"] == "slim" and row["frames"] == "64")
-    assert float(full["accuracy"]) == pytest.approx(77.5) and float(full["accuracy_low"]) < 77.5
-    assert full["run"].count("slim-ntu60") == 2 and float(full["clips_seen"]) == 40_000
-    assert render(built, "latex").count(r"\\") == len(rows) + 1
-    assert max(map(len, render(built, "terminal", 120).splitlines())) <= 120
-    assert "77.5 ± 31.8" in render(built, "terminal", 120)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_the_command_shows_it(made, name, capsys, monkeypatch):
-    from skelbench.cli.main import main
-
-    arguments = ["compare", "--table", name, "--results", str(made.root)]
-    assert main(arguments) == 0
-    assert f"start with: skelbench study {name}" in " ".join(capsys.readouterr().out.split())
-    made.run("slim", correct(0.5))
-    made.run("slim", correct(0.9), modified={"train.epochs": 1})
-    assert main(arguments) == 0
-    printed = capsys.readouterr()
-    assert name == "token-budget" or f"skelbench study {name}" in " ".join(printed.out.split())
-    assert "1 run with settings changed" in printed.err
-
-
-def test_runs_of_which_no_cost_was_counted_have_their_rows(made):
-    made.run("slim", 0.9, costed=False)
-    row = by(table(made, "token-budget"), "title", "tokens")["slim", "8"]
-    assert row["accuracy"].value == 90 and row["gflops"].value is None
-
-
-def test_what_a_seed_has_not_logged_is_empty(made):
-    lines = [{"step": step, "epoch": 1.0, "clips_seen": 16 * step, "mfp": 1 / step} for step in range(1, 21)]
-    made.run("slim:target-features", 0.4, dataset="ntu60", metrics=[line | {"rank_pooled": 6.0} for line in lines])
-    made.run("slim:target-features", 0.4, dataset="ntu60", seed=1, metrics=lines)
-    row = by(table(made, "target-control"), "title")["slim:target-features"]
-    assert row["rank_end"].value is None and row["rank_encoder"].value is None
-    assert row["loss_end"].value == pytest.approx(1 / 20, rel=0.1) and row["loss_end"].plus_minus is not None
-
-
-def test_a_seed_that_cannot_be_tested_shows_nothing_over_the_untrained_encoder(made):
-    made.run("untrained", 0.1)
-    name = made.run("slim", 0.9)
-    made.run("slim:mfp-only", 0.5)
-    assert by(table(made, "objective"), "title")["slim"]["control"].footnotes == ()
-    for file in (made.root / name).glob("eval-*.npz"):
-        file.unlink()
-    assert by(table(made, "objective"), "title")["slim"]["control"].footnotes == ("untrained",)

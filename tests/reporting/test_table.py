@@ -1,9 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.table import Cell, Column, Table
 
 COLUMNS = (
@@ -71,16 +68,6 @@ def test_published_cells_do_not_compete_and_groups_rank_apart():
     assert marks(ranked, "score") == [None, "second", "best", "best", "second", None]
 
 
-@given(st.lists(st.one_of(st.none(), st.floats(-5, 5)), max_size=8))
-def test_rank_against_sorting(scores):
-    ranked = table({"score": s} for s in scores).ranked()
-    shown = sorted({float(f"{s:.1f}") + 0.0 for s in scores if s is not None}, reverse=True)
-    for row in ranked.rows:
-        value = row["score"].value
-        rank = None if value is None or len(shown) < 2 else shown.index(float(f"{value:.1f}") + 0.0)
-        assert row["score"].mark == {0: "best", 1: "second"}.get(rank)
-
-
 @pytest.mark.parametrize(
     "format,value,text",
     [
@@ -93,21 +80,3 @@ def test_rank_against_sorting(scores):
 )
 def test_reading_of_numbers(format, value, text):
     assert Column("a", "A", format).text(value) == text
-
-
-def test_column_of_published_figures_marks_its_cells():
-    made = Table("T", (Column("a", "A", published=True),), ({"a": 1},))
-    assert made.rows[0]["a"].published
-
-
-def test_values_by_key():
-    assert table([{"score": 1}, {}]).values("score") == [1, None]
-    with pytest.raises(SkelbenchError, match="no column 'x'"):
-        table([]).values("x")
-
-
-def test_more_footnotes_than_letters():
-    notes = {str(number): "text" for number in range(60)}
-    table = Table("t", (Column("a", "A"),), ({"a": Cell(1, footnotes=tuple(notes))},), footnotes=notes)
-    marks = table.markers(["0", "25", "26", "27", "51", "52"])
-    assert marks == "a,z,aa,ab,az,ba" and len(set(table.markers(list(notes)).split(","))) == 60

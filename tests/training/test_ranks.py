@@ -20,7 +20,7 @@ from skelbench.cli.main import report
 from skelbench.core import distributed
 from skelbench.core.errors import FailedOnRankZero, Interrupted
 from skelbench.core.leases import Lease
-from skelbench.evaluation import downstream, features, knn
+from skelbench.evaluation import features, knn
 from skelbench.pipeline import evaluate as evaluation
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
@@ -145,7 +145,7 @@ def probe(session, run, force=False):
     """Records of all probes, made of pieces that are smaller than what there is of clips; features."""
     found = {}
     small = partial(features.extract, batch_size=2)
-    with patched(features, "extract", small), patched(downstream, "extract", small), patched(knn, "CHUNK", 3):
+    with patched(features, "extract", small), patched(knn, "CHUNK", 3):
         for protocol, config in PROBES.items():
             spec = eval_spec(session.host, run, protocol, config=config)
             found[protocol] = evaluate(session, run, spec, force)

@@ -40,8 +40,7 @@ def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = N
     folder = cache_root() if folder is None else folder
     file = folder / f"costs-{_counters()}.json"
     found = _read(file)
-    rows, encoders = dict[str, dict[str, Any]](), dict[Any, MacCount]()
-    counted = False
+    rows, encoders, counted = dict[str, Any](), dict[Any, MacCount](), False
     try:
         for method, grid in pairs:
             key = _key(host, method, grid)
@@ -51,9 +50,8 @@ def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = N
 
                 row = next(flops_rows(host, [(method, grid)], encoders), None)
                 counted = True
-            if row is not None and key:
-                rows[key] = {"row": (plain := asdict(row)), "digest": digest(plain)}
             if row is not None:
+                rows |= {key: asdict(row)} if key else {}
                 yield row
     finally:  # also of a command that was stopped half-way
         if counted:
@@ -109,10 +107,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _row(entry: Any) -> CostRow | None:
     """The row of an entry; None where there is none that is whole."""
     try:
-        row = entry["row"]
-        if entry["digest"] != digest(row):
-            return None
-        return CostRow(**row | {"encoder": MacCount(**row["encoder"])})
+        return CostRow(**entry | {"encoder": MacCount(**entry["encoder"])})
     except (TypeError, KeyError, ValueError):
         return None
 

@@ -1,4 +1,4 @@
-"""Figures over many tasks, each with several seeds, as Agarwal et al. (2021), "Deep reinforcement learning at the edge
+"""Results over many tasks, each with several seeds, as Agarwal et al. (2021), "Deep reinforcement learning at the edge
 of the statistical precipice", define them (their library: google-research/rliable).
 
 Shapes: scores are a sequence of tasks, each with the scores of its seeds; tasks may differ in their number of seeds.
@@ -86,14 +86,15 @@ def _above(a_S: np.ndarray, b_S: np.ndarray) -> float:
 
 
 def _variance(chance: float, seeds_a: int, seeds_b: int) -> float:
-    """Of :func:`_above`, where that is ``chance`` in the long run."""
+    """Variance of :func:`_above` if its expectation is ``chance``."""
     more = (seeds_a + seeds_b) / 2 - 1
     depend = more * ((1 - chance) / (2 - chance) + chance / (1 + chance))
     return chance * (1 - chance) * (1 + depend) / (seeds_a * seeds_b)
 
 
 def _end(fits: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Where between the two ``fits`` ceases to hold, to 1e-9; ``inside`` where it holds nowhere else."""
+    """Bisection: boundary between ``inside`` (``fits`` holds) and ``outside``, to 1e-9; ``inside`` if it holds nowhere
+    else."""
     while abs(outside - inside) > 1e-9:
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if fits(middle) else (inside, middle)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -39,17 +38,17 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
 
 
 def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
-    """Exact two-sided McNemar test: (b, c, p), b = clips that only A gets right, c = clips that only B does.
+    """Exact two-sided McNemar test of outcomes [C]: (b, c, p), b = clips that only A gets right, c = only B.
 
     p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2), :data:`~skelbench.evaluation.stats.bootstrap.LEAST`
     at least.
     """
-    a, b = _outcomes(correct_a, correct_b)
+    from scipy.special import bdtr
+
+    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    n, least = only_a + only_b, min(only_a, only_b)
-    log_total = math.lgamma(n + 1) - n * math.log(2)
-    tail = math.fsum(math.exp(log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1)) for i in range(least + 1))
-    return only_a, only_b, min(1.0, max(LEAST, 2 * tail))
+    p = 2 * bdtr(min(only_a, only_b), only_a + only_b, 0.5)
+    return only_a, only_b, float(min(1.0, max(LEAST, p)))
 
 
 def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
@@ -115,7 +114,7 @@ def _subjects_size(subjects: int, alpha: float, power: float) -> float:
 
     Of the 2^(G - 1) pairs of opposite signs ``extreme`` may be as extreme as what was seen. Is it one, all subjects
     must point one way; are they many, the test is about Student's. Between the two this is simulated to hold (power 0.7
-    to 0.9 where 0.8 is asked for; tests/evaluate/test_statistics.py)."""
+    to 0.9 where 0.8 is asked for; tests/evaluation/test_statistics.py)."""
     extreme = math.floor(alpha * 2.0 ** min(subjects - 1, 1000) * (1 + 1e-9))
     if extreme < 1:
         return math.inf
@@ -124,28 +123,54 @@ def _subjects_size(subjects: int, alpha: float, power: float) -> float:
     return student + max(0.0, all_alike - student) / extreme
 
 
-class _Claim:
-    """What is claimed of a difference: of what resampling clips and subjects say, the more careful."""
+@dataclass(frozen=True, kw_only=True)
+class SeedsTest:
+    """Two settings trained with the same seeds and tested on the same clips: what resampling clips and subjects says.
 
+    Differences are fractions of the clips; ``difference`` is A minus B.
+    """
+
+    seeds: int = 1
+    clips: int
+    difference: float
+    spread: float | None = None
+    """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
-    by_clip: Resampled | None
-    by_subject: Resampled | None
+    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
+    by_clip: Resampled | None = None
+    by_subject: Resampled | None = None
+    """None where the subjects are not known, or there is one alone."""
+    discordance: float = 0.0
+    """Mean squared difference of a clip's mean outcomes: for one seed the fraction of clips on which the two differ."""
+    differing: float = 0.0
+    """Fraction of clips whose mean outcomes differ."""
+    effect: float = 1.0
+    """Design effect: this many clips are worth one that is independent of the others."""
+
+    @property
+    def wider(self) -> Resampled | None:
+        """The resampling, over clips or subjects, with the wider interval."""
+        return max(filter(None, (self.by_clip, self.by_subject)), key=lambda one: one.width, default=None)
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
-        wider = _wider(self.by_clip, self.by_subject)
-        assert wider is not None
-        return wider.interval
+        assert self.wider is not None
+        return self.wider.interval
 
     @property
     def over(self) -> str:
         """What the interval is over: ``400 clips``, ``20 subjects``."""
-        return str(_wider(self.by_clip, self.by_subject) or "clips")
+        return str(self.wider or "clips")
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the 95 % t interval of the difference over seeds; None for one seed."""
+        return None if self.spread is None else t_half_width(self.spread, self.seeds)
 
     @property
     def caution(self) -> str:
-        """What a reader of the test must know about its subjects; "" = nothing."""
+        """Warning about the subjects for readers of the test; "" = none."""
         if self.by_subject is None:
             return "subjects are not known: clips of one may depend on each other"
         if self.by_subject.count < TRUSTED:
@@ -154,43 +179,37 @@ class _Claim:
         return ""
 
 
-def _wider(by_clip: Resampled | None, by_subject: Resampled | None) -> Resampled | None:
-    return max(filter(None, (by_clip, by_subject)), key=lambda one: one.width, default=None)
+@dataclass(frozen=True, kw_only=True)
+class PairedTest(SeedsTest):
+    """Two classifiers on the same clips."""
 
-
-@dataclass(frozen=True)
-class PairedTest(_Claim):
-    """Two classifiers on the same clips. Accuracies and differences are shares; ``difference`` is A minus B."""
-
-    n: int
     accuracy_a: float
     accuracy_b: float
-    difference: float
-    p_value: float
-    """Exact two-sided sign-flip test (of single predictions McNemar's) over test clips or subjects, the larger."""
-    by_clip: Resampled | None = None
-    by_subject: Resampled | None = None
-    """None where the subjects are not known, or there is one alone."""
     names: tuple[str, str] = ("A", "B")
     alpha: float = 0.05
-    shown_from: Callable[[], float] = field(default=lambda: math.inf, compare=False, repr=False)
-    """:func:`minimum_detectable_difference` of two that differ on as many clips."""
+
+    @property
+    def n(self) -> int:
+        """Number of test clips."""
+        return self.clips
 
     @property
     def verdict(self) -> str:
-        """Which is better, or that neither is shown to be and what that would take, in a sentence."""
+        """One sentence: which is better, or that there is no significant difference and what showing one would take."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
-        wider = _wider(self.by_clip, self.by_subject)
+        wider = self.wider
         if wider and wider.p_value < p:
             figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"
         figures += f", {self.n} clips" if "subject" in self.over else ""
         if p <= self.alpha:
             winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
             return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
-        least = self.shown_from()
+        subjects = self.by_subject.count if self.by_subject else None
+        independent = int(self.n / self.effect)
+        least = minimum_detectable_difference(independent, self.discordance, self.alpha, subjects=subjects)
         size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
-        size = "more subjects" if self.by_subject and 2.0 ** (1 - self.by_subject.count) > self.alpha else size
+        size = "more subjects" if subjects and 2.0 ** (1 - subjects) > self.alpha else size
         return f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
 
 
@@ -230,56 +249,8 @@ def paired_test(
     order_a, order_b = np.argsort(ids_a), np.argsort(ids_b)
     sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])
     subject_C = None if subjects_a is None else np.asarray(subjects_a)[order_a]
-    total_C, unit = _totals(*sides)
-    by_clip, by_subject = _both(total_C, unit, subject_C)
-    return PairedTest(
-        n=len(total_C),
-        accuracy_a=float(correct_a.mean()),
-        accuracy_b=float(correct_b.mean()),
-        difference=float(total_C.sum() / (unit * len(total_C))),
-        p_value=_larger_p(by_clip, by_subject),
-        by_clip=by_clip,
-        by_subject=by_subject,
-        names=names,
-        alpha=alpha,
-        shown_from=partial(_detectable, total_C / unit, subject_C, alpha),
-    )
-
-
-def _detectable(difference_C: np.ndarray, subject_C: np.ndarray | None, alpha: float) -> float:
-    """:func:`minimum_detectable_difference` of two classifiers that differ on clips as ``difference_C`` says, by so
-    many clips as their subjects leave independent."""
-    effect = design_effect(difference_C, subject_C) if subject_C is not None else 1.0
-    subjects = len(np.unique(subject_C)) if subject_C is not None else 1
-    clips, discordance = int(len(difference_C) / effect), float((difference_C**2).mean())
-    return minimum_detectable_difference(clips, discordance, alpha, subjects=subjects if subjects > 1 else None)
-
-
-@dataclass(frozen=True)
-class SeedsTest(_Claim):
-    """Two settings trained with the same seeds and tested on the same clips; shares, ``difference`` is A minus B."""
-
-    seeds: int
-    clips: int
-    difference: float
-    spread: float | None
-    """Sample standard deviation over seeds of the difference; None for one seed."""
-    p_value: float
-    """Exact two-sided sign-flip test over test clips or subjects, the larger."""
-    by_clip: Resampled | None = None
-    by_subject: Resampled | None = None
-    """None where the subjects are not known, or there is one alone."""
-    discordance: float = 0.0
-    """Mean squared difference of a clip's mean outcomes: of one seed the share of clips on which the two differ."""
-    differing: float = 0.0
-    """Share of clips whose mean outcomes differ."""
-    effect: float = 1.0
-    """Design effect: this many clips are worth one that is independent of the others."""
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the 95 % t interval of the difference over seeds; None for one seed."""
-        return None if self.spread is None else t_half_width(self.spread, self.seeds)
+    test, accuracies = seeds_test(*sides, subject_C=subject_C), (float(correct_a.mean()), float(correct_b.mean()))
+    return PairedTest(**vars(test), accuracy_a=accuracies[0], accuracy_b=accuracies[1], names=names, alpha=alpha)
 
 
 def seeds_test(
@@ -301,7 +272,8 @@ def seeds_test(
         shapes = " and ".join(str(side.shape) for side in sides)
         raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips] or [seeds, draws, clips], not {shapes}")
     total_C, unit = _totals(a_SDC, b_SDC)
-    by_clip, by_subject = _both(total_C, unit, subject_C, n)
+    by_clip = over_clips(total_C, unit, n)
+    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
     seeds = len(a_SDC)
     differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
     return SeedsTest(
@@ -309,7 +281,7 @@ def seeds_test(
         clips=len(total_C),
         difference=float(total_C.sum() / (unit * len(total_C))),
         spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        p_value=_larger_p(by_clip, by_subject),
+        p_value=max(one.p_value for one in (by_clip, by_subject) if one),
         by_clip=by_clip,
         by_subject=by_subject,
         discordance=float(((total_C / unit) ** 2).mean()),
@@ -327,21 +299,3 @@ def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
     total_C, unit = count_a_C * (common // draws_a) - count_b_C * (common // draws_b), seeds * common
     divisor = math.gcd(unit, int(np.gcd.reduce(total_C)))
     return total_C // divisor, unit // divisor
-
-
-def _both(
-    total_C: np.ndarray, unit: int, subject_C: np.ndarray | None, n: int = 10000
-) -> tuple[Resampled, Resampled | None]:
-    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
-    return over_clips(total_C, unit, n), by_subject
-
-
-def _larger_p(by_clip: Resampled, by_subject: Resampled | None) -> float:
-    return max(one.p_value for one in (by_clip, by_subject) if one)
-
-
-def _outcomes(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
-    if a.shape != b.shape or a.ndim != 1 or not len(a):
-        raise ValueError(f"outcomes must be two equally long, non-empty vectors, not {a.shape} and {b.shape}")
-    return a, b

@@ -1,4 +1,4 @@
-"""A study's progress: bars on a terminal, plain lines elsewhere; how long the rest takes, from what was measured."""
+"""Progress of a study: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,98 +11,57 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from skelbench.core.console import duration
 from skelbench.core.text import plain
-from skelbench.pipeline.studies.trials import Trial, makespan
+from skelbench.pipeline.studies.trials import Trial
 from skelbench.pipeline.studies.worker_process import Work
 
 LINE_SECONDS = 30.0
-"""Without a terminal: how often what runs is said."""
-
-
-class Pace:
-    """How long trials take, from what was measured in this sitting.
-
-    Training: seconds per clip and temporal token, of the same method, or of all where it has not been seen yet. What
-    comes before and after (imports, probes, cost) counts as much as in the trials that ended.
-    """
-
-    def __init__(self) -> None:
-        self._rates: dict[str, float] = {}
-        """Clips times tokens per second, by method."""
-        self._around: list[float] = []
-
-    def see(self, work: Work) -> None:
-        """A trial has logged how fast it is."""
-        if rate := work.line.get("clips_per_s"):
-            self._rates[work.trial.method] = rate * work.trial.resolved.spec.tokens
-
-    def end(self, work: Work) -> None:
-        """A trial has come to its end."""
-        rate = work.line.get("clips_per_s")
-        training = work.trial.clips * (work.share - work.share_before) / rate if rate else 0.0
-        self._around.append(max(0.0, work.seconds - training))
-
-    def left(self, working: Sequence[Work], waiting: Sequence[tuple[Trial, float]], jobs: int) -> float | None:
-        """Seconds until all is done, None before anything was measured; ``waiting``: trials and their shares done."""
-        if not self._rates:
-            return None
-        overall = sum(1 / rate for rate in self._rates.values()) / len(self._rates)
-        around = sum(self._around) / len(self._around) if self._around else 0.0
-
-        def need(trial: Trial, share: float) -> float:
-            pace = 1 / self._rates[trial.method] if trial.method in self._rates else overall
-            return (1 - share) * trial.clips * trial.resolved.spec.tokens * pace + around
-
-        running = [need(work.trial, work.share) for work in working]
-        return makespan([*running, *(need(trial, share) for trial, share in waiting)], jobs)
+"""Without a terminal: seconds between lines about running trials."""
 
 
 class Display:
-    """Counts trials and says what runs; the base prints plain lines."""
+    """Count trials and show which run; the base class prints plain lines."""
 
     def __init__(self, console: Console, name: str, total: int, done: int, jobs: int) -> None:
         self.console, self.name, self.total, self.jobs = console, name, total, jobs
         self.finished, self.failed = done, 0
-        self.pace = Pace()
-        self._last_line = time.monotonic()
+        self._started = self._last_line = time.monotonic()
+        self._share_done = 0.0
+        """Trials' worth of training that this command has done and ended."""
 
-    # ------------------------------------------------------------------------------------------ told by the runner
     def started(self, work: Work) -> None:
-        going_on = f", going on at {100 * work.share_before:.0f} %" if 0 < work.share_before < 1 else ""
-        self.say(f"{work.trial.title}: started{going_on}")
+        resumed = f", resumed at {100 * work.share_before:.0f} %" if 0 < work.share_before < 1 else ""
+        self.message(f"{work.trial.title}: started{resumed}")
 
     def ended(self, work: Work, failure: str | None) -> None:
-        self.pace.end(work)
+        self._share_done += 1 - work.share_before
         self.failed += failure is not None
         self.finished += failure is None
-        what = f"failed: {failure}" if failure else f"done in {duration(work.seconds)}"
-        self.say(f"{work.trial.title}: {what}")
-
-    def tick(self, working: Sequence[Work], waiting: Sequence[tuple[Trial, float]]) -> None:
-        for work in working:
-            self.pace.see(work)
-        self.refresh(working, waiting)
+        outcome = f"failed: {failure}" if failure else f"done in {duration(work.seconds)}"
+        self.message(f"{work.trial.title}: {outcome}")
 
     def refresh(self, working: Sequence[Work], waiting: Sequence[tuple[Trial, float]]) -> None:
-        """Say how things are, if it is time to."""
+        """Show the state if it is time to; ``waiting``: trials and the shares of their training that are done."""
         if time.monotonic() - self._last_line >= LINE_SECONDS:
             running = "; ".join(f"{work.trial.title} {facts(work)}" for work in working)
-            self.say(", ".join(filter(None, (self.count(working, waiting), running or "waiting for another command"))))
+            self.message(", ".join((self.count(working, waiting), running or "waiting for another command")))
 
-    def say(self, message: str) -> None:
+    def message(self, text: str) -> None:
+        """Print one line."""
         self._last_line = time.monotonic()
-        self.console.print(plain(f"{self.name}: {message}"), soft_wrap=True)
+        self.console.print(plain(f"{self.name}: {text}"), soft_wrap=True)
 
-    # ------------------------------------------------------------------------------------------ words
     def count(self, working: Sequence[Work], waiting: Sequence[tuple[Trial, float]]) -> str:
         """``3/18 trials, 1 failed, ETA 0:42:10``."""
-        left = self.pace.left(working, waiting, self.jobs)
         parts = [f"{self.finished}/{self.total} trials", f"{self.failed} failed" if self.failed else ""]
-        parts += [f"ETA {duration(left)}" if left is not None else ""]
+        done = self._share_done + sum(work.share - work.share_before for work in working)
+        if done > 0:
+            left = sum(1 - work.share for work in working) + sum(1 - share for _, share in waiting)
+            parts.append(f"ETA {duration(left / done * (time.monotonic() - self._started))}")
         return ", ".join(filter(None, parts))
 
 
 class Bars(Display):
-    """On a terminal: a bar for the study and one for every trial that runs."""
+    """On a terminal: a bar for the study and one for each running trial."""
 
     def __init__(self, console: Console, name: str, total: int, done: int, jobs: int, progress: Progress) -> None:
         super().__init__(console, name, total, done, jobs)
@@ -125,7 +84,7 @@ class Bars(Display):
 
 
 def facts(work: Work) -> str:
-    """``43 %, 120 clips/s, loss=3.21`` of a trial that trains, else what it does."""
+    """``43 %, 120 clips/s, loss=3.21`` for a trial that trains, else its stage."""
     if work.stage != "training":
         return work.stage
     line, parts = work.line, [f"{100 * work.share:.0f} %"]
@@ -136,7 +95,7 @@ def facts(work: Work) -> str:
 
 @contextmanager
 def display(console: Console, name: str, total: int, done: int, jobs: int) -> Iterator[Display]:
-    """The display that suits ``console``, for a study of ``total`` trials of which ``done`` were there before."""
+    """Yield the display for ``console``, of a study of ``total`` trials of which ``done`` were done before."""
     if not console.is_terminal:
         yield Display(console, name, total, done, jobs)
         return

@@ -1,4 +1,4 @@
-"""Engines: what brings the trials of a study to their end, here or on other machines (torch-free)."""
+"""Engines: what runs the trials of a study, on this machine or on others (torch-free)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Failures = dict[str, tuple[str, Path]]
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the options of ``skelbench study`` say to an engine; None = nothing. Each field is the option of its name.
+class ResourceRequest:
+    """Resources that the options of ``skelbench study`` ask for; None = not given. Each field is an option.
 
-    >>> Wishes(cpus=4).said()
+    >>> ResourceRequest(cpus=4).given()
     ['cpus']
     """
 
@@ -31,21 +31,21 @@ class Wishes:
     partition: str | None = None
     gpus: int | None = None
     cpus: int | None = None
-    """Of each trial."""
+    """Cores of each trial."""
     mem: str | None = None
     time: str | None = None
     max_parallel: int | None = None
     setup: tuple[str, ...] | None = None
     """Lines of shell before a trial."""
 
-    def said(self) -> list[str]:
-        """Names of the fields that say something."""
+    def given(self) -> list[str]:
+        """Names of the fields that are given."""
         return [field.name for field in fields(self) if getattr(self, field.name) is not None]
 
 
 @dataclass(frozen=True)
-class Errand:
-    """What an engine is asked to do: the study's name, and where and how its trials are run."""
+class StudyContext:
+    """The study of an engine: its name, and the session and protocols of its trials."""
 
     study: str
     session: Session
@@ -53,29 +53,29 @@ class Errand:
 
     @property
     def logs(self) -> Path:
-        """The study's folder, for the logs of its trials."""
+        """Folder of the logs of the trials."""
         return self.session.results.root / "studies" / self.study
 
 
 class Engine(ABC):
-    """Base class of engines: one is made for each command. ``wishes`` says nothing but what is in :attr:`takes`."""
+    """Base class of engines; each command makes one."""
 
     takes: ClassVar[tuple[str, ...]] = ()
-    """Fields of :class:`Wishes` that it heeds; any other that is given is refused."""
+    """Fields of :class:`ResourceRequest` that it supports; others are rejected."""
 
-    def __init__(self, errand: Errand, wishes: Wishes) -> None:
-        self.errand, self.wishes = errand, wishes
+    def __init__(self, context: StudyContext, request: ResourceRequest) -> None:
+        self.context, self.request = context, request
 
     @classmethod
-    def device(cls, wishes: Wishes, device: str | None) -> str | None:
-        """The device that trials are made for; ``device`` is what the user says. None = that of this machine."""
+    def device(cls, request: ResourceRequest, device: str | None) -> str | None:
+        """Device that trials are resolved for; ``device`` is the user's choice, None = that of this machine."""
         return device
 
     @abstractmethod
     def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
-        """Bring every trial to its end, each by :func:`skelbench.pipeline.studies.runner.command`; those that failed.
+        """Run every trial by :func:`skelbench.pipeline.studies.runner.command`; return those that failed.
 
-        One that fails touches no other. ``display`` is told how things are.
+        A failed trial does not affect the others. ``display`` shows the progress.
 
         Raises:
             skelbench.pipeline.studies.runner.Stopped: after a signal, when every trial has saved its state.
@@ -83,43 +83,43 @@ class Engine(ABC):
 
 
 class Queue(Engine):
-    """An engine that hands trials over and returns: whether they are waiting, running or done is asked for later."""
+    """An engine that submits trials and returns; their state is asked for later."""
 
     @abstractmethod
     def emit(self, trials: Sequence[tuple[Trial, Status]]) -> str:
-        """What :meth:`submit` would hand over, to be read; nothing is handed over or written."""
+        """Return the text that :meth:`submit` would submit; nothing is submitted or written."""
 
     @abstractmethod
     def submit(self, trials: Sequence[tuple[Trial, Status]]) -> str:
-        """Hand over those that are not there yet, all or none; what was done, in a sentence."""
+        """Submit the trials that are not in the queue, all or none; return one sentence about it."""
 
     @abstractmethod
-    def there(self) -> Mapping[str, str]:
-        """The trials that wait or run: id -> ``queued (job 12_3)``. Those of other studies of the same results too."""
+    def queued(self) -> Mapping[str, str]:
+        """Trials that wait or run, of all studies of the same results: id -> ``queued (job 12_3)``."""
 
     @abstractmethod
     def failure(self, trial: Trial, state: Status) -> tuple[str, Path] | None:
-        """Why a trial that was handed over is neither there nor done, and where to read more; None if it never was."""
+        """Why a submitted trial is neither queued nor done, and its log; None if it was never submitted."""
 
     @abstractmethod
     def cancel(self) -> int:
-        """Take back what waits, and have what runs save its state and end; how many jobs that were."""
+        """Cancel waiting jobs and stop running ones, which save their state; return the number of jobs."""
 
     def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
-        """Hand over; nothing has failed yet."""
-        display.say(self.submit(trials))
+        """Submit; nothing has failed yet."""
+        display.message(self.submit(trials))
         return {}
 
 
-def check_taken(engine: type[Engine], name: str, wishes: Wishes, asked: Sequence[str]) -> None:
-    """Refuse an option that ``engine`` does not heed; ``asked``: --status and the like, which ask a queue."""
-    others = "leave it out" if issubclass(engine, Queue) else "leave it out, or name an engine that does: --on slurm"
-    for field in wishes.said():
+def check_taken(engine: type[Engine], name: str, request: ResourceRequest, asked: Sequence[str]) -> None:
+    """Reject an option that ``engine`` does not support; ``asked``: --status and similar, which need a queue."""
+    others = "leave it out" if issubclass(engine, Queue) else "leave it out, or choose an engine that does: --on slurm"
+    for field in request.given():
         if field not in engine.takes:
             option = f"--{field.replace('_', '-')}"
-            instead = "say --max-parallel N" if (field, "max_parallel" in engine.takes) == ("jobs", True) else others
-            raise SkelbenchError(f"{option} is not heeded by engine {name}; {instead}")
+            instead = "use --max-parallel N" if (field, "max_parallel" in engine.takes) == ("jobs", True) else others
+            raise SkelbenchError(f"{option} is not supported by engine {name}; {instead}")
     if asked and not issubclass(engine, Queue):
-        raise SkelbenchError(f"{asked[0]} asks an engine with a queue; leave it out, or name one: --on slurm")
+        raise SkelbenchError(f"{asked[0]} needs an engine with a queue; leave it out, or choose one: --on slurm")
     if len(asked) > 1:
         raise SkelbenchError(f"{' and '.join(asked)} contradict each other; leave one of them out")

@@ -1,4 +1,4 @@
-"""The engine of this machine: each trial in a process of its own."""
+"""The engine of this machine: each trial is a process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Local(Engine):
-    """Processes of this machine, some at a time (``--jobs``)."""
+    """Run ``--jobs`` processes at a time on this machine."""
 
     takes = ("jobs",)
 
     def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
-        """Bring every trial to its end."""
+        """Run every trial to its end."""
         from skelbench.pipeline.studies.runner import Runner, processes
 
-        errand = self.errand
-        _, threads = processes(errand.session.device, self.wishes.jobs)
-        runner = Runner(errand.session, errand.protocols, errand.logs, display.jobs, threads)
+        context = self.context
+        _, threads = processes(context.session.device, self.request.jobs)
+        runner = Runner(context.session, context.protocols, context.logs, display.jobs, threads)
         return runner.run(trials, display)
 
 

@@ -12,8 +12,6 @@ from skelbench.core.files import parsed
 from skelbench.records.metrics import is_figure
 from skelbench.records.run_dir import RunDir
 
-QUEUE = "queue.json"
-"""Beside the logs of a study: the trials that were begun last, in order."""
 _TAIL = 16_384
 """Bytes at the end of a metrics file that hold its last line."""
 

@@ -1,7 +1,6 @@
-"""Runs the trials of a study, each in a process of its own: a crash stays in its trial, and memory is given back.
+"""Run the trials of a study, each as a process of ``skelbench run``: a crash stays in its trial.
 
-A process is ``skelbench run`` as it could be typed: what a study makes, one command at a time makes as well. Progress
-is read from the run's directory.
+Progress is read from the run directories.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import naming, write_json
+from skelbench.core.files import naming
 from skelbench.core.leases import Busy, Lease
 from skelbench.core.signals import stop_requested
 from skelbench.core.spec import file_name
@@ -28,13 +27,13 @@ from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.display import Display
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.files import literal
-from skelbench.pipeline.studies.run_status import QUEUE, at_work
+from skelbench.pipeline.studies.run_status import at_work
 from skelbench.pipeline.studies.trials import Status, Trial
 from skelbench.pipeline.studies.worker_process import Work
 
 POLL_SECONDS = 0.25
 MOST_JOBS = 4
-"""Processes at once on a CPU unless more are asked for: each holds its own copy of everything."""
+"""Default number of processes on a CPU; each has its own copy of the data."""
 
 
 class Stopped(Exception):
@@ -58,7 +57,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
 
 
 def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[str]:
-    """``skelbench run ...`` for exactly this trial, as words after the program's name."""
+    """Words after ``skelbench`` that run exactly this trial."""
     request = trial.request
     options = {
         "--dataset": request.dataset,
@@ -74,7 +73,7 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
     }
     words = ["run", request.method]
     for option, value in options.items():
-        if value is not None:  # a split of somebody's data set may be called like an option
+        if value is not None:  # a split may be named like an option
             words += [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
     words += ["--native"] if request.native else []
     words += [word for spec in session.observe for word in ("--observe", session.host.name(spec))]
@@ -84,33 +83,25 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
     return words + [word for file in files for word in ("--plugin", file)]
 
 
-def name_of(trial: Trial) -> str:
-    """Of its log: ``slim-8t-6654ce724f0f``."""
+def log_name(trial: Trial) -> str:
+    """Name of the log of a trial: ``slim-8t-6654ce724f0f``."""
     return f"{file_name(trial.method)}-{trial.resolved.spec.tokens}t-{trial.id}"
 
 
-def say_queue(logs: Path, trials: Sequence[Trial]) -> None:
-    """Write down what is worked through, for who looks in from outside: how far each is, its run's folder says."""
-    queue = [{"id": trial.id, "title": trial.title} for trial in trials]
-    write_json(logs / QUEUE, {"began": time.time(), "trials": queue})
-
-
 def own_modules() -> list[str]:
-    """Keeps Python from taking modules out of the current folder, where data and results lie that may be others';
-    unless skelbench itself is there."""
+    """Python options that keep modules of the current folder out, unless skelbench itself is there."""
     return [] if Path(__file__).parents[3] == Path.cwd() else ["-P"]
 
 
 def typed(value: Any) -> str:
-    """``value`` as ``--set`` reads it: plain text where that is read back as the same."""
+    """``value`` as ``--set`` reads it: plain text if it is read back unchanged."""
     if isinstance(value, str) and value == value.strip() and parse_value(value) == value:
         return value
     return "None" if value is None else literal(value)
 
 
 def claim_of(trial: Trial, folder: Path) -> Lease | None:
-    """Held, in ``folder``, while a study's process works on ``trial``, which locks its run only some seconds after it
-    started; None while another study holds it."""
+    """Claim ``trial`` for a process of this study, which locks its run only seconds later; None if it is claimed."""
     claim = Lease(folder / f".{trial.id}.lock")
     try:
         claim.acquire()
@@ -120,7 +111,7 @@ def claim_of(trial: Trial, folder: Path) -> Lease | None:
 
 
 class Runner:
-    """Works through trials, ``jobs`` at a time."""
+    """Run trials, ``jobs`` at a time."""
 
     def __init__(self, session: Session, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None) -> None:
         self.session, self.protocols, self.logs, self.jobs = session, protocols, logs, jobs
@@ -130,12 +121,11 @@ class Runner:
         self.working: list[Work] = []
 
     def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
-        """Bring every trial to its end; returns those that failed: id -> (reason, log).
+        """Run every trial to its end; return those that failed: id -> (reason, log).
 
-        Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal does not wait.
+        Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal kills them.
         """
         waiting = deque(trials)
-        say_queue(self.logs, [trial for trial, _ in trials])
         failures: Failures = {}
         try:
             with stop_requested() as stop:
@@ -146,12 +136,12 @@ class Runner:
                         display.started(self._start(*item))
                     time.sleep(POLL_SECONDS)
                     if stop.is_set() and not all(work.stopping for work in self.working):
-                        display.say("stopping: the trials that run are saving their state (once more kills them)")
+                        display.message("stopping: the running trials save their state (a second signal kills them)")
                         for work in self.working:
                             work.stop()
                     self._see_ends(failures, display, stop.is_set())
-                    display.tick(self.working, [(trial, before.share) for trial, before in waiting])
-        finally:  # something failed here, or a second signal: nothing is left running behind the user's back
+                    display.refresh(self.working, [(trial, before.share) for trial, before in waiting])
+        finally:  # also after an error here or a second signal: nothing keeps running
             for work in self.working:
                 work.process.kill() if work.stopping else work.stop()
                 work.claim.release()
@@ -160,23 +150,23 @@ class Runner:
         return failures
 
     def _see_ends(self, failures: Failures, display: Display, stopping: bool) -> None:
-        """Read how far each process is, and take away those that have ended."""
+        """Update each process, and remove those that have ended."""
         for work in list(self.working):
-            work.look(self.session)
+            work.update(self.session)
             if (code := work.process.poll()) is None:
                 continue
             self.working.remove(work)
             work.claim.release()
             if stopping and code:
-                continue  # it was made to stop
+                continue  # it was stopped on purpose
             if failure := work.failure(code, self.session):
                 if code < 0:
-                    work.write_down(failure)
+                    work.record_failure(failure)
                 failures[work.trial.id] = failure, work.log
             display.ended(work, failure)
 
     def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, Lease] | None:
-        """The next trial that no other command is working on, and the claim on it."""
+        """The next trial that no other command works on, and the claim on it."""
         for place, (trial, before) in enumerate(waiting):
             if not self._at_work(trial) and (claim := claim_of(trial, self.logs.parent)) is not None:
                 del waiting[place]
@@ -184,7 +174,7 @@ class Runner:
         return None
 
     def _at_work(self, trial: Trial) -> bool:
-        """Whether another process works on it; a damaged run is left to that of the trial, which says so."""
+        """Whether another process works on ``trial``; the process of a damaged run reports the damage itself."""
         try:
             run = self.session.results.by_id(trial.id)
         except SkelbenchError:
@@ -194,7 +184,7 @@ class Runner:
     def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
         words = command(trial, self.protocols, self.session)
         self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{name_of(trial)}.log"
+        log = self.logs / f"{log_name(trial)}.log"
         with naming(log), open(log, "ab") as file:
             file.write(f"$ skelbench {shlex.join(words)}\n".encode())
             file.flush()

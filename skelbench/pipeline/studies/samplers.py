@@ -1,4 +1,4 @@
-"""What the trials of ``skelbench tune`` change: draws from the space that a method declares. Trial 0 is the default."""
+"""Draw the settings of the trials of ``skelbench tune`` from the space of a method. Trial 0 is the default."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.hashing import derive_seed
 from skelbench.core.spec import RunSpec
 from skelbench.plugin.space import Knob, Log, factor
-
-SAMPLERS = ("sobol", "tpe")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One setting of a space with its bounds as numbers."""
+    """One setting of a search space, with its bounds as numbers."""
 
     key: str
     low: float
@@ -27,7 +24,7 @@ class Axis:
     default: float | None = None
 
     def at(self, share: float) -> float:
-        """The setting at ``share`` of the way from the lower to the upper bound, to 4 digits."""
+        """Value at fraction ``share`` between the bounds, to 4 digits."""
         if self.log:
             drawn = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         else:
@@ -35,22 +32,13 @@ class Axis:
         drawn = min(max(float(f"{drawn:.4g}"), self.low), self.high)
         return float(f"{1 - drawn:.12g}") if self.from_one else drawn
 
-    def share(self, value: float) -> float:
-        """The way from the lower to the upper bound at which ``value`` is, 0..1."""
-        drawn = 1 - value if self.from_one else value
-        if not self.log:
-            share = (drawn - self.low) / (self.high - self.low)
-        else:
-            share = math.log(max(drawn, self.low) / self.low) / math.log(self.high / self.low)
-        return min(max(share, 0.0), 1.0)
-
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """Plain data for a record."""
         return {**vars(self)}
 
 
 def axes_of(space: Mapping[str, Knob], spec: RunSpec, who: str) -> tuple[Axis, ...]:
-    """``space`` with its bounds as numbers, beside the defaults that ``spec`` is made of."""
+    """Return ``space`` with its bounds as numbers, next to the defaults of ``spec``."""
     held = {
         f"{section}.{name}": value
         for section, values in (
@@ -84,44 +72,9 @@ def _axis(key: str, knob: Knob, held: Mapping[str, Any], whose: str) -> Axis:
 
 
 def sobol(axes: Sequence[Axis], trials: int, seed: int) -> list[dict[str, float]]:
-    """What ``trials`` trials change: nothing, then a scrambled Sobol sequence; more trials begin with the same ones."""
+    """Settings of each trial: none, then a scrambled Sobol sequence; a longer sequence begins with the same ones."""
     from scipy.stats import qmc
 
     power = math.ceil(math.log2(max(1, trials - 1)))
     points = qmc.Sobol(len(axes), scramble=True, rng=seed).random_base2(power)
     return [{}, *({axis.key: axis.at(float(share)) for axis, share in zip(axes, row)} for row in points)][:trials]
-
-
-def tpe(
-    axes: Sequence[Axis], scored: Sequence[tuple[Mapping[str, float], float | None]], seed: int
-) -> dict[str, float]:
-    """What the trial after ``scored`` changes, (settings, accuracy; None = failed) each, by a tree-structured Parzen
-    estimator; the first is the default. The same history gives the same settings."""
-    if not scored:
-        return {}
-    optuna = need_optuna()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=derive_seed(seed, "tpe", len(scored)) % 2**32)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    unit = {axis.key: optuna.distributions.FloatDistribution(0, 1) for axis in axes}
-    for settings, accuracy in scored:
-        values = [(axis, settings.get(axis.key, axis.default)) for axis in axes]
-        shares = {axis.key: axis.share(value) for axis, value in values if value is not None}
-        if len(shares) < len(axes):
-            continue  # a default of none is nowhere between bounds
-        value = accuracy or 0.0  # to fail is the worst there is
-        study.add_trial(optuna.trial.create_trial(params=shares, distributions=unit, value=value))
-    asked = study.ask(unit)
-    return {axis.key: axis.at(asked.params[axis.key]) for axis in axes}
-
-
-def need_optuna() -> Any:
-    """The module, which is not installed unless asked for."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise SkelbenchError(
-            "--sampler tpe needs optuna, which is not installed; `pip install 'skelbench[tune]'`, or leave it out for "
-            "the Sobol sequence"
-        ) from error
-    return optuna

@@ -1,9 +1,10 @@
-"""The trials of a study as complete runs, how far each is, and how long the rest takes."""
+"""The trials of a study as resolved runs, their progress and their cost."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ _PLACES = {
     "data.split": ("split", "data.split"),
     **{key: ("tokens", f"grid.{name}") for name in ("frames", "patch") for key in (name, f"grid.{name}")},
 }
-"""Settings that a key of a trial speaks of as well -> that key, and the setting's full name."""
+"""Setting -> the key of a trial that sets it too, and the full name of the setting."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Trial:
 
     request: Request
     resolved: Resolved
-    twin: Resolved | None
-    """Its untrained twin; None for a method that does not train."""
+    baseline: Resolved | None
+    """Its untrained baseline; None for a method that does not train."""
     settings: str = ""
     """The settings in which the trials of its study differ, ``train.lr=0.001``; "" = none."""
 
@@ -56,13 +57,13 @@ class Trial:
 
     @property
     def title(self) -> str:
-        """What tells it from the others: method, temporal tokens, varied settings, seed."""
+        """Method, temporal tokens, varied settings and seed."""
         parts = (self.method, f"{self.resolved.spec.tokens}t", self.settings, f"s{self.resolved.spec.seed}")
         return " ".join(filter(None, parts))
 
     @property
     def steps(self) -> int:
-        """Of the whole schedule."""
+        """Steps of the whole schedule."""
         spec = self.resolved.spec
         if not self.resolved.method.trains:
             return 0
@@ -75,7 +76,7 @@ class Trial:
 
     @property
     def setting(self) -> str:
-        """What the trial shares with its other seeds."""
+        """Id that the trial shares with its other seeds."""
         return self.resolved.spec.model_copy(update={"seed": 0}).id
 
 
@@ -107,26 +108,26 @@ def each(study: Study, host: Host, data_root: Path, device: str, timer: Timer | 
             # One open store per data set: a thousand would be more files than a process may have open.
             store = stores.setdefault(f"{resolved.store.path} {resolved.store.fingerprint}", resolved.store)
             resolved = replace(resolved, store=store)
-            twin = control(resolved, host) if resolved.method.trains else None
+            baseline = control(resolved, host) if resolved.method.trains else None
         except SkelbenchError as error:
             tokens = f"{request.tokens}t" if request.tokens is not None else ""
             where = " ".join(filter(None, (request.method, tokens, settings, f"s{request.seed}")))
             raise SkelbenchError(f"trial {where}: {_sentence(error, request)}") from error
-        trials.append(Trial(request, resolved, twin, settings))
+        trials.append(Trial(request, resolved, baseline, settings))
     return trials
 
 
 def _check_agrees(request: Request) -> None:
-    """A setting that its key of a trial would silently outdo is refused."""
+    """Reject a setting that a key of the trial would silently override."""
     for key, value in request.sets.items():
         place, full = _PLACES.get(key, ("", ""))
-        if place and request.options.get(full, value) != value:
+        if place and request.direct.get(full, value) != value:
             other = getattr(request, place)
             raise SkelbenchError(f"{key}={value} and {place}={other} do not agree; leave out one of the two")
 
 
 def _sentence(error: SkelbenchError, request: Request) -> str:
-    """What is wrong; a misspelt key may have been meant for one of the trial's own instead of a setting."""
+    """Message of ``error``; a misspelt key may have been meant as a key of the trial instead of a setting."""
     for key in request.sets:
         if f"unknown setting {key!r}" in str(error) and nearest(key, TRIAL):
             return did_you_mean(key, TRIAL, "key")
@@ -140,7 +141,7 @@ class Status:
     state: str
     """done, probes missing, interrupted, diverged, failed, running (by another process), or new."""
     share: float = 0.0
-    """Of its training, 0..1."""
+    """Share of its training that is done, 0..1."""
     run: RunDir | None = None
 
     @property
@@ -154,8 +155,7 @@ class Status:
 
 
 def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
-    """How far ``trial`` is: done is trained, probed, its untrained twin as well, and costed unless it is of tuning or
-    cannot be."""
+    """State of ``trial``. Done means: trained, probed, its untrained baseline as well, and costed if it can be."""
     spec = trial.resolved.spec
     run = session.results.by_id(spec.id)
     if run is None:
@@ -164,22 +164,23 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
         share = trained(run, trial.clips)
         if at_work(run):
             return Status("running", share, run)
-        # A run that was killed never came to say so, and goes on from its last saved state.
+        # A killed run could not record it; it resumes from its last saved state.
         state = {"running": "interrupted"}.get(run.outcome, run.outcome)
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
-    twin = session.results.by_id(trial.twin.spec.id) if trial.twin else None
+    baseline = session.results.by_id(trial.baseline.spec.id) if trial.baseline else None
     counted = run.cost_path.exists() or "uncounted" in run.info or not costed(spec)
-    there = counted and (trial.twin is None or (twin and twin.outcome == "done"))
+    there = counted and (trial.baseline is None or (baseline and baseline.outcome == "done"))
     for name in protocols:
-        for where in filter(None, (run, twin)):
+        for where in filter(None, (run, baseline)):
             there = there and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()
     return Status("done" if there else "probes missing", 1.0, run)
 
 
 def recognise(trial: Trial, state: Status, session: Session) -> None:
-    """A run that was made with settings typed one by one gets the preset and variant by which ``trial`` asks for it,
-    and one of another budget of the same length that of ``trial``: otherwise it would count as done, and no table show
-    it beside the others."""
+    """Record the preset, variant and budget of ``trial`` in a run that was made by other words.
+
+    Without it the run would count as done, but no table would show it next to the others.
+    """
     resolved = trial.resolved
     if state.run is not None and state.run.info["modified"] != resolved.modified:
         facts = {"budget": resolved.length.record()} if resolved.length else {}
@@ -190,7 +191,7 @@ def recognise(trial: Trial, state: Status, session: Session) -> None:
 
 @dataclass(frozen=True)
 class Price:
-    """What a trial costs; None where it could not be found out."""
+    """Cost of a trial; None if it is unknown."""
 
     flops_per_clip: float | None = None
     seconds: float | None = None
@@ -199,17 +200,16 @@ class Price:
 def prices(
     trials: Iterable[Trial], timed: Iterable[Trial], session: Session, report: Callable[[int], object]
 ) -> dict[str, Price]:
-    """Step FLOPs per clip of each distinct setting of ``trials`` and, of those ``timed``, seconds of
-    training; by ``setting``.
+    """By setting: step FLOPs per clip of ``trials``, and seconds of training of those ``timed``.
 
-    Counted on shapes and timed on a few real steps, once for all that step alike; nothing is written. A method whose
-    step fails has no price.
+    FLOPs are counted on shapes; a few real steps are timed, once for all settings that differ in numbers only. Nothing
+    is written. A method whose step fails has no price.
     """
     from skelbench.evaluation.cost.report import step_cost
     from skelbench.pipeline.estimate import estimate
 
     priced: dict[str, Price] = {}
-    per_step: dict[tuple[str, float], float] = {}
+    seconds_per_step: dict[tuple[str, float], float] = {}
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
@@ -218,24 +218,22 @@ def prices(
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
             price = Price()
-            try:
+            with suppress(Exception):  # code of a plugin: the run itself reports its error
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 price = Price(flops)
                 if trial.setting in settings:
-                    alike = (_step(spec), flops)
-                    if alike not in per_step:
-                        found = estimate(spec, session.host, store, session.device, flops)
-                        per_step[alike] = found.seconds / max(1, found.steps)
-                    price = Price(flops, per_step[alike] * trial.steps)
-            except Exception:  # a stranger's code: that it fails is for the run itself to say
-                pass
+                    key = (_shape(spec), flops)
+                    if key not in seconds_per_step:
+                        whole = estimate(spec, session.host, store, session.device, flops)
+                        seconds_per_step[key] = whole.seconds / max(1, whole.steps)
+                    price = Price(flops, seconds_per_step[key] * trial.steps)
         priced[trial.setting] = price
         report(1)
     return priced
 
 
-def _step(spec: RunSpec) -> str:
-    """What decides how long a step of known FLOPs takes: all but length, seed, rates, weights and temperatures."""
+def _shape(spec: RunSpec) -> str:
+    """Hash of the settings that decide the time of a step of known FLOPs: all but length, seed and real numbers."""
     plain = lengthless(spec).model_dump(mode="json")
 
     def without(value: Any) -> Any:
@@ -247,7 +245,7 @@ def _step(spec: RunSpec) -> str:
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:
-    """Seconds until all is done when ``jobs`` work through a list in its order."""
+    """Seconds until ``jobs`` processes have worked through a list in order."""
     free = [0.0] * jobs
     for one in seconds:
         heapq.heappush(free, heapq.heappop(free) + one)

@@ -24,7 +24,7 @@ from skelbench.pipeline.length import MOST_STEPS
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.run_status import last_metrics
-from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol, tpe
+from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol
 from skelbench.pipeline.studies.study import TRIAL, Study, same
 from skelbench.pipeline.studies.trials import Trial, each
 from skelbench.plugin.host import Host
@@ -62,7 +62,6 @@ class Asked:
     trials: int
     clips: int
     """Budget of a trial."""
-    sampler: str = "sobol"
     seed: int = 0
     """Of draws and trials."""
     seeds: int = 3
@@ -96,7 +95,7 @@ class Tuning:
     axes: tuple[Axis, ...]
     held: HeldOut
     drawn: list[dict[str, float]] = field(default_factory=list)
-    """Settings of the trials so far; the first are none."""
+    """Settings of each trial; the first has none."""
     trials: list[Trial] = field(default_factory=list)
     failures: Failures = field(default_factory=dict)
 
@@ -104,13 +103,6 @@ class Tuning:
         """A trial with the settings ``drawn``: the budget's length, on the split for choosing."""
         epochs = {"train.epochs": self.asked.clips / len(self.held.split.train), "train.iters_per_epoch": None}
         return {"method": self.method, "split": self.held.split.name, **epochs, **drawn}
-
-    def next(self, session: Session) -> list[dict[str, float]]:
-        """Draws of the trials that can be made now: all of them, or with ``tpe`` the one that follows from the last."""
-        if self.asked.sampler == "sobol":
-            return sobol(self.axes, self.asked.trials, self.asked.seed)[len(self.drawn) :]
-        scored = list(zip(self.drawn, [score(trial, session, self.asked.probe) for trial in self.trials]))
-        return [tpe(self.axes, scored, self.asked.seed)]
 
     def record(self, session: Session, command: str) -> TuningRecord:
         """How things stand, as it is written."""
@@ -136,7 +128,7 @@ class Tuning:
             probe=host.get("protocols", asked.probe).name,
             hardware=environ["hardware"],
             budget_clips=asked.clips,
-            sampler=asked.sampler,
+            sampler="sobol",
             seed=asked.seed,
             space={axis.key: axis.record() for axis in self.axes},
             held_out=self.held.record(),
@@ -206,25 +198,23 @@ def _space(host: Host, method: str) -> dict[str, Knob]:
 
 
 def draw(tunings: Sequence[Tuning], session: Session) -> list[Trial]:
-    """The next trials of every method, those of one number beside each other: an early stop favours nobody."""
+    """Resolve the trials of every method, interleaved by number: an early stop favors no method."""
     asked = tunings[0].asked
-    draws = [(tuning, tuning.next(session)) for tuning in tunings]
-    order = [(tuning, drawn[place]) for place in range(len(draws[0][1])) for tuning, drawn in draws]
+    for tuning in tunings:
+        tuning.drawn = sobol(tuning.axes, asked.trials, asked.seed)
+    order = [(tuning, tuning.drawn[number]) for number in range(asked.trials) for tuning in tunings]
     study = asked.study([tuning.point(drawn) for tuning, drawn in order], [asked.seed])
     trials = each(study, session.host, session.data_root, session.device)
-    for (tuning, drawn), trial in zip(order, trials, strict=True):
-        tuning.drawn.append(drawn)
+    for (tuning, _), trial in zip(order, trials, strict=True):
         tuning.trials.append(trial)
     return trials
 
 
 def try_all(tunings: Sequence[Tuning], session: Session, work: Work) -> None:
-    """Make every trial of every method."""
-    while len(tunings[0].drawn) < tunings[0].asked.trials:
-        trials = draw(tunings, session)
-        failures = work(trials)
-        for tuning in tunings:
-            tuning.failures |= {trial.id: failures[trial.id] for trial in tuning.trials if trial.id in failures}
+    """Run every trial of every method."""
+    failures = work(draw(tunings, session))
+    for tuning in tunings:
+        tuning.failures = {trial.id: failures[trial.id] for trial in tuning.trials if trial.id in failures}
 
 
 def retrain(

@@ -1,4 +1,4 @@
-"""One trial whose process runs: how far it is, how it is stopped, why it failed."""
+"""The process of one trial: its progress, how it is stopped, why it failed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from skelbench.records.run_dir import RunDir
 
 @dataclass
 class Work:
-    """A process of ``skelbench run`` that works on ``trial`` and writes to ``log``."""
+    """A process of ``skelbench run`` for ``trial`` that writes to ``log``."""
 
     trial: Trial
     claim: Lease
-    """Keeps other studies from the trial."""
+    """Lock against other studies."""
     process: subprocess.Popen[bytes]
     log: Path
     share_before: float
     share: float
     started: float = field(default_factory=time.monotonic)
     line: dict[str, Any] = field(default_factory=dict)
-    """Last line of metrics of this sitting."""
+    """Last line of metrics of this process."""
     stage: str = "starting"
     run: RunDir | None = None
     stopping: bool = False
@@ -39,38 +39,37 @@ class Work:
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
-    def look(self, session: Session) -> None:
-        """Read from the run's directory how far it is; one that is gone or damaged says nothing, and its process ends
-        with what is wrong."""
+    def update(self, session: Session) -> None:
+        """Read the progress from the run directory; a missing or damaged one is reported by the process itself."""
         with suppress(SkelbenchError, OSError):
-            self._look(session)
+            self._update(session)
 
-    def _look(self, session: Session) -> None:
+    def _update(self, session: Session) -> None:
         self.run = run = self.run or session.results.by_id(self.trial.id)
         if run is None:
             return
         outcome = run.outcome
         if run.metrics.exists() and run.metrics.stat().st_mtime > time.time() - self.seconds:
-            self.line = last_metrics(run)  # of this sitting: an older one says nothing of its speed
+            self.line = last_metrics(run)  # written by this process
         if outcome == "done":
             self.share, self.stage = 1.0, "probing"
         elif outcome == "running" and self.line:
             self.share, self.stage = min(1.0, self.line["clips_seen"] / self.trial.clips), "training"
 
     def stop(self) -> None:
-        """Ask the process, once, to save its state and end: a second time would kill it."""
+        """Ask the process once to save its state and end; a second signal would kill it."""
         if not self.stopping:
             self.stopping = True
             self.process.terminate()
 
-    def write_down(self, failure: str) -> None:
-        """Why its process was killed, in run.json: it could not say so itself."""
+    def record_failure(self, failure: str) -> None:
+        """Write to run.json why the process was killed."""
         with suppress(SkelbenchError, OSError):
             if self.run is not None and self.run.outcome in ("new", "running"):
                 self.run.update(outcome="failed", reason=failure)
 
     def failure(self, code: int, session: Session) -> str | None:
-        """Why a process that ended with ``code`` failed, in one sentence; None if it did what it should."""
+        """Why a process that ended with ``code`` failed; None if it succeeded."""
         if code == 0:
             try:
                 run = session.results.by_id(self.trial.id)

@@ -6,7 +6,7 @@ R rows (bodies), T frames, J joints, N tokens, D width, n clips.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import Align, Bodies, Centre, Configured, EvaluationResize, SecondBody, Stream
-from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.source import ClipSource
-from skelbench.evaluation.features import Builder, extract
+from skelbench.core.spec import Configured
+from skelbench.evaluation.features import PreparedClips
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import advances
 from skelbench.pipeline.encoders import load_encoder
 from skelbench.pipeline.evaluate import check_finished, eval_spec
@@ -28,14 +27,7 @@ from skelbench.records.run_dir import RunDir
 from skelbench.reporting.controls import Controls
 from skelbench.training.build import grid_of
 from skelbench.views.augmentations import Augment, rotation
-from skelbench.views.builder import ViewBuilder, evaluation_spec
-from skelbench.views.keyed import Keyed
-from skelbench.views.skeleton.grid import Grid
 from skelbench.views.view import View
-
-BATCH = 256
-UNDRAWN = Keyed(0, 0)
-"""For views in which nothing is random: what is done to them is done for certain, by a fixed amount."""
 
 Change = Callable[[View], View]
 
@@ -66,54 +58,10 @@ def evenly(ids: np.ndarray, labels: np.ndarray, most: int) -> np.ndarray:
     return np.sort(by_class[np.linspace(0, len(ids) - 1, min(most, len(ids))).round().astype(np.int64)])
 
 
-@dataclass(frozen=True)
-class Clips:
-    """The clips of a store on a device, each as the one view that evaluation looks at."""
-
-    store: ClipStore
-    grid: Grid
-    device: torch.device
-    bodies: Bodies = "valid"
-    centre: Centre = "body"
-    resize: EvaluationResize = "ends"
-    share: float = 0.95
-    second_body: SecondBody = "zero"
-    align: Align = "none"
-    stream: Stream = "joint"
-
-    @cached_property
-    def source(self) -> ClipSource:
-        return ClipSource(self.store, device=self.device, second_body=self.second_body, align=self.align)
-
-    def sides(self, split: str, most: int, min_frames: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
-        parts = self.store.split(split, min_frames)
-        return evenly(parts.train, self.store.labels, most), evenly(parts.test, self.store.labels, most)
-
-    def builder(self, augment: tuple[Augment, ...] = (), change: Change | None = None) -> Builder:
-        """Builds the evaluation view with ``augment`` done to the coordinates and ``change`` to the finished view."""
-        spec = evaluation_spec(self.grid, share=self.share, resize=self.resize)
-        spec = spec.model_copy(update={"augment": augment, "stream": self.stream})
-        build = ViewBuilder(
-            {"eval": spec},
-            self.store.topology,
-            self.grid.patch,
-            bodies=self.bodies,
-            device=self.device,
-            centre=self.centre,
-            dimensions=self.store.meta.dimensions,
-        )
-        if change is None:
-            return build
-        return lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}
-
-    def views(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[View]:
-        """The views of the clips ``ids``, batch by batch; ``report`` is told how many clips are done with."""
-        build = self.builder()
-        for start in range(0, len(ids), BATCH):
-            some = ids[start : start + BATCH]
-            yield build(self.source.gather(some), UNDRAWN)["eval"]
-            report(len(some))
+def sides(clips: PreparedClips, split: str, most: int, min_frames: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """At most ``most`` training and test clips of ``split``, evenly spread over the classes."""
+    parts, labels = clips.store.split(split, min_frames), clips.store.labels
+    return evenly(parts.train, labels, most), evenly(parts.test, labels, most)
 
 
 class Frozen:
@@ -129,18 +77,9 @@ class Frozen:
         self.run_spec = run.spec
         self.spec = eval_spec(session.host, run, "linear", checkpoint, like=like)
         store = clips_of(session, self.spec, run)
-        self.clips = Clips(
-            store,
-            grid_of(self.run_spec, store.topology),
-            torch.device(session.device),
-            bodies=self.spec.bodies,
-            centre=self.spec.centre,
-            resize=self.spec.resize,
-            share=self.spec.share,
-            second_body=self.spec.data.second_body,
-            align=self.spec.align,
-            stream=self.spec.streams[0],
-        )
+        look = Preprocessing.of(self.spec, self.spec.streams[0])
+        how = grid_of(self.run_spec, store.topology), torch.device(session.device), self.run_spec.train.precision
+        self.clips = PreparedClips(store, look, *how)
         run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
 
     @property
@@ -157,11 +96,11 @@ class Frozen:
 
     def sides(self, most: int) -> tuple[np.ndarray, np.ndarray]:
         """At most ``most`` training and test clips of the run's split, evenly spread over the classes."""
-        return self.clips.sides(self.spec.data.split, most, self.spec.data.min_frames)
+        return sides(self.clips, self.spec.data.split, most, self.spec.data.min_frames)
 
     @cached_property
     def encoder(self) -> torch.nn.Module:
-        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.stream)
+        return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.look.stream)
 
     @cached_property
     def twin(self) -> Frozen | None:
@@ -179,27 +118,17 @@ class Frozen:
         report: Callable[[int], Any] | None = None,
     ) -> np.ndarray:
         """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
-        features_nD = extract(
-            self.encoder,
-            self.clips.source,
-            ids,
-            self.clips.builder(augment, change),
-            pooling=self.spec.bodies_pool,
-            batch_size=BATCH,
-            device=self.clips.device,
-            precision=self.run_spec.train.precision,
-            progress=advances(report) if report else None,
-            keyed=UNDRAWN,
-            readout=self.spec.readout,
-            grid=self.clips.grid,
-        )
+        builder = self.clips.builder(augment=augment, change=change)
+        progress = advances(report) if report else None
+        features_nD = self.clips.features(self.encoder, ids, builder, progress=progress)
         self._check(bool(np.isfinite(features_nD).all()))
         return features_nD
 
     def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
         """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
         device, tokens = self.clips.device, self.clips.grid.tokens
-        for view in replace(self.clips, bodies="valid").views(ids, report):
+        present = replace(self.clips, look=self.clips.look.model_copy(update={"bodies": "valid"}))
+        for view in present.views(ids):
             with (
                 torch.no_grad(),
                 torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.run_spec.train.precision == "bf16"),
@@ -213,6 +142,7 @@ class Frozen:
             tokens_RND = encoded.tokens_RND.float()
             self._check(bool(torch.isfinite(tokens_RND).all()))
             yield tokens_RND
+            report(view.clips)
 
     def _check(self, finite: bool) -> None:
         if not finite:

@@ -26,7 +26,8 @@ import torch
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.reporting.diagnostics.frozen import Clips, Frozen
+from skelbench.evaluation.features import PreparedClips
+from skelbench.reporting.diagnostics.frozen import Frozen
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import TOKENS, MaskRows
 from skelbench.views.skeleton.grid import Grid
@@ -217,7 +218,7 @@ def compare_masks(
 
 
 def of(
-    subject: Clips | Frozen,
+    subject: PreparedClips | Frozen,
     sides: tuple[np.ndarray, np.ndarray],
     ratios: Sequence[float],
     masks: int,
@@ -231,7 +232,12 @@ def of(
     def batches(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
         if isinstance(subject, Frozen):
             return subject.tokens(ids, report)
-        return (view.x_RTJC.flatten(1, 2) for view in clips.views(ids, report))
+        return coordinates(ids, report)
+
+    def coordinates(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+        for view in clips.views(ids):
+            yield view.x_RTJC.flatten(1, 2)
+            report(view.clips)
 
     fit, test = sides
     with progress(total=len(fit) + len(test), label="moments", unit="clips") as report:

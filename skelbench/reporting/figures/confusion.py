@@ -19,7 +19,8 @@ from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.reporting.confusion import classes_of, matrix, short
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.style import GUIDE, INK, PALE, PLAIN, house
+from skelbench.reporting.figures.panels import add_heading
+from skelbench.reporting.figures.style import GUIDE, INK, PLAIN, house
 from skelbench.reporting.seeds import seeds_of
 
 if TYPE_CHECKING:
@@ -140,17 +141,7 @@ def _draw(axes: Axes, panel: Panel, letters: float) -> AxesImage:
     count = len(panel.names)
     image = axes.imshow(panel.share_KK, cmap=COLOURS, norm=PowerNorm(0.5, 0, 1), interpolation="nearest")
     axes.set_facecolor(GUIDE)  # where a class has no test clip
-    axes.set_title(panel.title, loc="left", fontsize=8.5, weight="bold", color=INK, pad=14, **PLAIN)
-    axes.annotate(
-        panel.note,
-        (0, 1),
-        (0, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=6.5,
-        color=PALE,
-        **PLAIN,
-    )
+    add_heading(axes, panel.title, panel.note)
     names = [f"{name}  {label}" for label, name in enumerate(panel.names)]
     axes.set_yticks(range(count), names, fontsize=letters, **PLAIN)
     axes.set_xticks(range(count), [str(label) for label in range(count)], fontsize=letters, rotation=90)

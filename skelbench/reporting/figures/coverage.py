@@ -18,7 +18,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import COLOURS, INK, house
 from skelbench.reporting.published import slug
 
@@ -144,8 +144,6 @@ def _printed(inputs: TableInputs, method: str) -> dict[str, tuple[float, float |
 def _figure(
     kinds: Sequence[Kind], settings: Coverage, method: str, papers: dict[str, tuple[float, float | None, str]]
 ) -> Figure:
-    lines = [kinds[start : start + COLUMNS] for start in range(0, len(kinds), COLUMNS)]
-    headings = [[_heading(kind) for kind in line] for line in lines]
     legend: list[tuple[Line2D | Patch, str]] = [
         (Line2D([], [], color=INK, linewidth=1.4), "mean"),
         (Patch(color=COLOURS[3], alpha=0.22, linewidth=0), "target ratios"),
@@ -158,12 +156,13 @@ def _figure(
         spread = "" if std is None else f" ± {std:.3f}"
         legend.append((Line2D([], [], color=COLOURS[0], linestyle="--"), "published mean"))
         captions.append(f"Published: {mean:.3f}{spread} ({source}), not measured here.")
-    sheet = Sheet(f"What the masks of {method} hide", headings, legend, captions, height=1.5)
-    for line, row in zip(lines, sheet.axes):
-        for kind, axes in zip(line, row):
-            _panel(axes, kind, paper if kind is kinds[0] else None)
-        row[0].set_ylabel("Masks, %")
-    return sheet.figure
+    headings = [_heading(kind) for kind in kinds]
+    figure, grid = panel_grid(f"Coverage of the masks of {method}", headings, COLUMNS, legend, captions, height=1.5)
+    for kind, axes in zip(kinds, grid):
+        _panel(axes, kind, paper if kind is kinds[0] else None)
+    for axes in grid[::COLUMNS]:
+        axes.set_ylabel("Masks, %")
+    return figure
 
 
 def _heading(kind: Kind) -> Heading:

@@ -18,7 +18,7 @@ from skelbench.records.errors import if_whole
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import (
     COLOURS,
     DOTTED,
@@ -186,16 +186,15 @@ def grid(
 ) -> Figure:
     """The ``columns``, by their titles, with a panel for each of ``measures``."""
     columns = sorted(columns, key=lambda column: (column.title, column.facts))
-    headings = [[column.heading for column in columns], *[[Heading()] * len(columns)] * (len(measures) - 1)]
-    sheet = Sheet(title, headings, legend, caption, height=1.5, shared=True)
-    for measure, row in zip(measures, sheet.axes):
-        for column, axes in zip(columns, row):
-            _panel(axes, column, measure)
-            axes.tick_params(labelbottom=row is sheet.axes[-1])
-        row[0].set_ylabel(measure.label)
-    for axes in sheet.axes[-1]:
-        axes.set_xlabel("Clips seen")
-    return sheet.figure
+    count = len(columns)
+    headings = [*(column.heading for column in columns), *[Heading()] * count * (len(measures) - 1)]
+    figure, grid = panel_grid(title, headings, count, legend, caption, height=1.5)
+    for place, axes in enumerate(grid):
+        measure, column, last = measures[place // count], columns[place % count], place >= len(grid) - count
+        _panel(axes, column, measure)
+        axes.tick_params(labelbottom=last)
+        axes.set(xlabel="Clips seen" if last else "", ylabel="" if place % count else measure.label)
+    return figure
 
 
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:

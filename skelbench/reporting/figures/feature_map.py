@@ -17,8 +17,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import plain
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.confusion import short
-from skelbench.reporting.figures.layout import Heading, Sheet
 from skelbench.reporting.figures.of_runs import asked, facts_of, features_of, title_of
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import COLOURS, GUIDE, MARKERS, house
 
 if TYPE_CHECKING:
@@ -189,19 +189,16 @@ def _figure(panels: Sequence[Panel], settings: FeatureMap, name: Callable[[int],
     rest = len(groups) - len(coloured)
     if rest:
         legend.append((Line2D([], [], color=GUIDE, marker=".", **dots), f"{rest} others"))
-    lines = [panels[start : start + COLUMNS] for start in range(0, len(panels), COLUMNS)]
     clips = len(panels[0].group_C)
     how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=f"{_perplexity(clips):g}")
     caption = f"A point is a test clip, in colour and shape its {settings.colour}. {how}"
     if rest:
         caption += f" Coloured: the {len(coloured)} with the most clips."
-    sheet = Sheet(
-        "Map of features", [[panel.heading for panel in line] for line in lines], legend, [caption], height=2.6
-    )
-    for line, row in zip(lines, sheet.axes):
-        for panel, axes in zip(line, row):
-            _panel(axes, panel, looks, settings.by)
-    return sheet.figure
+    headings = [panel.heading for panel in panels]
+    figure, grid = panel_grid("Map of features", headings, COLUMNS, legend, [caption], height=2.6)
+    for panel, axes in zip(panels, grid):
+        _panel(axes, panel, looks, settings.by)
+    return figure
 
 
 def _panel(axes: Axes, panel: Panel, looks: Mapping[int, dict[str, Any]], by: str) -> None:

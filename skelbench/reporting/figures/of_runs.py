@@ -1,4 +1,8 @@
-"""Figures of what the encoders of some runs make of clips: which runs are meant, and their features."""
+"""Runs of figures that show features of encoders, and these features.
+
+These figures (``map``, ``retrieval``) compute: the first one of a run loads its weights and data and runs its encoder,
+on the GPU if there is one, and stores the features in the run's directory. Every other figure reads records only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --token
 
 
 def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
-    """The runs that were named, each with its checkpoint; without names every trained run that may fill a figure.
+    """The named runs, each with its checkpoint; without names every trained run.
 
     Raises:
         NothingToDraw: there is none, or more than ``most``, so that runs have to be named.
@@ -39,7 +43,7 @@ def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
 
 
 def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
-    """Features of the clips of a run's own split, kept beside it, and the clips."""
+    """Features of the clips of a run's own split, and the clips: read from the run's directory, else computed there."""
     from skelbench.pipeline.kept_features import kept_features
     from skelbench.pipeline.session import Session, pick_device, prepare
 

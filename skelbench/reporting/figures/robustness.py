@@ -19,7 +19,7 @@ from skelbench.plugin.host import Host
 from skelbench.reporting import published
 from skelbench.reporting.downstream import KINDS
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import GUIDE, PALE, house, look_of, number, places, span
 from skelbench.reporting.seeds import seeds_of, unusual_of
 from skelbench.reporting.study_rows import announced
@@ -183,12 +183,12 @@ def _figure(blocks: Sequence[Block], papers: Sequence[Block], captions: list[str
     methods = sorted({method for paper in papers for lines in paper.lines.values() for method in lines})
     legend += [(Line2D([], [], color=PALE, linestyle="--", linewidth=1), f"{method}, published") for method in methods]
     shown = [[kind for kind in KINDS if kind in kinds and kind in block.lines] for block, _ in pairs]
-    lines = [own[start : start + COLUMNS] for own in shown for start in range(0, len(own), COLUMNS)]
-    heads = [block.heading if not start else Heading() for (block, _), own in zip(pairs, shown)
-             for start in range(0, len(own), COLUMNS)]  # fmt: skip
-    headings = [[head, *[Heading()] * (len(line) - 1)] for head, line in zip(heads, lines)]
-    sheet = Sheet("Accuracy on degraded test clips", headings, legend, captions)
-    panels = chain.from_iterable(sheet.axes)
+    headings: list[Heading | None] = []
+    for (block, _), own in zip(pairs, shown):  # a block begins a row of its own
+        gaps = -len(own) % COLUMNS
+        headings += [block.heading, *[Heading()] * (len(own) - 1), *[None] * gaps]
+    figure, grid = panel_grid("Accuracy on degraded test clips", headings, COLUMNS, legend, captions)
+    panels = iter(grid)
     for (block, paper), own in zip(pairs, shown):
         drawn = list(zip(own, panels))
         for kind, axes in drawn:
@@ -201,9 +201,9 @@ def _figure(blocks: Sequence[Block], papers: Sequence[Block], captions: list[str
         limits = [limit for _, axes in drawn for limit in axes.get_ylim()]
         for _, axes in drawn:  # one scale: falls are compared
             axes.set_ylim(min(limits), max(limits))
-    for row in sheet.axes:
-        row[0].set_ylabel("Accuracy, %")
-    return sheet.figure
+    for axes in grid:
+        axes.set_ylabel("Accuracy, %")
+    return figure
 
 
 def _lines(

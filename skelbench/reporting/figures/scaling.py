@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import (
     COLOURS,
     GUIDE,
@@ -192,17 +192,17 @@ def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
     for grid, look in dashes.items():
         name = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
         legend.append((Line2D([], [], color=PALE, linestyle=look, linewidth=1), name))
-    headings = [[panel.heading, Heading()] for panel in panels]
+    headings = [heading for panel in panels for heading in (panel.heading, Heading())]
     caption = [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])]
-    sheet = Sheet("Accuracy over the course of training", headings, legend, caption)
-    for panel, (over_clips, over_flops) in zip(panels, sheet.axes):
+    figure, grid = panel_grid("Accuracy over the course of training", headings, 2, legend, caption)
+    for panel, over_clips, over_flops in zip(panels, grid[::2], grid[1::2]):
         _panel(over_clips, panel, looks, dashes, "clips")
         _panel(over_flops, panel, looks, dashes, "pflops", 1 if large else 1000)
         over_clips.set(xlabel="Clips seen", ylabel=f"Accuracy of {protocol}, %")
         over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs")
         over_clips.xaxis.set_major_formatter(FuncFormatter(thousands))
         over_flops.set_ylim(over_clips.get_ylim())
-    return sheet.figure
+    return figure
 
 
 def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:

@@ -22,7 +22,7 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.layout import Heading, Sheet
+from skelbench.reporting.figures.panels import Heading, panel_grid
 from skelbench.reporting.figures.style import (
     GUIDE,
     INK,
@@ -207,13 +207,11 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     if any(panel.untrained for panel in panels):
         legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
     panels = [*panels, *papers]
-    lines = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
-    headings = [[panel.heading for panel in line] for line in lines]
-    sheet = Sheet("Accuracy against inference cost", headings, legend, captions)
-    for line, row in zip(lines, sheet.axes):
-        for panel, axes in zip(line, row):
-            _panel(axes, panel, order)
-    return sheet.figure
+    headings = [panel.heading for panel in panels]
+    figure, grid = panel_grid("Accuracy against inference cost", headings, COLUMNS, legend, captions)
+    for panel, axes in zip(panels, grid):
+        _panel(axes, panel, order)
+    return figure
 
 
 def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:

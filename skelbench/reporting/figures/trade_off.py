@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from skelbench.core.component import Spec
 from skelbench.evaluation.cost import BODIES
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.label_placement import Name, write
-from skelbench.reporting.figures.layout import Heading, Sheet
-from skelbench.reporting.figures.style import PALE, house, look_of, places
-from skelbench.reporting.figures.token_budget import COLUMNS, Panel, at, measured, printed, scales
+from skelbench.reporting.figures.panels import Heading, panel_grid
+from skelbench.reporting.figures.style import PALE, PLAIN, house, look_of, places
+from skelbench.reporting.figures.token_budget import COLUMNS, Panel, Point, at, measured, printed, scales
 from skelbench.reporting.published import slug
 from skelbench.reporting.study_rows import announced
 from skelbench.reporting.token_budget import NAME
@@ -37,6 +39,8 @@ CAPTION = (
     "Accuracy of the linear probe after its last epoch, mean over seeds. The suffix is the number of temporal tokens. "
     f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 per multiply-accumulate."
 )
+SIZE = 6.5
+"""Font size of the names, points."""
 ALIKE = "Points of one name differ in more settings; `skelbench compare --all` names them."
 MEAN = "Means over splits: settings that were probed on each of them."
 PUBLISHED = "Grey and hollow: as printed, not measured here; those costs follow no single convention."
@@ -116,13 +120,13 @@ def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Fi
     ]
     beside = {id(paper) for _, some in pairs for paper in some}
     pairs += [(Panel(paper.heading, {}), [paper]) for paper in papers if id(paper) not in beside]
-    lines = [pairs[first : first + COLUMNS] for first in range(0, len(pairs), COLUMNS)]
-    headings = [[_heading(panel, some) for panel, some in line] for line in lines]
-    sheet = Sheet("Accuracy-efficiency trade-off", headings, legend, captions, height=2.3)
-    for line, row in zip(lines, sheet.axes):
-        for (panel, some), axes in zip(line, row):
-            _panel(axes, panel, some, order, spelt | ours)
-    return sheet.figure
+    headings = [_heading(panel, some) for panel, some in pairs]
+    figure, grid = panel_grid("Accuracy-efficiency trade-off", headings, COLUMNS, legend, captions, height=2.3)
+    named = [_panel(axes, panel, some, order, spelt | ours) for (panel, some), axes in zip(pairs, grid)]
+    figure.draw_without_rendering()  # settles where points are
+    for axes, names in zip(grid, named):
+        _write(axes, names)
+    return figure
 
 
 def _ambiguous(panel: Panel) -> bool:
@@ -145,7 +149,10 @@ def _hollow(marker: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _panel(axes: Axes, panel: Panel, papers: list[Panel], order: dict[str, int], spelt: dict[str, str]) -> None:
+def _panel(
+    axes: Axes, panel: Panel, papers: list[Panel], order: dict[str, int], spelt: dict[str, str]
+) -> list[tuple[Point, str, str]]:
+    """Draw the points; returns them with their names and colors."""
     axes.set_xscale("log")
     names = []
     for method, points in panel.points.items():
@@ -154,18 +161,49 @@ def _panel(axes: Axes, panel: Panel, papers: list[Panel], order: dict[str, int],
         joined = "-" if len({p.tokens for p in whole}) == len(whole) else ""
         axes.plot(*at(whole), **look, linestyle=joined, zorder=4, label=name)
         axes.plot(*at(variants), **look, linestyle="", label="_variant")
-        names += [Name(p.gflops, p.accuracy, _suffixed(name, p.tokens, p.variant), look["color"]) for p in points]
+        names += [(p, _suffixed(name, p.tokens, p.variant), look["color"]) for p in points]
     for method, points in (item for paper in papers for item in paper.points.items()):
         marker = look_of(order[slug(method)])["marker"] if slug(method) in order else "o"
         points = [p for p in points if not p.variant]
         axes.plot(*at(points), **_hollow(marker), zorder=3, label=f"{method}, published")
-        names += [Name(p.gflops, p.accuracy, _suffixed(method, p.tokens), PALE) for p in points]
+        names += [(p, _suffixed(method, p.tokens), PALE) for p in points]
     every = [p for one in (panel, *papers) for points in one.points.values() for p in points]
     scales(axes, every)
     low, high = axes.get_xlim()
     axes.set_xlim(low / (high / low) ** 0.07, high * (high / low) ** 0.07)
     axes.margins(y=0.2)
-    write(axes, names)
+    return names
+
+
+def _write(axes: Axes, names: Sequence[tuple[Point, str, str]]) -> None:
+    """Write the name of every point in its color next to it, above, below, right or left: where it covers least."""
+    figure = axes.get_figure()
+    assert figure is not None
+    to_points = 72 / figure.dpi
+    places = axes.transData.transform([(point.gflops, point.accuracy) for point, _, _ in names]) * to_points
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
+    taken.append((-1e4, -1e4, axes.get_window_extent().x0 * to_points, 1e4))  # numbers of the axis
+    for line in axes.lines:
+        ends = axes.transData.transform(np.asarray(line.get_xydata(), float)) * to_points
+        drawn = line.get_linestyle() != "None"
+        along = [xy for pair in pairwise(ends) for xy in np.linspace(*pair, 40)] if drawn else []
+        taken += [(x - 1, y - 1, x + 1, y + 1) for x, y in along]
+    for (point, name, color), (x, y) in sorted(zip(names, places.tolist()), key=lambda one: one[1][::-1]):
+        wide, tall = 0.6 * SIZE * len(name), 1.1 * SIZE
+        sides = [(0, 5 + tall / 2), (0, -5 - tall / 2), (5 + wide / 2, 0), (-5 - wide / 2, 0)]
+        boxes = [(x + dx - wide / 2, y + dy - tall / 2, x + dx + wide / 2, y + dy + tall / 2) for dx, dy in sides]
+        covered = [sum(_overlap(box, other) for other in taken) for box in boxes]
+        best = covered.index(min(covered))
+        taken.append(boxes[best])
+        axes.annotate(
+            name, (point.gflops, point.accuracy), sides[best], textcoords="offset points", ha="center", va="center",
+            fontsize=SIZE, color=color, zorder=6, path_effects=[withStroke(linewidth=2, foreground="white")], **PLAIN,
+        )  # fmt: skip
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
+    wide, tall = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, wide) * max(0.0, tall)
 
 
 def _suffixed(name: str, tokens: int, variant: bool = False) -> str:

@@ -1,11 +1,12 @@
-"""``skelbench report``: one page of all results, whole in one file."""
+"""``skelbench report``: one HTML page of all results in one file."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,21 @@ from skelbench.core.text import plain
 from skelbench.core.version import __version__
 from skelbench.pipeline.session import Session
 from skelbench.records.errors import if_whole
+from skelbench.records.provenance import added
 from skelbench.records.run_dir import ReadRun
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.page import paper_comparison, tables
 from skelbench.reporting.page.charts import charts
-from skelbench.reporting.page.provenance import Provenance
 from skelbench.reporting.page.summary import sentences
-from skelbench.reporting.page.text import data, packed, part, source_hash
 from skelbench.reporting.skeletons.page import drawing
-
-TITLE = "skelbench report"
 
 
 def save(path: Path, inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> int:
-    """Write the page; returns its bytes. ``session`` extracts the features of the retrieval example, None = without;
-    ``names``: these tables alone.
+    """Write the page; returns its bytes. ``session`` extracts the features of the nearest neighbours, None = without;
+    ``names``: these tables only.
 
     Raises:
-        SkelbenchError: there is no run, so nothing to report; what to run.
+        SkelbenchError: there is no run to report.
     """
     text = build(inputs, session, names).encode()
     write_whole(path, lambda file: file.write(text))
@@ -44,119 +42,125 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
     if not inputs.stored:
         raise SkelbenchError(
             f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
-            "--tokens 8 (published figures alone: skelbench compare --table NAME)"
+            "--tokens 8 (published numbers without runs: skelbench compare --table NAME)"
         )
     whole = {run.name: run for run in inputs.stored if if_whole(run.checked) is not None}
-    runs = _wanted(inputs, whole)
+    asked = {run.name for run in inputs.runs} | set(inputs.every["run"])
+    runs = [run for name, run in whole.items() if name in asked]
     if not runs:
-        raise SkelbenchError(f"no run in {inputs.store.root} is of {inputs.filters or 'those that were named'}")
-    known = Provenance(runs)
+        raise SkelbenchError(f"no run in {inputs.store.root} matches {inputs.filters or 'the names given'}")
+    index = {run.name: place for place, run in enumerate(runs)}
     inputs.significance = True
     built = tables.build(inputs, names)
-    lay_out = tables.Layout(known, inputs.host)
-    laid = {name: lay_out(name, table) for name, table in built.tables.items()}
-    example, why = None, ""
+    printed = tables.PrintedNumbers(inputs.host)
+    laid = {name: tables.lay_out(name, table, index, printed) for name, table in built.tables.items()}
+    example, reason = None, ""
     if session is not None:
-        from skelbench.reporting.page.neighbours import example as neighbours
+        from skelbench.reporting.page.neighbours import nearest_neighbours
 
-        example, why = neighbours(inputs, session)
-    exact = set(inputs.frame["run"])
-    shown = {name: len(also - exact) for name, also in built.also_shown.items() if also - exact}
-    said = sentences(runs, built.tables.get(tables.FIRST), _folders(inputs) - len(whole), inputs.left_out, shown)
-    payload = {
-        "runs": known.runs,
-        "charts": charts(inputs, known),
-        "neighbours": example,
-        "methods": sorted({run.spec.method for run in runs}),
-        "colours": _colours(),
-    }
-    places = {name: place for place, name in enumerate(known.names)}
+        example, reason = nearest_neighbours(inputs, session)
+    folders = sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
+    changed = {name: len(also - set(inputs.frame["run"])) for name, also in built.also_shown.items()}
+    summary = sentences(runs, built.tables.get(tables.FIRST), folders - len(whole), inputs.left_out, changed)
     return render(
-        "report.html.j2",
-        scripts=("skeleton", "report"),
-        payload=payload,
-        title=TITLE,
-        made=time.strftime("%Y-%m-%d %H:%M"),
-        root=plain(inputs.store.root),
-        summary=[{**one._asdict(), "runs": [places[name] for name in one.runs if name in places]} for one in said],
+        summary=[(one, [index[name] for name in one.runs if name in index]) for one in summary],
         own=[table for table in laid.values() if table.own],
-        printed=[table for table in laid.values() if not table.own],
+        published=[table for table in laid.values() if not table.own],
         failed=built.failed,
-        differences=paper_comparison.differences(built.tables, laid, known),
+        differences=paper_comparison.differences(built.tables, laid, runs, printed),
         conventions=[*paper_comparison.CONVENTIONS, *paper_comparison.notes(inputs.host, built.tables)],
-        runs=known.runs,
-        only=plain(inputs.filters),
+        runs=[_facts(run) for run in runs],
+        root=inputs.store.root,
+        filters=str(inputs.filters),
         uncounted=[] if names is not None else tables.uncounted(inputs.host),
         example=example,
-        why=why,
-        plotly=_library()[0],
-        plotly_version=version("plotly"),
+        reason=reason,
+        payload={
+            "charts": charts(inputs, index),
+            "neighbours": example,
+            "methods": sorted({run.spec.method for run in runs}),
+        },
     )
 
 
-def render(template: str, scripts: Iterable[str], payload: Any, **values: Any) -> str:
-    """A page of one of the templates: every value is escaped, and only the page's own scripts may run, which a policy
-    names by their hashes; no address can be reached but, of a live page, its own server's."""
+def render(**values: Any) -> str:
+    """The page of the template; every value is escaped and made printable."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
 
-    sources = {"skeleton": drawing()}
-    script = '"use strict";\n' + "\n".join(sources.get(name) or part(f"parts/{name}.js") for name in scripts)
-    allowed = [source_hash(script)]
-    if "plotly" in values:
-        allowed.append(_library()[1])
-    policy = {
-        "default-src": "'none'",
-        "script-src": " ".join(allowed),
-        "style-src": "'unsafe-inline'",  # plotly writes styles; a style without an address to load from leaks nothing
-        "img-src": "data: blob:",
-        "connect-src": "'none'" if "plotly" in values else "'self'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
+    from skelbench.reporting.figures.style import COLOURS
+
     environment = Environment(
-        loader=FunctionLoader(lambda name: part(f"parts/{name}")),
+        loader=FunctionLoader(_part),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters["date"] = lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
-    environment.filters["plain"] = plain
-    from markupsafe import Markup
-
-    return environment.get_template(template).render(
+    values["payload"] |= {"colours": COLOURS}
+    return environment.get_template("report.html.j2").render(
         **values,
+        now=time.time(),
         version=__version__,
-        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
-        style=Markup(part("parts/style.css")),
-        script=Markup(script),
-        data=Markup(data(payload)),
+        style=Markup(_part("style.css")),
+        script=Markup("\n".join((drawing(), _part("report.js")))),
+        plotly=Markup(get_plotlyjs()),
+        plotly_version=version("plotly"),
     )
 
 
-def _wanted(inputs: TableInputs, whole: Mapping[str, ReadRun]) -> list[ReadRun]:
-    """The runs that the page is about: those that were asked for, and those behind a row that was, as of a run that was
-    trained on other data than it was evaluated on. What cannot be read is left out with a warning."""
-    asked = {run.name for run in inputs.runs} | set(inputs.every["run"])
-    return [run for name, run in whole.items() if name in asked]
+def _part(name: str) -> str:
+    return files("skelbench.reporting.page").joinpath("parts", name).read_text(encoding="utf-8")
 
 
-def _folders(inputs: TableInputs) -> int:
-    """How many runs are there, readable or not."""
-    return sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
+def _facts(run: ReadRun) -> dict[str, Any]:
+    """The facts that the page shows of a run."""
+    from markupsafe import escape
+
+    info, environment, origin = run.info, run.info.get("environment", {}), added(run.info)
+    changed = ", ".join(f"{key}={value}" for key, value in info["modified"].items())
+    minutes = f"{info['train_seconds'] / 60:.1f} minutes" if info.get("train_seconds") else ""
+    made_with = {key: environment.get(key) for key in ("skelbench", "python")} | environment.get("packages", {})
+    facts = {
+        "Command": environment.get("command", ""),
+        "Stopped because": run.reason,
+        "Added from": origin.sentence if origin else "",
+        "Suites": ", ".join(f"{name} {digest}" for name, digest in (info.get("suites") or {}).items()),
+        "Changed settings": changed,
+        "Data fingerprint": run.spec.data.fingerprint,
+        "Run id": run.spec.id,
+        "Clips seen": f"{info['clips_seen']:,}" if info.get("clips_seen") else "",
+        "Training": minutes,
+        "Made with": ", ".join(f"{name} {value}" for name, value in made_with.items() if value),
+        "Tags": ", ".join(info.get("tags") or ()),
+        "Note": info.get("note", ""),
+    }
+    return {
+        "name": run.name,
+        "title": run.title,
+        "outcome": run.outcome,
+        "preset": info["preset"] + ("+" if info["modified"] else ""),
+        "data": f"{run.spec.data.title} {run.spec.data.split}",
+        "seed": run.spec.seed,
+        "hardware": run.hardware,
+        "created": "" if origin else info.get("created"),
+        "facts": {name: value for name, value in facts.items() if value},
+        "evaluations": [_evaluation(record) for record in run.records()],
+        "spec": escape(json.dumps(info["spec"], indent=1)),
+    }
 
 
-@cache
-def _library() -> tuple[str, str]:
-    """The library that draws, as pip installed it: packed, and how a policy names it. Once for all pages of a process,
-    as it is 5 MB to compress."""
-    from plotly.offline import get_plotlyjs
-
-    source = get_plotlyjs()
-    return packed(source), source_hash(source)
-
-
-def _colours() -> dict[str, Any]:
-    from skelbench.reporting.figures.style import COLOURS
-
-    return {"lines": COLOURS}
+def _evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
+    spec = record["spec"]
+    at = "" if spec["checkpoint"] == "last" else f"@{spec['checkpoint']}"
+    return {
+        "title": f"{spec['protocol']}{at} on {spec['data']['name']} {spec['data']['split']}",
+        "accuracy": 100 * record["metrics"]["accuracy"],
+        "id": record["id"],
+        "command": record.get("environment", {}).get("command", ""),
+        "metrics": record["metrics"],
+        "notes": record.get("notes", []),
+    }

@@ -1,11 +1,12 @@
-"""Data of the page's interactive figures: points and lines as plain numbers; how they are drawn is the page's script.
+"""Data of the page's interactive charts: points and lines as plain numbers, which the page's script draws.
 
-Accuracies are in percent, costs those of one body unless the axis says otherwise.
+Accuracies are in percent; costs are of one body unless the axis says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,54 +19,52 @@ from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir
 from skelbench.reporting.confusion import classes_of, matrix
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.page.provenance import Provenance
-from skelbench.reporting.page.text import rounded
 from skelbench.reporting.seeds import seeds_of, ways_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 POINTS = 300
-"""Of a line: more than a screen shows of it."""
+"""Points of a line at most."""
 MATRICES = 24
 """Confusion matrices of one page."""
 CELLS = 200_000
-"""Of all confusion matrices together: 120 classes have 14,400 each."""
+"""Cells of all confusion matrices together; a matrix of 120 classes has 14,400."""
 APART = ("step", "epoch", "clips_seen", "seconds", "clips_per_s", "lr", "weight_decay")
-"""Columns of metrics.jsonl that are no figure of their own to draw."""
+"""Columns of metrics.jsonl that are not drawn."""
 _BLOCK = ["dataset", "split", "preset", "setting", "stream", "hardware"]
 _SETTING = ["title", *_BLOCK, "tokens", "encoder", "protocol", "checkpoint"]
 
 
-def charts(inputs: TableInputs, known: Provenance) -> dict[str, Any]:
-    """Everything that is drawn."""
+def charts(inputs: TableInputs, index: Mapping[str, int]) -> dict[str, Any]:
+    """Data of every chart; ``index``: place of every run of the page by its name."""
     frame = inputs.frame
     return {
-        "points": [*points(frame, known)],
-        "ways": [*ways(frame, known)],
-        "curves": [*curves(inputs, known)],
-        "confusion": [*confusions(inputs, frame, known)],
+        "points": [*points(frame, index)],
+        "ways": [*ways(frame, index)],
+        "curves": [*curves(inputs, index)],
+        "confusion": [*confusions(inputs, frame, index)],
     }
 
 
-def points(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
+def points(frame: DataFrame, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """A point per setting, protocol and checkpoint, the mean over its seeds, with every cost there is."""
     for group in seeds_of(frame, _SETTING):
-        yield _point(group, known)
+        yield _point(group, index)
 
 
-def ways(frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
-    """Points of the trainings that have snapshots, those of one ``way`` all over the same runs; ``name`` says which."""
+def ways(frame: DataFrame, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Points of the trainings that have snapshots; all points of one ``way`` are means over the same runs."""
     for way, own in enumerate(ways_of(frame, [key for key in _SETTING if key != "checkpoint"])):
         first, seeds = own.iloc[0], own["seed"].nunique()
         changed = f" ({first['changed']})" if first["changed"] else ""
         seeds_are = f"seed {first['seed']}" if seeds == 1 else f"{seeds} seeds"
         name = f"{first['title']} {first['tokens']}{changed}, {seeds_are}"
         for _, group in own.groupby("checkpoint"):
-            yield {**_point(group.sort_values("seed"), known), "way": way, "name": name}
+            yield {**_point(group.sort_values("seed"), index), "way": way, "name": name}
 
 
-def _point(group: DataFrame, known: Provenance) -> dict[str, Any]:
+def _point(group: DataFrame, index: Mapping[str, int]) -> dict[str, Any]:
     first = group.iloc[0]
     accuracy = 100 * group["accuracy"].astype(float)
     return {
@@ -84,7 +83,7 @@ def _point(group: DataFrame, known: Provenance) -> dict[str, Any]:
         "clips": rounded(_mean(group["clips_seen"])),
         "pflops": rounded(1e-15 * _mean(group["train_flops"])),
         "minutes": rounded(_mean(group["train_seconds"]) / 60),
-        "runs": known.places(", ".join(map(str, group["run"]))),
+        "runs": _places(index, group["run"]),
     }
 
 
@@ -92,8 +91,17 @@ def _mean(column: Series) -> float:
     return float(column.astype(float).mean())
 
 
-def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
-    """What every trained run logged over the clips it saw, at most :data:`POINTS` of each figure."""
+def _places(index: Mapping[str, int], names: Iterable[str]) -> list[int]:
+    return [index[name] for name in names if name in index]
+
+
+def rounded(value: Any, digits: int = 6) -> float | None:
+    """``value`` with ``digits`` significant digits; None where it is not finite."""
+    return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None
+
+
+def curves(inputs: TableInputs, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Logged values of every trained run over the clips it saw, at most :data:`POINTS` of each column."""
     for run in inputs.runs:
         if not inputs.admits(run):
             continue
@@ -115,13 +123,13 @@ def curves(inputs: TableInputs, known: Provenance) -> Iterator[dict[str, Any]]:
         block = (
             f"{run.spec.data.title} {run.spec.data.split}, {run.info['preset']}{'+' if run.info['modified'] else ''}"
         )
-        places = known.places(run.name)
+        places = _places(index, [run.name])
         yield {"title": title, "method": run.spec.method, "block": block, "lines": lines, "runs": places}
 
 
 def thinned(values: np.ndarray, points: int = POINTS) -> np.ndarray:
-    """Places of at most ``points`` of ``values`` [n], ascending, that look like all of them: of equal stretches the
-    lowest and the highest, and both ends.
+    """Ascending places of at most ``points`` of ``values`` [n]: both ends, and the lowest and the highest value of
+    equal stretches.
 
     >>> thinned(np.array([0.0, 9.0, 1.0, 1.0, -5.0, 1.0, 2.0]), 4).tolist()
     [0, 1, 4, 6]
@@ -136,9 +144,8 @@ def thinned(values: np.ndarray, points: int = POINTS) -> np.ndarray:
     return np.array(sorted(kept))
 
 
-def confusions(inputs: TableInputs, frame: DataFrame, known: Provenance) -> Iterator[dict[str, Any]]:
-    """Confusion matrices of final weights, of the linear probe and of the best first: shares of the clips of each
-    class, in percent."""
+def confusions(inputs: TableInputs, frame: DataFrame, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Confusion matrices of final weights, the linear probe and the best run first; in percent of each class."""
     frame = frame[frame["checkpoint"] == "last"]
     frame = frame.assign(other=frame["protocol"] != "linear").sort_values(
         ["other", "accuracy"], ascending=[True, False]
@@ -151,7 +158,7 @@ def confusions(inputs: TableInputs, frame: DataFrame, known: Provenance) -> Iter
         cells += len(one["share"]) ** 2
         if cells > CELLS:
             return
-        yield one | {"runs": known.places(row["run"])}
+        yield one | {"runs": _places(index, [row["run"]])}
 
 
 def _confusion(inputs: TableInputs, row: Series) -> dict[str, Any]:

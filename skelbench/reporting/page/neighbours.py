@@ -1,25 +1,21 @@
-"""What an encoder takes for alike: test clips and the training clips nearest to them, as skeletons in motion.
+"""Test clips and the training clips whose features are nearest to theirs, as skeletons in motion.
 
-Shapes: Q queries, G gallery clips, K neighbours, D feature width.
+Shapes: Q queries, G gallery clips, K neighbors, D feature width.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.hashing import derive_seed
-from skelbench.core.spec import EvalSpec
-from skelbench.data.store.clip_store import ClipStore
-from skelbench.pipeline.encoders import hiding_of, load_encoder
-from skelbench.pipeline.evaluate import eval_spec
-from skelbench.pipeline.leakage_checks import clips_of
 from skelbench.pipeline.session import Session
-from skelbench.records.run_dir import ReadRun, RunDir
+from skelbench.records.run_dir import ReadRun
 from skelbench.reporting.controls import CONTROLS
+from skelbench.reporting.diagnostics.frozen import Frozen
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.skeletons.page import page_data
 from skelbench.reporting.skeletons.scene import Scene, clip_scene
@@ -27,36 +23,33 @@ from skelbench.reporting.skeletons.scene import Scene, clip_scene
 QUERIES = 6
 NEAREST = 4
 GALLERY = 2000
-"""Training clips among which neighbours are looked for: features of more take minutes without a GPU."""
+"""Training clips that are searched: features of more take minutes without a GPU."""
 RUNS = 2
+"""Runs that are tried, the best first."""
 FRAMES = 64
-"""Of a clip that moves: more are not seen, and make the page heavy."""
+"""Frames of a moving clip at most: more make the page heavy."""
 
 
-class Shown(NamedTuple):
-    """The example, and why there is none, or none of a better run."""
+def nearest_neighbours(inputs: TableInputs, session: Session) -> tuple[dict[str, Any] | None, str]:
+    """The example of the run with the highest linear (else 1-NN) accuracy whose data and weights are here, with its
+    untrained baseline; and the reason why there is none, or none of a better run.
 
-    example: dict[str, Any] | None
-    why: str = ""
-
-
-def example(inputs: TableInputs, session: Session) -> Shown:
-    """The run with the highest linear accuracy (else 1-NN) whose data are here, its untrained twin beside it: the same
-    queries, drawn by a fixed seed, and the training clips nearest to them by cosine similarity."""
+    Queries are drawn by a fixed seed; the nearest training clips are found by cosine similarity.
+    """
     runs = _candidates(inputs)
     if not runs:
-        return Shown(None, "No finished run has an encoder and a linear or 1-NN accuracy to choose it by.")
-    why = ""
+        return None, "No finished run has an encoder and a linear or 1-NN accuracy to choose it by."
+    reason = ""
     for run in runs:
         try:
-            return Shown(_example(inputs, session, run), why)
-        except (SkelbenchError, OSError) as error:  # data or weights that are not here any more
-            why = why or f"Not drawn: {run.title}: {error}"
-    return Shown(None, why)
+            return _example(session, run), reason
+        except (SkelbenchError, OSError) as error:  # its data or weights are not here anymore
+            reason = reason or f"Not drawn: {run.title}: {error}"
+    return None, reason
 
 
 def _candidates(inputs: TableInputs) -> list[ReadRun]:
-    """Trained runs with weights, the best of its data first; of several data sets those with the most runs."""
+    """Trained runs with weights, the most accurate first."""
     by_name = {run.name: run for run in inputs.stored}
     frame = inputs.frame
     frame = frame[(frame["checkpoint"] == "last") & (frame["source"] == "") & ~frame["method"].isin(CONTROLS)]
@@ -69,80 +62,46 @@ def _candidates(inputs: TableInputs) -> list[ReadRun]:
     return []
 
 
-def _example(inputs: TableInputs, session: Session, run: ReadRun) -> dict[str, Any]:
-    spec = eval_spec(session.host, run, "knn")
-    store = clips_of(session, spec, run)
+def _example(session: Session, run: ReadRun) -> dict[str, Any]:
+    subject = Frozen(session, run)
+    spec, store = subject.spec, subject.clips.store
     split = store.split(spec.data.split, spec.data.min_frames)
     draw = np.random.default_rng(derive_seed(0, "report", "queries"))
     query_Q = np.sort(draw.choice(split.test, min(QUERIES, len(split.test)), replace=False))
     gallery_G = np.sort(draw.choice(split.train, min(GALLERY, len(split.train)), replace=False))
-    twin = _twin(inputs, run)
-    shown = [_nearest(session, one, store, query_Q, gallery_G) for one in ((run, twin) if twin else (run,))]
+    shown = [_nearest(one, query_Q, gallery_G) for one in (subject, subject.twin) if one is not None]
     clips = dict.fromkeys([*query_Q.tolist(), *(clip for one in shown for row in one["nearest"] for clip in row)])
-    labels = store.labels
+    labels = {clip: int(store.labels[clip]) for clip in clips}
     return {
         "dataset": f"{spec.data.title} {spec.data.split}",
         "gallery": len(gallery_G),
         "train": len(split.train),
         "queries": query_Q.tolist(),
         "runs": shown,
-        "labels": {clip: int(labels[clip]) for clip in clips},
-        "classes": {int(labels[clip]): store.classes[labels[clip]] for clip in clips},
+        "labels": labels,
+        "classes": {label: store.classes[label] for label in labels.values()},
         "clips": {clip: page_data(_short(clip_scene(store, clip))) for clip in clips},
     }
 
 
-def _twin(inputs: TableInputs, run: ReadRun) -> ReadRun | None:
-    """The untrained run that ``run`` is measured against, if its weights are here."""
-    rows = inputs.frame[inputs.frame["run"] == run.name]
-    names = {str(name) for name in rows["control_run"].dropna()}
-    return next((one for one in inputs.stored if one.name in names and one.encoder_path().exists()), None)
-
-
-def _nearest(
-    session: Session, run: RunDir, store: ClipStore, query_Q: np.ndarray, gallery_G: np.ndarray
-) -> dict[str, Any]:
-    """The neighbours of one run, with their cosine similarity."""
-    spec = eval_spec(session.host, run, "knn")
-    x_ND = _features(session, run, spec, store, np.concatenate([query_Q, gallery_G]))
+def _nearest(subject: Frozen, query_Q: np.ndarray, gallery_G: np.ndarray) -> dict[str, Any]:
+    """The neighbors that one encoder finds, with their cosine similarity."""
+    ids = np.concatenate([query_Q, gallery_G])
+    with subject.session.progress(total=len(ids), label=f"{subject.run.title} neighbors", unit="clips") as report:
+        x_ND = subject.features(ids, report=report)
     x_ND = x_ND / np.maximum(np.linalg.norm(x_ND, axis=1, keepdims=True), 1e-12)
     similarity_QG = x_ND[: len(query_Q)] @ x_ND[len(query_Q) :].T
     order_QK = np.argsort(-similarity_QG, axis=1, kind="stable")[:, :NEAREST]
     return {
-        "name": run.name,
-        "title": run.title,
+        "name": subject.run.name,
+        "title": subject.run.title,
         "nearest": gallery_G[order_QK].tolist(),
         "similarity": np.take_along_axis(similarity_QG, order_QK, 1).round(3).tolist(),
     }
 
 
-def _features(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore, ids: np.ndarray) -> np.ndarray:
-    """float32 [n, D] of the clips ``ids``, as the protocol ``knn`` has them."""
-    import torch
-
-    from skelbench.data.store.source import ClipSource
-    from skelbench.evaluation.features import extract, view_builder
-    from skelbench.evaluation.protocol import advances
-    from skelbench.training.build import grid_of
-    from skelbench.views.builder import evaluation_spec
-
-    (stream,) = spec.streams
-    device, grid = torch.device(session.device), grid_of(run.spec, store.topology)
-    encoder = load_encoder(session, run, spec.checkpoint, store.topology, stream, spec.readout)
-    source = ClipSource(store, device=device, second_body=spec.data.second_body, align=spec.align)
-    view = evaluation_spec(grid, share=spec.share, resize=spec.resize)
-    builder = view_builder(store, spec, stream, grid, view, device)
-    hiding = hiding_of(session, run, spec, stream, store)
-    with session.progress(total=len(ids), label=f"{run.title} neighbours", unit="clips") as report:
-        return extract(
-            encoder, source, ids, builder, spec.bodies_pool, device=device, precision=run.spec.train.precision,
-            progress=advances(report), readout=spec.readout, grid=grid, hiding=hiding,
-            min_confidence=spec.min_confidence,
-        )  # fmt: skip
-
-
 def _short(scene: Scene) -> Scene:
-    """``scene`` with every second, third ... frame where it has too many."""
+    """``scene`` with every second, third ... frame where it has more than :data:`FRAMES`."""
     (panel,) = scene.panels
     every = -(-panel.frames // FRAMES)
     drawn_MTJ = None if panel.drawn_MTJ is None else panel.drawn_MTJ[:, ::every]

@@ -1,10 +1,10 @@
-"""Drawing a scene with matplotlib: one pose on a pair of axes, a film strip, an animation."""
+"""Drawing a scene with matplotlib: poses on axes, a film strip, an animation."""
 
 from __future__ import annotations
 
-import bisect
 import math
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -14,108 +14,104 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
-from matplotlib.textpath import TextToPath
-from matplotlib.transforms import Bbox, TransformedBbox
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 from skelbench.core.files import write_whole
+from skelbench.reporting.figures.panels import NAME, NOTE, wrapped
 from skelbench.reporting.figures.style import INK, PALE, PLAIN
 from skelbench.reporting.skeletons.scene import COLOURS, HIDDEN, Panel, Scene, middle
 
 FLOOR = "#d8dee6"
 MOST = 16
-"""Key frames of one view in a film strip: more temporal tokens than that are thinned out."""
+"""Frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
 MIN_DELAY_MS = 40
-"""Viewers slow animations down whose frames are shown for less than about this."""
+"""Viewers slow down animations whose frames last less than about this."""
 VIEW_FRAMES = 48
 """Frames of an animation of views, whose lengths differ."""
 
 Report = Callable[[int], None]
 
 
-def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float) -> list[Artist]:
-    """Bodies of ``panel`` at ``frame``, with bones ``width`` points wide; returns what was added."""
+def pose_axes(axes: Axes, scene: Scene, poses: int = 1) -> None:
+    """Give ``axes`` the scale of the scene, with room for ``poses`` next to each other and no ticks or frame."""
+    half = scene.size * scene.shape
+    axes.set(xlim=(-half, (2 * poses - 1) * half), ylim=(-scene.size, scene.size), xticks=[], yticks=[])
+    axes.set_aspect("equal")
+    axes.spines[:].set_visible(False)
+    axes.patch.set_visible(False)
+
+
+def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float, place: int = 0) -> list[Artist]:
+    """Draw the bodies of ``panel`` at ``frame`` as the pose number ``place`` from the left; returns the new artists.
+
+    ``width``: of bones, points.
+    """
     centre, hidden_MJ, drawn_MJ = middle(panel), panel.hidden(frame), panel.drawn(frame)
     outside_M = scene.outside(panel, slice(frame, frame + 1))[:, 0]
-    near = TransformedBbox(Bbox([[-0.06, -0.06], [1.06, 1.06]]), axes.transAxes)  # a rim may leave the axes, no bone
-    lines: list[tuple[float, np.ndarray, str, bool]] = []
-    dots: dict[bool, list[tuple[float, float, str, float]]] = {True: [], False: []}
+    shift = np.array([2 * place * scene.size * scene.shape, 0.0])
+    bones: list[tuple[float, np.ndarray, str, bool]] = []
+    joints: dict[bool, list[tuple[float, float, str, float]]] = {True: [], False: []}
     added: list[Artist] = []
     for body, x_JC in enumerate(panel.x_MTJC[:, frame]):
         seen_JC = (x_JC - centre) @ scene.camera.T
+        colors = COLOURS[body % len(COLOURS)]
         if outside_M[body]:
-            colour = COLOURS[body % len(COLOURS)][0]
-            added.append(_pointer(axes, seen_JC[drawn_MJ[body], :2].mean(axis=0), colour, width))
+            added.append(_pointer(axes, scene, seen_JC[drawn_MJ[body], :2].mean(axis=0), shift, colors[0], width))
             continue
+        at_J2 = seen_JC[:, :2] + shift
         for joint, parent in enumerate(scene.topology.parents):
             if not drawn_MJ[body, joint]:
                 continue
-            colour = COLOURS[body % len(COLOURS)][scene.sides[joint]]
+            color = colors[scene.sides[joint]]
             size = 1.8 if scene.topology.joints[joint] == "head" else 1.0
-            dots[bool(hidden_MJ[body, joint])].append((*seen_JC[joint, :2], colour, size))
+            joints[bool(hidden_MJ[body, joint])].append((*at_J2[joint], color, size))
             if parent >= 0 and drawn_MJ[body, parent]:
                 covered = bool(hidden_MJ[body, joint] or hidden_MJ[body, parent])
-                lines.append((seen_JC[[joint, parent], 2].mean(), seen_JC[[joint, parent], :2], colour, covered))
+                bones.append((seen_JC[[joint, parent], 2].mean(), at_J2[[joint, parent]], color, covered))
     # Far bones first; a white rim around each shows which of two crossing bones is in front.
-    segments, colours, widths = [], [], []
-    for _, segment, colour, covered in sorted(lines, key=lambda line: line[0]):
+    segments, line_colors, widths = [], [], []
+    for _, segment, color, covered in sorted(bones, key=lambda bone: bone[0]):
         segments += [segment, segment]
-        colours += ["white", HIDDEN if covered else colour]
+        line_colors += ["white", HIDDEN if covered else color]
         widths += [1.9 * width, 0.35 * width if covered else width]
-    bones = LineCollection(segments, colors=colours, linewidths=widths, capstyle="round", zorder=2)
-    added.append(axes.add_collection(bones, autolim=False))
-    bones.set_clip_box(near)
-    for hidden, joints in dots.items():
-        if joints:
-            x, y, own, sizes = zip(*joints)
+    lines = LineCollection(segments, colors=line_colors, linewidths=widths, capstyle="round", zorder=2)
+    added.append(axes.add_collection(lines, autolim=False))
+    for hidden, dots in joints.items():
+        if dots:
+            x, y, own, sizes = zip(*dots)
             area = (1.25 * width * np.array(sizes)) ** 2
             face, edge = ("white", HIDDEN) if hidden else (list(own), list(own))
-            rim = 0.3 * width
-            joint_dots = axes.scatter(x, y, s=area, zorder=3, facecolors=face, edgecolors=edge, linewidths=rim)
-            joint_dots.set_clip_box(near)
-            added.append(joint_dots)
+            added.append(axes.scatter(x, y, s=area, zorder=3, facecolors=face, edgecolors=edge, linewidths=0.3 * width))
     return added
 
 
-def _pointer(axes: Axes, at: np.ndarray, colour: str, width: float) -> Artist:
-    """A triangle at the edge that points to where a body is that the picture does not reach."""
-    edge = 0.96 * np.array([axes.get_xlim()[1], axes.get_ylim()[1]])
-    x, y = at / max(1.0, *(np.abs(at) / edge))
+def _pointer(axes: Axes, scene: Scene, at: np.ndarray, shift: np.ndarray, color: str, width: float) -> Artist:
+    """A triangle at the edge of the pose that points to a body outside the picture."""
+    edge = 0.94 * scene.size * np.array([scene.shape, 1.0])
+    x, y = at / max(1.0, *(np.abs(at) / edge)) + shift
     turn = np.degrees(np.arctan2(at[1], at[0])) - 90
-    return axes.scatter([x], [y], s=(4.5 * width) ** 2, marker=(3, 0, turn), color=colour, zorder=3, clip_on=False)
+    return axes.scatter([x], [y], s=(4.5 * width) ** 2, marker=(3, 0, turn), color=color, zorder=3)
 
 
-def pose_axes(figure: Figure, scene: Scene, box: tuple[float, float, float, float], floor: bool) -> Axes:
-    """Axes at ``box`` (left, bottom, width, height in inches) with the scene's scale and, on demand, a floor."""
-    width, height = figure.get_size_inches()
-    axes = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
-    half = scene.size
-    axes.set(xlim=(-half * box[2] / box[3], half * box[2] / box[3]), ylim=(-half, half), xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
-    axes.patch.set_visible(False)
-    if floor:
-        _floor(axes, scene, middle(scene.panels[0]), half)
-    return axes
-
-
-def _floor(axes: Axes, scene: Scene, centre: np.ndarray, half: float) -> None:
-    """A line under flat poses, a grid of half metres under others."""
-    height = scene.floor - centre[1]
+def _floor(axes: Axes, scene: Scene) -> None:
+    """A line under flat poses, a grid of half meters under the first pose of others."""
+    height = scene.floor - middle(scene.panels[0])[1]
     if scene.flat:
         axes.axhline(height, color=FLOOR, linewidth=1, zorder=0)
         return
-    steps = np.arange(-math.ceil(half / 0.5), math.ceil(half / 0.5) + 1) * 0.5
+    steps = np.arange(-math.ceil(scene.size / 0.5), math.ceil(scene.size / 0.5) + 1) * 0.5
     across = np.array([[(a, height, steps[0]), (a, height, steps[-1])] for a in steps])
     along = across[..., [2, 1, 0]]
     seen = np.concatenate([across, along]) @ scene.camera.T
-    axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0))
+    half = scene.size * scene.shape
+    lines = axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0), autolim=False)
+    lines.set_clip_path(Rectangle((-half, -scene.size), 2 * half, 2 * scene.size, transform=axes.transData))
 
 
-def sides_legend(figure: Figure, scene: Scene) -> None:
-    """Which colours are left and right, and what a hidden joint looks like."""
+def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
+    """A legend of the colors of left and right and of hidden joints below everything, under ``caption``."""
     bodies = sorted({int(m) for panel in scene.panels for m in np.flatnonzero(panel.there_MTJ.any(axis=(1, 2)))})
     entries = []
     for body in bodies[: len(COLOURS)]:
@@ -127,46 +123,62 @@ def sides_legend(figure: Figure, scene: Scene) -> None:
         entries.append((mark, "hidden by the mask"))
     if any(scene.outside(panel).any() for panel in scene.panels):
         entries.append((Line2D([], [], color=PALE, marker="^", linewidth=0), "outside the picture"))
-    columns = len(entries) if 1.25 * len(entries) < figure.get_figwidth() else 2
-    figure.legend(
-        *zip(*entries), loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns, frameon=False, fontsize=7.5,
-        labelcolor=INK, handlelength=1.4, columnspacing=1.2,
+    legend = figure.legend(
+        *zip(*entries), loc="outside lower left", ncols=max(1, int(figure.get_figwidth() / 1.3)), frameon=False,
+        fontsize=7.5, labelcolor=INK, handlelength=1.4, alignment="left", title_fontsize=NOTE,
+        title=wrapped(caption, figure.get_figwidth() - 0.2, NOTE) or None,
     )  # fmt: skip
+    legend.get_title().set(color=PALE, **PLAIN)
+
+
+def film_strip(
+    title: str, scene: Scene, groups: Sequence[tuple[str, Sequence[tuple[Panel, list[int]]]]], caption: str = ""
+) -> Figure:
+    """A row per (panel, frames) of ``groups``, each of which may have a name; ``scene`` holds every panel and gives
+    camera and scale."""
+    rows = [(name if i == 0 else "", *row) for name, own in groups for i, row in enumerate(own)]
+    columns = max(len(frames) for _, _, frames in rows)
+    named = any(panel.title for _, panel, _ in rows) and len(rows) > 1
+    cell = 0.85 if len(rows) > 1 else 1.5
+    width = max(3.5, columns * cell * scene.shape + (1.5 if named else 0.2))
+    lines = wrapped(title, width - 0.2, NAME)
+    headings = sum(bool(name) for name, _, _ in rows)
+    below = 0.4 + 0.14 * (len(caption) * 0.05 / width + 1)
+    figure = Figure(figsize=(width, 0.2 * (lines.count("\n") + 1) + len(rows) * (cell + 0.16) + 0.2 * headings + below))
+    figure.set_layout_engine("constrained", h_pad=0.03, w_pad=0.04, hspace=0.0, wspace=0.0)
+    figure.suptitle(lines, x=0.02, ha="left", fontsize=NAME, color=INK, **PLAIN)
+    ratios = [1.4 if named else 0.01, width - (1.5 if named else 0.2)]
+    grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=ratios)
+    for (name, panel, frames), (label, axes) in zip(rows, grid):
+        pose_axes(axes, scene, columns)
+        if name:
+            axes.set_title(name, loc="left", fontsize=8.5, weight="bold", color=INK, pad=2, **PLAIN)
+        if panel is scene.panels[0]:
+            _floor(axes, scene)
+        for place, frame in enumerate(frames):
+            draw_pose(axes, scene, panel, frame, cell * 1.4, place)
+            at = 2 * place * scene.size * scene.shape, -scene.size
+            axes.annotate(str(frame), at, ha="center", va="top", fontsize=6, color=PALE)
+        label.set_axis_off()
+        if named:
+            text = f"{wrapped(panel.title, 1.2, NOTE)}\n{panel.note}".strip()
+            label.text(0, 0.5, text, va="center", fontsize=NOTE, color=INK, linespacing=1.4, **PLAIN)
+    sides_legend(figure, scene, caption)
+    return figure
 
 
 def save_strip(scene: Scene, path: Path) -> None:
-    """Key frames from left to right; short views stand side by side. Masked views show one frame per temporal token."""
-    many = len(scene.panels) > 1
+    """Write key frames from left to right, a row per view. Masked views show one frame per temporal token."""
     whole, *views = scene.panels
     shown = [panel.key_frames(MOST, MOST) for panel in views]
-    shown.insert(0, whole.key_frames(max(8, *map(len, shown)) if many else 9, MOST))
-    cell, gap = (1.05, 0.62) if many else (1.45, 0.12)
-    step, columns = cell * scene.shape, max(map(len, shown))
-    lines = _lines([max(2, len(frames)) for frames in shown], columns)
-    width, height = columns * step + 0.3, 0.75 + len(lines) * (cell + gap)
-    figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    title = fitted(scene.title, width - 0.3, 10, lines=2)
-    figure.text(0.15 / width, 1 - 0.2 / height, title, fontsize=10, color=INK, va="center", **PLAIN)
-    sides_legend(figure, scene)
-    for r, line in enumerate(lines):
-        bottom = height - 0.35 - (r + 1) * (cell + gap)
-        for p, column in line:
-            panel = scene.panels[p]
-            if many:
-                x, y = (0.15 + column * step) / width, (bottom + cell + 0.3) / height
-                room = max(2, len(shown[p])) * step - 0.05
-                figure.text(x, y, fitted(panel.title, room, 8), fontsize=8, color=INK, **PLAIN)
-                figure.text(x, y - 0.05 / height, panel.note, fontsize=6.5, color=PALE, va="top", **PLAIN)
-            for c, frame in enumerate(shown[p]):
-                box = (0.15 + (column + c) * step + 0.03, bottom + 0.1, step - 0.06, cell - 0.1)
-                axes = pose_axes(figure, scene, box, floor=p == 0)
-                draw_pose(axes, scene, panel, frame, width=cell * 1.5)
-                axes.set_xlabel(f"{frame}", fontsize=6.5, color=PALE, labelpad=1)
-    write_whole(path, lambda file: figure.savefig(file, format="png"))
+    shown.insert(0, whole.key_frames(max(8, *map(len, shown)) if views else 9, MOST))
+    figure = film_strip(scene.title, scene, [("", list(zip(scene.panels, shown)))])
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=150))
 
 
 def save_animation(scene: Scene, path: Path, report: Report | None = None) -> None:
-    """A gif at the clip's own pace; views of different lengths run side by side, each from its start to its end.
+    """Write a gif at the clip's own pace; views of different lengths run next to each other, each from its start to its
+    end.
 
     ``report`` is called with 1 after each of :func:`animation_frames` frames.
     """
@@ -174,31 +186,28 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     shares = np.linspace(0, 1, animation_frames(scene))
     delay_ms = max(MIN_DELAY_MS, 1000 * whole.frames / scene.fps / len(shares))
     columns = min(5, len(scene.panels))
-    cell, gap = (1.9, 0.6) if many else (4.2, 0.2)
-    step, lines = cell * scene.shape, math.ceil(len(scene.panels) / columns)
-    width, height = max(4.2, columns * step), 0.85 + lines * (cell + gap)
-    figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
+    rows, cell = math.ceil(len(scene.panels) / columns), 1.9 if many else 4.2
+    width = max(4.2, columns * cell * scene.shape)
+    figure = Figure(figsize=(width, 0.8 + rows * (cell + 0.6 * many)), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    title = fitted(scene.title, width - 0.2, 8, lines=2)
-    figure.text(0.5, 1 - 0.2 / height, title, fontsize=8, color=INK, va="center", ha="center", **PLAIN)
+    figure.suptitle(wrapped(scene.title, width - 0.2, 8), fontsize=8, color=INK, **PLAIN)
+    every = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for axes in every:
+        pose_axes(axes, scene)
+    _floor(every[0], scene)
+    counters = [
+        axes.text(0.5, 0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center") for axes in every
+    ]
+    for panel, axes in zip(scene.panels, every if many else ()):
+        name = textwrap.shorten(panel.title, 24, placeholder="…")
+        axes.set_title(f"{name}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
     sides_legend(figure, scene)
-    places: list[tuple[Panel, Axes, Text]] = []
-    for i, panel in enumerate(scene.panels):
-        row, column = divmod(i, columns)
-        left = (width - columns * step) / 2 + column * step
-        axes = pose_axes(
-            figure, scene, (left, height - 0.35 - (row + 1) * (cell + gap) + 0.15, step, cell), floor=i == 0
-        )
-        if many:
-            axes.set_title(f"{fitted(panel.title, step, 7)}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
-        counter = axes.text(0.5, -0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center", va="top")
-        places.append((panel, axes, counter))
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)
     images = []
     for share in shares:
         canvas.restore_region(still)
-        for panel, axes, counter in places:
+        for panel, axes, counter in zip(scene.panels, every, counters):
             frame = round(share * (panel.frames - 1))
             counter.set_text(f"{frame}" if many else f"{frame / scene.fps:.1f} s")
             for artist in (*(added := draw_pose(axes, scene, panel, frame, 2.2 if many else 3.6)), counter):
@@ -208,7 +217,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
         if report:
             report(1)
-    # One palette for all frames: with one each, colours flicker.
+    # One palette for all frames: with one each, colors flicker.
     palette = images[len(images) // 2].quantize(96)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
 
@@ -219,45 +228,7 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
 
 
 def animation_frames(scene: Scene) -> int:
-    """How many frames an animation of ``scene`` has."""
+    """Number of frames of an animation of ``scene``."""
     if len(scene.panels) > 1:
         return VIEW_FRAMES
     return max(1, int(1000 * scene.panels[0].frames / scene.fps / MIN_DELAY_MS))
-
-
-def _lines(widths: list[int], columns: int) -> list[list[tuple[int, int]]]:
-    """Panels of so many columns set from left to right on lines: per line (panel, first column)."""
-    lines: list[list[tuple[int, int]]] = []
-    free = 0
-    for panel, width in enumerate(widths):
-        if width > free:
-            lines.append([])
-            free = columns
-        lines[-1].append((panel, columns - free))
-        free -= width
-    return lines
-
-
-def fitted(text: str, inches: float, size: float, lines: int = 1) -> str:
-    """``text`` on at most so many lines of that width, in letters of ``size`` points; what is too long is cut with an
-    ellipsis."""
-    font, path = FontProperties(size=size), TextToPath()
-
-    def fits(line: str) -> bool:
-        return (
-            path.get_text_width_height_descent(line, font, ismath=False)[0] <= 68 * inches
-        )  # of 72: letters set on pixels are wider
-
-    folded: list[str] = []
-    rest = text
-    while rest:
-        last = len(folded) == lines - 1
-        if fits(rest):
-            return "\n".join([*folded, rest])
-        end = bisect.bisect(range(1, len(rest)), False, key=lambda n: not fits(rest[:n] + "…" * last))
-        if last:
-            return "\n".join([*folded, rest[:end].rstrip() + "…"])
-        end = rest.rfind(" ", 1, end + 1) if " " in rest[1 : end + 1] else max(end, 1)
-        folded.append(rest[:end])
-        rest = rest[end:].lstrip()
-    return text

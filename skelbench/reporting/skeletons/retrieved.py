@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from pydantic import Field
 
 from skelbench.core.component import Spec
 from skelbench.core.text import plain
 from skelbench.plugin import FigureSpec, hookimpl
-from skelbench.reporting.figures.layout import EDGE, GAP, NOTE, TITLE, lines_high, wrap
 from skelbench.reporting.figures.of_runs import asked, facts_of, features_of, title_of
-from skelbench.reporting.figures.style import COLOURS, INK, PALE, PLAIN, house
-from skelbench.reporting.skeletons.draw import draw_pose, fitted, pose_axes, sides_legend
-from skelbench.reporting.skeletons.rows import LEGEND
+from skelbench.reporting.figures.panels import NOTE, wrapped
+from skelbench.reporting.figures.style import COLOURS, INK, PLAIN, house
+from skelbench.reporting.skeletons.draw import draw_pose, pose_axes, sides_legend
 from skelbench.reporting.skeletons.scene import Scene, clip_scene
 
 if TYPE_CHECKING:
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
     from skelbench.evaluation.protocol import Features
     from skelbench.reporting.inputs import TableInputs
 
-CELL, POSE = 1.08, 0.7
-"""Inches: width of a clip, height of its poses."""
-LETTERS = 6.5
-"""Points of a clip's words."""
+CELL, POSE = 1.1, 0.6
+"""Width of a clip and height of its poses, inches."""
 RIGHT, WRONG = (COLOURS[1], "✓"), (COLOURS[0], "✗")
 """Colour and sign of a neighbour of the query's class, and of one of another."""
 CAPTION = (
@@ -134,58 +131,28 @@ def _drawn(right_n: np.ndarray, count: int, seed: int) -> list[int]:
 # ------------------------------------------------------------------------------------------------ drawing
 def _figure(store: ClipStore, queries: Sequence[Query], settings: Retrieval, facts: str, caption: str) -> Figure:
     columns = 1 + max(len(query.answers) for query in queries)
-    width = 2 * EDGE + columns * CELL + GAP
-    inside, words_high = width - 2 * EDGE, lines_high(2, LETTERS)
-    note, words = wrap(facts, inside, NOTE), wrap(caption, inside, NOTE)
-    row = POSE + words_high + 2 * GAP
-    top = EDGE + lines_high(1, TITLE) + lines_high(len(note), NOTE) + GAP
-    height = top + len(queries) * row + lines_high(len(words), NOTE) + LEGEND + EDGE
-    figure = Figure(figsize=(width, height), facecolor="white")
-
-    def write(x: float, y: float, text: str, size: float, colour: str, weight: str = "normal") -> None:
-        figure.text(
-            x / width, y / height, text, fontsize=size, color=colour, weight=weight, va="top", linespacing=1.3, **PLAIN
-        )
-
-    y = height - EDGE
-    write(EDGE, y, "Queries and their nearest neighbours", TITLE, INK, "bold")
-    y -= lines_high(1, TITLE)
-    write(EDGE, y, "\n".join(note), NOTE, PALE)
-    y -= lines_high(len(note), NOTE) + GAP
+    width = columns * CELL + 0.2
+    title = f"Queries and their nearest neighbors\n{wrapped(facts, width - 0.2, NOTE)}"
+    figure = Figure(figsize=(width, len(queries) * (POSE + 0.42) + 1.1), facecolor="white", layout="constrained")
+    figure.suptitle(title, x=0.02, ha="left", fontsize=NOTE + 1, color=INK, **PLAIN)
     scenes: list[Scene] = []
-    for query in queries:
+    grid = figure.subplots(len(queries), columns, squeeze=False)
+    for query, row in zip(queries, grid):
         clips = [(query.clip, "query", INK)]
         clips += [(one.clip, f"{_mark(one)[1]} {one.similarity:.3f}", _mark(one)[0]) for one in query.answers]
-        for column, (clip, said, colour) in enumerate(clips):
-            x = EDGE + column * CELL + (GAP if column else 0)
-            scenes.append(clip_scene(store, clip))
-            _poses(figure, scenes[-1], x + 0.02, y - POSE, settings.poses)
-            name = fitted(plain(store.classes[int(store.labels[clip])]), CELL - 0.1, LETTERS)
-            write(x + 0.03, y - POSE - 0.02, said, LETTERS, colour, "bold")
-            write(x + 0.03, y - POSE - 0.02 - lines_high(1, LETTERS), name, LETTERS, INK)
-            figure.add_artist(
-                Rectangle(
-                    (x / width, (y - POSE - words_high - 0.05) / height), (CELL - 0.06) / width,
-                    (POSE + words_high + 0.07) / height, fill=False, edgecolor=colour, linewidth=1.1,
-                    linestyle="-" if colour != WRONG[0] else (0, (4, 2)), transform=figure.transFigure,
-                )
-            )  # fmt: skip
-        y -= row
-    write(EDGE, y, "\n".join(words), NOTE, PALE)
-    sides_legend(figure, replace(scenes[0], panels=tuple(scene.panels[0] for scene in scenes)))
+        for (clip, label, color), axes in zip(clips, row):
+            scene = clip_scene(store, clip)
+            scenes.append(scene)
+            pose_axes(axes, scene, settings.poses)
+            for place in range(settings.poses):
+                frame = int((place + 0.5) * scene.panels[0].frames / settings.poses)
+                draw_pose(axes, scene, scene.panels[0], frame, 0.9, place)
+            name = textwrap.shorten(plain(store.classes[int(store.labels[clip])]), 24, placeholder="…")
+            axes.set_xlabel(f"{label}\n{name}", fontsize=NOTE, color=color, **PLAIN)
+            axes.spines[:].set(visible=True, color=color, linewidth=1.1)
+            axes.spines[:].set_linestyle("-" if color != WRONG[0] else (0, (4, 2)))
+    sides_legend(figure, replace(scenes[0], panels=tuple(scene.panels[0] for scene in scenes)), caption)
     return figure
-
-
-def _poses(figure: Figure, scene: Scene, x: float, bottom: float, most: int) -> None:
-    """At most ``most`` frames side by side, fewer where bodies take much room."""
-    count = max(1, min(most, int((CELL - 0.1) / (0.75 * POSE * scene.shape))))
-    wide = (CELL - 0.1) / count
-    high = min(POSE, wide / scene.shape)
-    panel = scene.panels[0]
-    for place in range(count):
-        frame = int((place + 0.5) * panel.frames / count)
-        axes = pose_axes(figure, scene, (x + place * wide, bottom + (POSE - high) / 2, wide, high), floor=False)
-        draw_pose(axes, scene, panel, frame, width=0.9)
 
 
 def _mark(answer: Answer) -> tuple[str, str]:

@@ -90,6 +90,10 @@ class Panel:
         if self.tokens:
             every = -(-self.tokens // most)
             return [int((p + 0.5) * self.frames / self.tokens) for p in range(0, self.tokens, every)]
+        return self.evenly(count)
+
+    def evenly(self, count: int) -> list[int]:
+        """At most ``count`` evenly spaced frames, both ends included."""
         return sorted(set(np.linspace(0, self.frames - 1, count).round().astype(int).tolist()))
 
 

@@ -88,3 +88,39 @@ function drawPointer(pen, { at, colour }, width, height, zoom, size) {
   }
   pen.fillStyle = colour; pen.fill();
 }
+
+/* calls moved(dx, dy), in radians, while a canvas is dragged */
+function onDrag(canvas, moved) {
+  let held = null;
+  canvas.addEventListener("pointerdown", (e) => { held = [e.clientX, e.clientY]; canvas.setPointerCapture(e.pointerId); });
+  canvas.addEventListener("pointermove", (e) => {
+    if (!held) return;
+    moved((e.clientX - held[0]) * 0.01, (e.clientY - held[1]) * 0.01);
+    held = [e.clientX, e.clientY];
+  });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { held = null; });
+}
+
+/* moves state.share from 0 to 1 in so many seconds; a button, a slider and the keys of an element control it */
+function playback(state, seconds, frames, render, { play, time, keys }) {
+  const jump = (share) => { state.playing = false; state.share = Math.min(1, Math.max(0, share)); };
+  play.addEventListener("click", () => { state.playing = !state.playing; render(); });
+  time.addEventListener("input", () => { jump(time.value / 1000); render(); });
+  keys.addEventListener("keydown", (e) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (["SELECT", "INPUT", "BUTTON"].includes(e.target.tagName) || (e.key !== " " && !step)) return;
+    if (step) jump(state.share + step / frames); else state.playing = !state.playing;
+    e.preventDefault(); render();
+  });
+  let before = null;
+  function tick(now) {
+    if (state.playing && before !== null) {
+      state.share += ((now - before) / 1000 / seconds) * (state.speed || 1);
+      if (state.share > 1) state.share = 0;
+      render();
+    }
+    before = now;
+    requestAnimationFrame(tick);
+  }
+  requestAnimationFrame(tick);
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """sbatch, squeue, scontrol, scancel and sinfo that only keep a list, in ``queue.json`` beside them.
 
-``settings.json``: {"max_array", "partitions", "hosts", "away": commands that get no answer so many times}.
+``settings.json``: {"max_array", "partitions", "away": commands that get no answer so many times}.
 """
 
 import json
@@ -19,7 +19,7 @@ def end(sentence):
     sys.exit(f"{NAME}: error: {sentence}")
 
 
-settings = {"max_array": 6, "partitions": {"low*": "infinite", "short": "1:00:00"}, "hosts": [os.uname().nodename]}
+settings = {"max_array": 6, "partitions": {"low*": "infinite", "short": "1:00:00"}}
 settings |= json.loads(SETTINGS.read_text()) if SETTINGS.exists() else {}
 tasks = json.loads(QUEUE.read_text()) if QUEUE.exists() else []
 with open(HERE / "calls", "a") as calls:
@@ -58,17 +58,15 @@ if NAME == "sbatch":
         end("Batch job submission failed: Socket timed out on send/recv operation")
     print(job)
 elif NAME == "squeue":
-    wanted = dict(word.partition("=")[::2] for word in WORDS if "=" in word).get("--name")
     job = WORDS[WORDS.index("-j") + 1] if "-j" in WORDS else None
     for task in tasks:
         if job == f"{task['job']}_{task['index']}":
             print(f"{task['state']}|{task['reason']}")
-        elif job is None and task["name"] in wanted.split(","):
+        elif job is None:
             print("|".join(str(task[key]) for key in ("job", "index", "state", "reason", "node", "name")))
 elif NAME == "scancel":
     QUEUE.write_text(json.dumps([task for task in tasks if str(task["job"]) not in WORDS]))
 elif NAME == "sinfo":
-    lines = settings["hosts"] if "-N" in WORDS else [f"{name}|{most}" for name, most in settings["partitions"].items()]
-    print("\n".join(lines))
+    print("\n".join(f"{name}|{most}" for name, most in settings["partitions"].items()))
 elif NAME == "scontrol" and WORDS[0] == "show":
     print(f"ClusterName = fake\nMaxArraySize            = {settings['max_array']}\n")

@@ -1,7 +1,6 @@
 """What trials draw: within bounds, the same every time, trial 0 the default, as many for every method."""
 
 import math
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol, tpe
+from skelbench.pipeline.studies.samplers import Axis, axes_of, sobol
 from skelbench.plugin import Linear, Log
 
 AXES = st.lists(
@@ -47,13 +46,6 @@ def test_draws_are_within_bounds_reproducible_and_begin_with_the_default(axes, t
     assert sobol(axes, trials + 7, seed)[:trials] == drawn  # more trials begin with the same ones
 
 
-@given(AXES, st.floats(0, 1))
-def test_a_setting_is_where_it_was_drawn(axes, share):
-    for axis in axes:
-        if axis.high > axis.low * 1.5:
-            assert axis.share(axis.at(share)) == pytest.approx(share, abs=2e-3)
-
-
 def test_draws_fill_a_logarithm_evenly_and_other_seeds_draw_others():
     axis = Axis("train.lr", 1e-4, 1e-2, log=True)
     values = [point["train.lr"] for point in sobol([axis], 33, 0)[1:]]
@@ -88,21 +80,3 @@ def test_a_space_that_does_not_fit_the_run_is_refused(host, data_root):
             axes_of(space, spec, "mamp")
     (axis,) = axes_of({"train.clip_grad": Linear(1, 2)}, spec, "mamp")
     assert axis.default is None and math.isclose(axis.at(0.5), 1.5)
-
-
-def test_tpe_follows_from_its_history_alone():
-    pytest.importorskip("optuna")
-    axes = [Axis("train.lr", 1e-4, 1e-2, True, False, 1e-3), Axis("method.tau", 0, 1, default=None)]
-    history = [({}, 0.4)]
-    assert tpe(axes, [], 0) == {}
-    for number in range(12):
-        drawn = tpe(axes, history, 0)
-        assert drawn == tpe(axes, history, 0) and all(within(axis, drawn[axis.key]) for axis in axes)
-        history.append((drawn, None if number % 3 == 0 else drawn["train.lr"]))
-    assert tpe(axes, history, 0) != tpe(axes, history, 1)
-
-
-def test_tpe_without_optuna_is_one_sentence(monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(SkelbenchError, match=r"pip install 'skelbench\[tune\]'"):
-        tpe([Axis("train.lr", 1e-4, 1e-2)], [({}, 0.5)], 0)

@@ -74,7 +74,7 @@ def sittings(place):
 def test_ctrl_c_lets_trials_save_and_says_how_to_go_on(sittings):
     code, out, err = sittings["said"][0]
     assert code == 130 and not out
-    assert "saving their state" in err and "0 of 1 trials done; issue the same command again to continue" in err
+    assert "save their state" in err and "0 of 1 trials done; issue the same command again to continue" in err
     assert sittings["stopped"]["outcome"] == "interrupted" and 3 < sittings["stopped"]["step"] < 60
     assert signal.getsignal(signal.SIGINT) is sittings["handler"]
     share = 100 * sittings["stopped"]["step"] / 60
@@ -86,7 +86,7 @@ def test_what_was_stopped_goes_on_where_it_was(sittings):
     assert steps == list(range(1, 61))
     made = json.loads((sittings["run"] / "run.json").read_text())
     assert made["outcome"] == "done" and made["environment"]["threads"] == 1
-    assert "calm 8t s0: started, going on at" in sittings["said"][1][2]
+    assert "calm 8t s0: started, resumed at" in sittings["said"][1][2]
 
 
 def test_a_failing_trial_takes_no_other_with_it(sittings, place):

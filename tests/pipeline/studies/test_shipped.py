@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 from fabricated import Fabricated
 
-from skelbench.cli.run import known_protocols
 from skelbench.cli.study import _find, _table
+from skelbench.pipeline.request import known_protocols
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.study import Study
 from skelbench.pipeline.studies.trials import complete
@@ -56,14 +56,14 @@ def test_tables_of_the_paper_have_one():
 def test_every_trial_can_be_run_and_is_the_exact_preset(name, trials):
     made = trials(name)
     assert made and not any(trial.resolved.modified for trial in made)
-    assert {trial.resolved.spec.tokens for trial in made} == {8} and all(trial.twin for trial in made)
+    assert {trial.resolved.spec.tokens for trial in made} == {8} and all(trial.baseline for trial in made)
 
 
 @pytest.mark.parametrize("name", sorted(COLUMNS))
 def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
     """A run that was measured by them has a row with figures."""
     study = _find(name, shipped())
-    assert known_protocols(shipped(), ",".join(study.probe)) == list(study.probe) == list(COLUMNS[name])
+    assert known_protocols(shipped(), study.probe) == list(study.probe) == list(COLUMNS[name])
     results = Fabricated(tmp_path)
     for protocol in study.probe:
         results.run(study.grid["method"][-1], 0.5, protocol=protocol)

@@ -1,4 +1,4 @@
-"""Studies on a cluster, against commands that only keep a list; tests/campaign/slurm.py has a real one."""
+"""Studies on a cluster, against commands that only keep a list."""
 
 import json
 import os
@@ -13,15 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from skelbench.cli import study, study_queue
+from skelbench.cli import study_queue
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.leases import Lease
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.pipeline.studies.engine import Wishes
-from skelbench.pipeline.studies.slurm import commands, requeue, resources, script
-from skelbench.pipeline.studies.slurm import engine as slurm_engine
+from skelbench.pipeline.studies.engine import ResourceRequest
+from skelbench.pipeline.studies.slurm import commands, requeue, script
 from skelbench.pipeline.studies.slurm.engine import Slurm
 from skelbench.plugin.host import request_more
 from skelbench.records.store import ResultStore
@@ -103,14 +102,13 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allo
     assert (first["job"], len(first["cells"]), second["job"], len(second["cells"])) == ("101", 5, "102", 1)
     assert len({*first["cells"], *second["cells"]}) == 6
     calls = [line.split() for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
-    assert "--dependency" not in calls[0] and calls[1][2:4] == ["--dependency", "afterany:101"]
     text = Path(calls[0][-1]).read_text()
     assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
     assert (
         "--partition=low" in text
         and "--open-mode=append" in text
         and "--signal=B:USR2@120" in text
-        and "gres" not in text
+        and "--gres" not in text
     )
 
     assert "nothing to submit, 6 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
@@ -118,7 +116,7 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_the_size_that_is_allo
     set_queue(slurm, [tasks[0] | {"state": "RUNNING", "node": "n1"}, *tasks[2:]])
     _, out, _ = issue("--status")
     assert re.search(r"running \(job 101_1 on n1\)", out) and out.count("queued (job 10") == 4
-    assert re.search(r"calm .* failed: its job 101_2 left the queue without a word", out)
+    assert re.search(r"calm .* failed: its job 101_2 left the queue without a message", out)
     assert "6 trials: 1 running, 1 failed, 4 queued" in out
     assert "submitted 1 trials as job 103, 5 are queued or running" in issue(*ASKED)[2]
     assert "3 jobs cancelled" in issue("--cancel")[1] and queue(slurm) == []
@@ -136,15 +134,6 @@ def test_a_trial_that_another_command_makes_has_not_failed(slurm, issue, place, 
     with Lease(run.path / ".lock"):
         out = issue("--status")[1]
     assert re.search(r"calm train.lr=0.001 .*running at 0 %", out) and "6 trials: 1 running, 5 failed" in out
-
-
-def test_runs_that_were_made_by_hand_are_recognised_where_trials_are_submitted(slurm, issue, monkeypatch):
-    """As in a study here: they get the preset by which the study asks for them. To look writes nothing."""
-    seen = []
-    monkeypatch.setattr(study, "recognise_all", lambda states, session: seen.append(len(states)))
-    for words, times in ((["--status"], 0), (["--emit", *ASKED], 0), ([*ASKED], 1)):
-        issue(*words)
-        assert seen == [6] * times, words
 
 
 def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
@@ -175,17 +164,6 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in one
 
 
-def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, place):
-    (place / "two.toml").write_text(re.sub("(?m)^.*train.lr.*\n", "", STUDY))
-    (slurm / "settings.json").write_text(json.dumps({"partitions": {"low": "infinite", "short*": "20:00"}}))
-    out = issue("--emit", study="two.toml")[1]
-    assert set(re.findall(r"--time=(\S+)", out)) == {"00:20:00"}  # the default partition's limit
-    assert set(re.findall(r"--mem=(\S+)", out)) == {"4G"}  # 'raises' cannot be tried: as much as the largest
-    gpu = issue("--emit", "--gpus", "1", "--preset", "quick", study="two.toml")[1]
-    assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
-    assert "--cpus-per-task=4" in gpu
-
-
 @pytest.mark.parametrize(
     ("typed", "seconds", "written"),
     [
@@ -197,49 +175,43 @@ def test_times_and_memory_follow_the_dry_run_s_estimate(slurm, issue, place):
     ],
 )
 def test_times(typed, seconds, written):
-    assert resources.seconds_of(typed) == seconds and resources.slurm_time(seconds) == written
+    assert script.seconds_of(typed) == seconds and script.slurm_time(seconds) == written
 
 
-def test_estimates_are_rounded_up_with_room_to_spare():
-    assert [resources.time_for(seconds, None) for seconds in (1, 1000, 40_000, 1e9)] == [1800, 3600, 86400, 86400]
-    assert resources.time_for(None, None) == 86400
-    assert resources.time_for(40_000, 7200) == 7200
-    assert resources.lead(14400) == 120 and resources.lead(120) == 30
+def test_limits_are_those_of_the_partition_and_gpus_are_asked_for(slurm, issue):
+    (slurm / "settings.json").write_text(json.dumps({"partitions": {"low": "infinite", "short*": "20:00"}}))
+    out = issue("--emit")[1]
+    assert set(re.findall(r"--time=(\S+)", out)) == {"00:20:00"}  # the default partition's limit
+    gpu = issue("--emit", "--gpus", "1", "--preset", "quick", "--partition", "low")[1]
+    assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
+    assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"04:00:00"}
 
 
 @pytest.mark.parametrize(
-    ("words", "on", "said"),
+    ("words", "on", "key"),
     [
-        (["--partition", "low"], "local", "--partition is not heeded by engine local; leave it out, or name an engine"),
-        (["--max-parallel", "2"], "local", "--max-parallel is not heeded by engine local"),
-        (["--jobs", "2"], "slurm", "--jobs is not heeded by engine slurm; say --max-parallel N"),
-        (["--status"], "local", "--status asks an engine with a queue; leave it out, or name one: --on slurm"),
-        (["--status", "--cancel"], "slurm", "--status and --cancel contradict each other"),
-        (["--emit", "--dry-run"], "slurm", "--emit and --dry-run contradict each other"),
+        (["--partition", "low"], "local", "--partition"),
+        (["--jobs", "2"], "slurm", "--max-parallel"),
+        (["--status"], "local", "--on slurm"),
+        (["--status", "--cancel"], "slurm", "contradict"),
         ([], "slrum", "did you mean 'slurm'?"),
-        (["--time", "4"], "slurm", "--time '4' is no time of a minute or more; write 4h, 90m, 1d12h or 04:00:00"),
-        (["--time", "30s"], "slurm", "--time '30s' is no time of a minute or more"),
-        (["--mem", "lots"], "slurm", "--mem 'lots' is no amount of memory; write 16G or 800M"),
-        (["--gpus", "2"], "slurm", "--gpus 2: a trial uses one GPU"),
-        (["--gpus", "1", "--device", "cpu"], "slurm", "--gpus 1 and --device cpu contradict each other"),
-        (["--budget", "minutes=5"], "slurm", "--budget minutes is timed on this machine"),
-        (
-            [*ASKED, "--partition", "hihg"],
-            "slurm",
-            "sbatch refused: invalid partition specified: hihg; Batch job submission failed: Invalid partition name",
-        ),
+        (["--time", "30s"], "slurm", "--time '30s'"),
+        (["--mem", "lots"], "slurm", "--mem 'lots'"),
+        (["--gpus", "1", "--device", "cpu"], "slurm", "contradict"),
+        (["--budget", "minutes=5"], "slurm", "minutes"),
+        ([*ASKED, "--partition", "hihg"], "slurm", "hihg"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_nothing_is_submitted(slurm, issue, tmp_path, words, on, said):
+def test_a_mistake_is_one_error_and_nothing_is_submitted(slurm, issue, tmp_path, words, on, key):
     code, out, err = issue(*words, on=on, study="one.toml")
-    assert code == 2 and not out and said in err and err.count("error: ") == 1
+    assert code == 2 and not out and key in err and err.count("error: ") == 1
     assert queue(slurm) == [] and not list((tmp_path / "results").glob("studies/*/slurm/*"))
 
 
 def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "NEEDED", ("no-such-sbatch",))
     code, _, err = issue(*ASKED)
-    assert code == 2 and "--on slurm needs no-such-sbatch, which is not on PATH here; issue it on a login node" in err
+    assert code == 2 and "--on slurm needs no-such-sbatch, which is not on PATH" in err
     assert not (tmp_path / "results").exists()
     code, out, _ = issue(*ASKED, "--emit")
     assert code == 0 and "#SBATCH --array=1-6" in out
@@ -247,21 +219,10 @@ def test_without_slurm_there_is_its_script_alone(issue, tmp_path, monkeypatch):
     assert code == 2 and "--on slurm needs no-such-sbatch" in err
 
 
-def test_a_folder_of_one_machine_is_refused(slurm, issue, tmp_path, monkeypatch):
-    (slurm / "settings.json").write_text(json.dumps({"hosts": ["n1", "n2"]}))
-    monkeypatch.setattr(slurm_engine, "_TEMPORARY", (str(tmp_path),))
-    code, _, err = issue(*ASKED)
-    assert code == 2 and f"is below {tmp_path}, which the nodes of the cluster do not share; name one that" in err
-    assert not (tmp_path / "results").exists()
-    monkeypatch.setattr(slurm_engine, "_TEMPORARY", ())
-    monkeypatch.setattr(slurm_engine, "_mount", lambda path: ("/ram", "tmpfs"))
-    assert "is below /ram (tmpfs), which" in issue(*ASKED)[2] and queue(slurm) == []
-
-
 def test_of_several_arrays_all_are_submitted_or_none(slurm, issue, tmp_path):
     (slurm / "settings.json").write_text(json.dumps({"most_jobs": 1}))
     code, _, err = issue(*ASKED)
-    assert code == 2 and "sbatch refused: Batch job submission failed: Job violates accounting/QOS policy" in err
+    assert code == 2 and "Job violates accounting/QOS policy" in err
     assert queue(slurm) == [] and arrays(tmp_path) == []
 
 
@@ -271,26 +232,14 @@ def test_a_controller_that_is_away_for_a_moment_changes_nothing(slurm, issue, tm
     set_queue(slurm, [])
     (slurm / "settings.json").write_text(json.dumps({"away": {"squeue": 100}}))
     code, _, err = issue(*ASKED)
-    assert code == 2 and "squeue refused: Unable to contact slurm controller" in err and queue(slurm) == []
+    assert code == 2 and "Unable to contact slurm controller" in err and queue(slurm) == []
 
 
-def test_a_job_whose_number_was_lost_is_known_by_its_name(slurm, issue, tmp_path):
+def test_a_job_that_was_taken_without_an_answer_is_not_submitted_twice(slurm, issue, tmp_path):
     (slurm / "settings.json").write_text(json.dumps({"away": {"sbatch": 1}}))
-    assert issue(*ASKED)[0] == 0 and len(queue(slurm)) == 6
-    assert [array["job"] for array in arrays(tmp_path)] == ["101", "102"]
-    for path in (tmp_path / "results/studies/six/slurm").glob("*.json"):  # as if killed before it was written
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"job": ""}))
-    assert "nothing to submit, 6 are" in issue(*ASKED)[2]
-
-
-def test_what_a_controller_may_have_taken_before_it_went_is_not_submitted_twice(slurm, issue, tmp_path):
-    (slurm / "settings.json").write_text(json.dumps({"away": {"sbatch": 1, "squeue": commands.TRIES}}))
     code, _, err = issue(*ASKED)
-    assert code == 2 and "Socket timed out on send/recv operation; if the trials are in the queue nevertheless" in err
-    assert len(queue(slurm)) == 5
+    assert code == 2 and "may be in the queue nevertheless" in err and len(queue(slurm)) == 5
     assert "submitted 1 trials as job 102, 5 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
-    assert "2 jobs cancelled" in issue("--cancel")[1]
-    assert "5 new, 1 failed" in issue("--status")[1]  # of the first nothing is known
 
 
 def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, monkeypatch):
@@ -312,25 +261,9 @@ def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, mon
     monkeypatch.setattr(study_queue, "time", SimpleNamespace(sleep=look))
     code, out, err = issue(*ASKED, "--wait")
     assert code == 3 and "1 of 6 trials done" in out and "calm" in out
-    assert err.count("note: squeue refused: Unable to contact slurm controller") == 1 and "six: 6 queued" in err
-    assert err.count("failed: ") == 5 and err.count("left the queue without a word") == 5
+    assert err.count("Unable to contact slurm controller") == 1 and "six: 6 queued" in err
+    assert err.count("\nfailed: ") == 5 and err.count("left the queue without a message") == 5
     assert "6 trials: 1 done, 5 failed" in issue("--status")[1]
-
-
-def test_a_trial_that_was_lost_by_another_study_is_not_done(slurm, issue, place, tmp_path, monkeypatch):
-    (place / "other.toml").write_text(STUDY)
-    issue(*ASKED)
-    monkeypatch.setattr(study_queue, "time", SimpleNamespace(sleep=lambda _: set_queue(slurm, [])))
-    code, out, err = issue(*ASKED, "--wait", study="other.toml")
-    assert code == 3 and "0 of 6 trials done" in out and "nothing to submit, 6 are queued or running" in err
-    assert err.count("left the queue without a word") == 6
-
-
-def test_arrays_that_are_submitted_by_hand_wait_for_each_other_where_a_limit_is_asked_for(slurm, issue):
-    _, out, _ = issue(*ASKED, "--emit", "--max-parallel", "3")
-    assert subprocess.run(["bash"], input=out, text=True, check=False, capture_output=True).stdout == "101\n102\n"
-    calls = [line for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
-    assert calls == ["sbatch --parsable", "sbatch --parsable --dependency afterany:101"]
 
 
 # ------------------------------------------------------------------------------------------ what the script does
@@ -352,8 +285,8 @@ def task(slurm, tmp_path, monkeypatch):
     (tmp_path / "python3").chmod(stat.S_IRWXU)
     logs = tmp_path / "results/studies/a study"
     logs.mkdir(parents=True)
-    asked = script.Asked(3600, "1G", 1, 0, None, None, ("set -euo pipefail",))
-    cell = script.Cell("0a1b", "calm-8t-0a1b", "2c3d", ("run", "calm", "--set", "name='a b'"))
+    asked = script.Resources(3600, "1G", 1, 0, None, None, ("set -euo pipefail",))
+    cell = script.Task("0a1b", "calm-8t-0a1b", "2c3d", ("run", "calm", "--set", "name='a b'"))
     (tmp_path / "job.sh").write_text(script.script("a study", "name", logs, [cell], asked, [str(tmp_path / "python3")]))
     environment = os.environ | {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_JOB_ID": "7", "HERE": str(tmp_path)}
     environment |= {"run": "a user's own", "stopping": "yes"}
@@ -369,7 +302,7 @@ def task(slurm, tmp_path, monkeypatch):
         for number in signals:
             job.send_signal(number)
             time.sleep(0.02)
-        out, _ = job.communicate(timeout=30)
+        out, _ = job.communicate()
         said = (tmp_path / "python").read_text().splitlines()
         return (
             job.returncode,
@@ -391,9 +324,9 @@ def test_a_task_that_ends_is_left_alone(task, tmp_path):
 def test_a_task_that_is_stopped_saves_and_goes_back(task, tmp_path, signals):
     (tmp_path / "again").write_text("0")
     code, said, again, out = task(*signals)
-    assert (code, again) == (0, True) and "told" in said and "calm-8t-0a1b: goes back into the queue" in out
+    assert (code, again) == (0, True) and "told" in said and "calm-8t-0a1b: requeued" in out
     words = said[-1].split(" calm-8t-0a1b ")
-    assert words[1] == "2c3d 7_1 75 yes" and words[0].endswith("sitting " + str(tmp_path / "results/studies/a study"))
+    assert words[1] == "2c3d 7_1 75 yes" and words[0].endswith("requeue " + str(tmp_path / "results/studies/a study"))
 
 
 def test_a_task_that_fails_stays_out_with_its_exit_code(task):
@@ -401,7 +334,7 @@ def test_a_task_that_fails_stays_out_with_its_exit_code(task):
     assert (code, again) == (2, False) and said[-1].endswith("2c3d 7_1 2")
 
 
-# ------------------------------------------------------------------------------------------ the end of a sitting
+# ------------------------------------------------------------------------------------------ the end of a task
 @pytest.fixture
 def made(place, slurm, tmp_path):
     """``made()`` -> a run that was interrupted, its folder of logs, and what ``sitting`` is given of it."""
@@ -430,7 +363,7 @@ def test_what_gets_on_goes_back_without_end_and_what_does_not_fails_after_three(
         os.utime(run.checkpoint, (sitting_, sitting_ + 1))
         assert end(75) == 0
     assert [end(75), end(140), end(143, "yes")] == [0, 0, 1]
-    assert run.outcome == "failed" and "stopped in 3 sittings in a row before anything was saved; give" in run.reason
+    assert run.outcome == "failed" and "stopped 3 times in a row" in run.reason
 
 
 def test_a_failure_is_kept_with_its_reason(made, capsys):
@@ -468,14 +401,6 @@ def test_what_another_command_works_on_is_no_failure(made, capsys, monkeypatch):
     assert run.outcome == "new" and requeue.read_record(logs, run.spec.id) == {}
 
 
-def test_what_a_lost_node_held_goes_back_when_it_is_let_go(made, monkeypatch):
-    run, end, _ = made
-    lease = Lease(run.path / ".lock")
-    lease.acquire()
-    monkeypatch.setattr(requeue, "time", SimpleNamespace(sleep=lambda _: lease.release(), monotonic=time.monotonic))
-    assert end(2) == 0 and run.outcome == "new"
-
-
 def test_the_end_of_a_sitting_does_not_wait_for_torch():
     """There may be seconds left of it."""
     code = "import sys, skelbench.pipeline.studies.slurm.requeue; sys.exit('torch' in sys.modules)"
@@ -484,10 +409,7 @@ def test_the_end_of_a_sitting_does_not_wait_for_torch():
 
 def test_devices_are_those_of_the_nodes(monkeypatch):
     monkeypatch.delenv("SKELBENCH_DEVICE", raising=False)
-    assert [Slurm.device(Wishes(gpus=gpus), device) for gpus, device in ((None, None), (1, None), (None, "cuda"))] == [
-        "cpu",
-        "cuda",
-        "cuda",
-    ]
+    for gpus, device, expected in ((None, None, "cpu"), (1, None, "cuda"), (None, "cuda", "cuda")):
+        assert Slurm.device(ResourceRequest(gpus=gpus), device) == expected
     with pytest.raises(SkelbenchError, match="only cpu and cuda"):
-        Slurm.device(Wishes(), "tpu")
+        Slurm.device(ResourceRequest(), "tpu")

@@ -41,8 +41,6 @@ def run_tune(place, capsys):
         (["keen", "--set", "method=calm"], "--set method is no setting of a run; name methods"),
         (["keen", "--set", "budget=clips=9"], "--set budget is no setting of a run; give --budget"),
         (["keen", "--budget", "clips=2"], "less than one batch of 4"),
-        (["keen", "--sampler", "sobel"], "did you mean 'sobol'?"),
-        (["keen", "--sampler", "tpe"], "pip install 'skelbench[tune]'"),
         (["keen", "--probe", "knn,linear"], "names 2 protocols"),
         (["keen", "--probe", "none"], "names 0 protocols"),
         (["keen", "--split", "hal"], "did you mean 'half'?"),

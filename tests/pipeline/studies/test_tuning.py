@@ -12,15 +12,14 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, fingerprint
 from skelbench.evaluation.features import split_features
 from skelbench.pipeline.encoders import load_encoder
-from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.evaluate import eval_spec, evaluate, prepared
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare, retrain, try_all
+from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, draw, prepare, retrain, try_all
 from skelbench.plugin.host import Host
 from skelbench.records.tuned import Retrained, read_all, write
 from skelbench.reporting import tuned
 from skelbench.reporting.filters import Filters
 from skelbench.reporting.inputs import TableInputs
-from skelbench.training.build import grid_of
 
 PLUGIN = """
 from skelbench.methods import Config
@@ -144,8 +143,8 @@ def test_no_label_of_a_test_clip_is_looked_at(here):
     store.labels = store.labels.view(Guarded)
     run = pretrain(replace_results(here), replace(trial.resolved, store=store))
     encoder = load_encoder(here, run, "last", store.topology)
-    evaluation, grid = eval_spec(here.host, trial.resolved, "knn"), grid_of(spec, store.topology)
-    features = split_features(encoder, store, evaluation, "joint", grid, "cpu", "fp32")
+    evaluation = eval_spec(here.host, trial.resolved, "knn")
+    features = split_features(encoder, prepared(here, run, evaluation, store, "joint"), store.split(spec.data.split))
     assert not FORBIDDEN & {*features.train_ids.tolist(), *features.test_ids.tolist()}
     with pytest.raises(AssertionError):
         store.labels[store.split("half").test]
@@ -181,15 +180,8 @@ def test_every_method_has_equal_trials_and_failures_count(here):
         [trial.id for trial in tuning.trials] for tuning in tunings
     ]
     (more,) = prepare(Asked(COMMON, "knn", 9, clips=8), ["keen"], here)
-    assert more.next(here)[:6] == tunings[0].drawn
-
-
-def test_tpe_makes_as_many_trials_of_each_and_the_same_ones_again(here):
-    pytest.importorskip("optuna")
-    tunings, made = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
-    assert [len(tuning.drawn) for tuning in tunings] == [3, 3] and len(made) == 6
-    again, _ = tune(here, trials=3, methods=("keen", "skeletonmae"), sampler="tpe")
-    assert [tuning.drawn for tuning in again] == [tuning.drawn for tuning in tunings]
+    draw([more], here)
+    assert more.drawn[:6] == tunings[0].drawn
 
 
 def test_the_winner_is_trained_again_beside_the_defaults_with_fresh_seeds(here):

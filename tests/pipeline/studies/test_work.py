@@ -16,15 +16,15 @@ def test_a_run_that_is_lost_or_damaged_says_nothing_and_stops_nobody(tmp_path):
     run = tmp_path / "results" / made.run("slim")
     info, session = (run / "run.json").read_text(), SimpleNamespace(results=made.store)
     work = Work(SimpleNamespace(id=json.loads(info)["id"], clips=10), None, None, tmp_path / "log", 0, 0.0, 0.0)
-    work.look(session)
+    work.update(session)
     assert work.stage == "probing" and work.failure(0, session) is None
     (run / "run.json").write_text(info[:20])
-    work.look(session)
-    work.write_down("it was killed")
+    work.update(session)
+    work.record_failure("it was killed")
     assert "run.json" in work.failure(0, session) and "damaged" in work.failure(0, session)
     assert (run / "run.json").read_text() == info[:20]
     shutil.rmtree(run)
-    work.look(session)
+    work.update(session)
     assert work.failure(0, session).startswith("it ended without a finished run")
 
 

@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 import torch
+from skelbench_plugins._diffusion import NOISE, TIME, MaskedDiffusionConfig
+from skelbench_plugins._diffusion_decoder import cumulative_alphas
 from skelbench_plugins.macdiff import MacDiff, imported
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
-from skelbench.methods.masked_diffusion import NOISE, TIME, MaskedDiffusionConfig
-from skelbench.models.diffusion import cumulative_alphas
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.keyed import Keyed, box_muller

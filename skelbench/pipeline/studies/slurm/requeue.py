@@ -1,10 +1,9 @@
-"""The end of a sitting of a trial that did not finish: whether its task goes back into the queue (torch-free).
+"""Decide at the end of a task whether it goes back into the queue (torch-free).
 
-    python -m skelbench.pipeline.studies.slurm.requeue LOGS CELL TWIN JOB CODE [yes]
+    python -m skelbench.pipeline.studies.slurm.requeue LOGS TRIAL BASELINE JOB CODE [yes]
 
-Called by the array's script; exit code 0: it shall be requeued. A trial that was stopped is requeued as long as it gets
-on: after :data:`IDLE` sittings in a row in which nothing of it was written, it fails. ``yes``: the script was asked to
-stop.
+The script of an array calls it; exit code 0 means requeue. A stopped trial is requeued while it makes progress; after
+``IDLE`` attempts in a row that saved nothing it fails. ``yes``: the script was asked to stop.
 """
 
 from __future__ import annotations
@@ -29,73 +28,66 @@ from skelbench.records.store import ResultStore
 IDLE = 3
 PATIENCE = STALE_SECONDS + 15
 STOPPED = (AGAIN_LATER, 130, *(128 + number for number in (signal.SIGTERM, getattr(signal, "SIGUSR2", signal.SIGTERM))))
-"""Exit codes of a trial that was stopped, as a shell sees them."""
+"""Exit codes of a stopped trial, as a shell sees them."""
 _NO_PROGRESS = ("run.json", "metrics.jsonl")
-"""Written in every sitting, whether it gets on or not."""
+"""Files that every attempt writes."""
 
 
-def record_of(logs: Path, id_: str) -> Path:
-    """Where is kept how the sittings of a trial ended."""
+def record_path(logs: Path, id_: str) -> Path:
+    """Path of the record of how the attempts of a trial ended."""
     return logs / "slurm" / f"cell-{id_}.json"
 
 
 def read_record(logs: Path, id_: str) -> dict[str, Any]:
-    """Of a trial without any, or with a damaged one: empty."""
+    """Read the record of a trial; empty if there is none, or it is damaged."""
     with suppress(OSError, ValueError):
-        if isinstance(record := read_json(record_of(logs, id_)), dict):
+        if isinstance(record := read_json(record_path(logs, id_)), dict):
             return record
     return {}
 
 
 def main(words: Sequence[str]) -> int:
-    """Exit code 0 if the task shall be requeued, else 1."""
-    place, cell, twin, job, code, *stopping = words
-    logs, id_ = Path(place), cell.rpartition("-")[2]
+    """Return exit code 0 to requeue the task, else 1."""
+    folder, name, baseline, job, code, *stopping = words
+    logs, id_ = Path(folder), name.rpartition("-")[2]
     store = ResultStore(logs.parent.parent)
     run = store.by_id(id_)
     stopped = bool(stopping) or int(code) in STOPPED
     if run is not None and at_work(run):
-        if not stopped and _left(run):
+        if not stopped and _is_released(run):
             return 0
-        print(f"{cell}: another command works on it")
+        print(f"{name}: another command works on it")
         return 1
-    if stopped and not _runs_on(job):
-        print(f"{cell}: stopped; SLURM has decided whether job {job} goes back into the queue")
+    if stopped and not _ends_by_time_limit(job):
+        print(f"{name}: stopped; SLURM decides whether job {job} is requeued")
         return 1
     record = read_record(logs, id_)
     if stopped:
-        mark = progress([run, store.by_id(twin) if twin else None])
+        mark = last_saved([run, store.by_id(baseline) if baseline else None])
         idle = 0 if mark != record.get("mark", 0) else record.get("idle", 0) + 1
         record = {"mark": mark, "idle": idle}
-        failure = idle >= IDLE and (
-            f"it was stopped in {IDLE} sittings in a row before anything was saved; give each more --time"
-        )
+        failure = f"stopped {IDLE} times in a row before anything was saved; give more --time" if idle >= IDLE else ""
     else:
         killed = int(code) - 128 in {*signal.Signals}
-        failure = why_failed(128 - int(code) if killed else int(code), logs / f"{cell}.log")
-    write_json(
-        record_of(logs, id_),
-        record | {"job": job, "code": int(code), "when": time.time()} | ({"failure": failure} if failure else {}),
-    )
+        failure = why_failed(128 - int(code) if killed else int(code), logs / f"{name}.log")
+    record |= {"job": job, "code": int(code), "when": time.time()} | ({"failure": failure} if failure else {})
+    write_json(record_path(logs, id_), record)
     if not failure:
         return 0
     if run is not None and run.outcome in ("new", "running", "interrupted"):
         run.update(outcome="failed", reason=failure)
-    print(f"{cell}: {failure}")
+    print(f"{name}: {failure}")
     return 1
 
 
-def progress(runs: Sequence[RunDir | None]) -> int:
-    """When something was last written of what a trial makes, in the file server's nanoseconds; 0 for nothing."""
-    made = [path for run in runs if run for path in run.path.iterdir() if path.name[0] != "."]
-    return max(
-        (path.stat().st_mtime_ns for path in made if path.is_file() and path.name not in _NO_PROGRESS), default=0
-    )
+def last_saved(runs: Sequence[RunDir | None]) -> int:
+    """Time of the last file that a trial saved, in nanoseconds of the file server; 0 if there is none."""
+    files = [path for run in runs if run for path in run.path.iterdir() if path.name[0] != "." and path.is_file()]
+    return max((path.stat().st_mtime_ns for path in files if path.name not in _NO_PROGRESS), default=0)
 
 
-def _left(run: RunDir) -> bool:
-    """Whether who holds the run does so no longer after a while: a node that was lost, whose task SLURM gave to
-    another, holds it for :data:`~skelbench.core.leases.STALE_SECONDS`."""
+def _is_released(run: RunDir) -> bool:
+    """Wait until a lost node holds the run no longer; False if another command really works on it."""
     end = time.monotonic() + PATIENCE
     while at_work(run):
         if time.monotonic() > end:
@@ -104,10 +96,9 @@ def _left(run: RunDir) -> bool:
     return True
 
 
-def _runs_on(job: str) -> bool:
-    """Whether the task still runs, or ends for its time limit alone: of one that was cancelled, or is requeued by SLURM
-    itself, the state is another."""
-    with suppress(SkelbenchError):  # a controller that is away may be back for the requeue
+def _ends_by_time_limit(job: str) -> bool:
+    """Whether the task still runs or reached its time limit; a cancelled or requeued one has another state."""
+    with suppress(SkelbenchError):  # a controller that is away now may be back for the requeue
         state, _, reason = commands.ask("squeue", "-h", "-j", job, "-o", "%T|%r").strip().partition("|")
         return state == "RUNNING" or reason == "TimeLimit"
     return True

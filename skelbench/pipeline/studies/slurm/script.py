@@ -1,21 +1,20 @@
-"""The script of an array: what is asked for, the environment, a line for each trial, and what happens when it is
-stopped (torch-free)."""
+"""The batch script of an array: its options, environment, one line per trial, and the requeue (torch-free)."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skelbench.core.errors import SkelbenchError
 from skelbench.core.version import __version__
-from skelbench.pipeline.studies.slurm.resources import lead, slurm_time
 
-ALSO = ("PYTHONPATH",)
-PREFIXES = ("SKELBENCH_", "OMP_", "MKL_")
-"""Variables that decide what a trial finds and which bits come out: written into the script, so that it does the same
-wherever it is submitted from."""
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_PREFIXES = ("SKELBENCH_", "OMP_", "MKL_")
+"""Environment variables that the script repeats, so that it does the same wherever it is submitted from."""
 
 _BODY = """
 set +eu  # whatever the lines before have set
@@ -23,39 +22,40 @@ run= stopping=
 stop() {{ stopping=yes; [ -z "$run" ] || kill -USR2 "$run" 2>/dev/null; }}
 trap stop USR2 TERM
 
-{{ printf '$ skelbench'; printf ' %q' "$@"; echo; }} >>"$logs/$cell.log"
-{python} -m skelbench "$@" >>"$logs/$cell.log" 2>&1 &
+{{ printf '$ skelbench'; printf ' %q' "$@"; echo; }} >>"$logs/$trial.log"
+{python} -m skelbench "$@" >>"$logs/$trial.log" 2>&1 &
 run=$!
 [ -z "$stopping" ] || stop
 while kill -0 "$run" 2>/dev/null; do wait "$run"; done
 wait "$run"; code=$?
 [ "$code" = 0 ] && exit 0
 
-# Stopped with its state saved, it goes back into the queue; what failed, or gets nowhere, stays out of it.
+# A trial that saved its state goes back into the queue; one that failed, or makes no progress, does not.
 job=${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
-{python} -m skelbench.pipeline.studies.slurm.requeue "$logs" "$cell" "$twin" "$job" "$code" $stopping || exit "$code"
-echo "$(date '+%F %T') $cell: goes back into the queue"
+set -- "$logs" "$trial" "$baseline" "$job" "$code" $stopping
+{python} -m skelbench.pipeline.studies.slurm.requeue "$@" || exit "$code"
+echo "$(date '+%F %T') $trial: requeued"
 for pause in 0 2 5 10 20; do sleep "$pause"; scontrol requeue "$job" && exit 0; done
 exit "$code"
 """
 
 
 @dataclass(frozen=True)
-class Cell:
+class Task:
     """One trial as a task of an array."""
 
     id: str
     name: str
-    """Of its log; ends in the id."""
-    twin: str
-    """Id of its untrained twin, "" for none."""
+    """Name of its log; ends in the id."""
+    baseline: str
+    """Id of its untrained baseline, "" for none."""
     words: tuple[str, ...]
-    """After ``skelbench``."""
+    """Words after ``skelbench``."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an array asks of SLURM."""
+class Resources:
+    """Resources of each task of an array."""
 
     seconds: int
     memory: str
@@ -64,46 +64,90 @@ class Asked:
     partition: str | None
     at_once: int | None
     setup: tuple[str, ...]
+    """Lines of shell before a trial."""
 
 
-def script(study: str, name: str, logs: Path, cells: Sequence[Cell], asked: Asked, python: Sequence[str]) -> str:
-    """The text for sbatch. ``name``: of the job; ``logs``: the study's folder; ``python``: how it is called."""
-    place = logs.absolute()
+def seconds_of(text: str) -> int:
+    """Parse ``4h``, ``1d12h``, ``90m`` or SLURM's ``4:00:00``, ``1-12:00:00``.
+
+    >>> seconds_of("1h30m"), seconds_of("1-00:30:00")
+    (5400, 88200)
+    """
+    if parts := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text):
+        days, hours, minutes, rest = (int(part or 0) for part in parts.groups())
+        seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    elif re.fullmatch(r"(\d+[dhms])+", text):
+        seconds = sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([dhms])", text))
+    else:
+        seconds = 0
+    if seconds < 60:
+        raise SkelbenchError(f"--time {text!r} is not a time of a minute or more; write 4h, 90m, 1d12h or 04:00:00")
+    return seconds
+
+
+def slurm_time(seconds: float) -> str:
+    """Format seconds as SLURM does.
+
+    >>> slurm_time(90060)
+    '1-01:01:00'
+    """
+    hours, rest = divmod(int(seconds), 3600)
+    days, hours = divmod(hours, 24)
+    return (f"{days}-" if days else "") + f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+def check_memory(text: str) -> str:
+    """Return ``text`` if SLURM accepts it as an amount of memory."""
+    if not re.fullmatch(r"\d+[KMGT]?", text):
+        raise SkelbenchError(f"--mem {text!r} is not an amount of memory; write 16G or 800M")
+    return text
+
+
+def warning_seconds(seconds: int) -> int:
+    """Seconds before the time limit at which SLURM signals the script to save its state."""
+    return min(120, seconds // 4)
+
+
+def script(
+    study: str, name: str, logs: Path, tasks: Sequence[Task], resources: Resources, python: Sequence[str]
+) -> str:
+    """Return the text for sbatch. ``name``: job name; ``logs``: folder of the study; ``python``: its command."""
+    folder = logs.absolute()
     options = {
         "job-name": name,
-        "array": f"1-{len(cells)}" + (f"%{asked.at_once}" if asked.at_once else ""),
-        "time": slurm_time(asked.seconds),
-        "mem": asked.memory,
-        "cpus-per-task": asked.cpus,
-        "gres": f"gpu:{asked.gpus}" if asked.gpus else None,
-        "partition": asked.partition,
-        "output": str(place / "slurm").replace("%", "%%") + "/%A_%a.log",
+        "array": f"1-{len(tasks)}" + (f"%{resources.at_once}" if resources.at_once else ""),
+        "time": slurm_time(resources.seconds),
+        "mem": resources.memory,
+        "cpus-per-task": resources.cpus,
+        "gres": f"gpu:{resources.gpus}" if resources.gpus else None,
+        "partition": resources.partition,
+        "output": str(folder / "slurm").replace("%", "%%") + "/%A_%a.log",
         "open-mode": "append",
-        "signal": f"B:USR2@{lead(asked.seconds)}",
+        "signal": f"B:USR2@{warning_seconds(resources.seconds)}",
     }
     head = [
         "#!/bin/bash",
-        f"# {len(cells)} trials of study {study}, by skelbench {__version__}. To submit it by hand, first:",
-        f"# mkdir -p {shlex.quote(str(place / 'slurm'))}",
+        f"# {len(tasks)} trials of study {study}, by skelbench {__version__}. To submit it by hand, first:",
+        f"# mkdir -p {shlex.quote(str(folder / 'slurm'))}",
         *(f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in options.items() if value is not None),
         "#SBATCH --requeue",
         "",
-        *(f"export {key}={shlex.quote(value)}" for key, value in environment(asked).items()),
+        *(f"export {key}={shlex.quote(value)}" for key, value in environment(resources).items()),
         f"cd {shlex.quote(os.getcwd())} || exit 2",
-        *asked.setup,
+        *resources.setup,
         "",
-        f"logs={shlex.quote(str(place))}",
+        f"logs={shlex.quote(str(folder))}",
         "case $SLURM_ARRAY_TASK_ID in",
         *(
-            f"{number}) cell={shlex.quote(cell.name)} twin={cell.twin}; set -- {shlex.join(cell.words)} ;;"
-            for number, cell in enumerate(cells, 1)
+            f"{number}) trial={shlex.quote(task.name)} baseline={task.baseline}; set -- {shlex.join(task.words)} ;;"
+            for number, task in enumerate(tasks, 1)
         ),
         "esac",
     ]
     return "\n".join(head) + "\n" + _BODY.format(python=shlex.join(python))
 
 
-def environment(asked: Asked, held: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables of a trial: those of this process, and as many threads as cores, as a study here would give it."""
-    kept = {key: value for key, value in sorted(held.items()) if key in ALSO or key.startswith(PREFIXES)}
-    return kept if asked.gpus else {"OMP_NUM_THREADS": str(asked.cpus)} | kept
+def environment(resources: Resources, current: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables of a trial: those of this process, and on a CPU as many threads as cores."""
+    own = {key: value for key, value in sorted(current.items()) if key == "PYTHONPATH" or key.startswith(_PREFIXES)}
+    return own if resources.gpus else {"OMP_NUM_THREADS": str(resources.cpus)} | own

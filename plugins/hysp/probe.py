@@ -1,0 +1,85 @@
+"""The linear probe and the fine-tuning of HYSP's code: a Möbius-linear layer on features in the Poincaré ball."""
+
+from typing import Literal
+
+from pydantic import Field
+from skelbench_plugins._native import MOMENTUM
+from skelbench_plugins._probes import DROPS, LABELS, SteppedLinear, WholeClipFineTune
+
+from skelbench.core.component import Share
+from skelbench.evaluation.probe import Heads
+from skelbench.views.transfer import waiting
+
+from .ball import MoebiusLinear, RiemannianSGD, moebius_linear
+
+
+class HYSPLinear(SteppedLinear):
+    """``linear@hysp``: the probe of HYSP's code (paolomandica/HYSP 7aa7bc0: src/eval_learners.py, net/utils/hyperbolic,
+    config/ntu60/eval/eval_xsub.yaml).
+
+    Features are mapped into the ball, a Möbius-linear layer takes them to a point in a ball of as many dimensions as
+    there are classes, and the point's coordinates are the logits: between -1 and 1, so that with 60 classes the loss
+    stays above 3.1 nats. Its X-View has ``hyperbolic=false, lr=1``, NTU-120's X-Set
+    ``hyperbolic=false, batch_size=1024``.
+
+    Our assumption: the encoder is in eval mode. The code leaves it in training mode, with dropout 0.5 and batch norm by
+    the batch, whose running statistics move although no weight does.
+    """
+
+    weight_std = 0.02
+    drops_incomplete = True
+
+    lr: float = Field(10.0, gt=0, description="at the start, not scaled by the batch size; 1 on NTU-60 X-View")
+    batch_size: int = Field(256, ge=2, description="clips per step")
+    drops: tuple[Share, ...] = Field((0.6, 0.8), description=DROPS)
+    hyperbolic: bool = Field(True, description="Möbius-linear in the ball; false: linear, on features as they are")
+    optimizer: Literal["sgd", "riemannian"] = Field(
+        "sgd", description="of the bias, a point of the ball: as if it were none (what the code runs), or as geoopt's"
+    )
+
+    def classifier(self, width, classes, generator, device):
+        """Möbius-linear, or linear."""
+        if not self.hyperbolic:
+            return super().classifier(width, classes, generator, device)
+        with waiting():
+            return MoebiusLinear(width, classes, generator).to(device)
+
+    def optimiser(self, layer):
+        """SGD, or Riemannian SGD of the bias."""
+        if not self.hyperbolic or self.optimizer == "sgd":
+            return super().optimiser(layer)
+        return RiemannianSGD([{"params": [layer.weight]}, {"params": [layer.bias], "ball": True}], self.lr, MOMENTUM)
+
+    @property
+    def heads(self):
+        return _BallHeads if self.hyperbolic else Heads
+
+
+class _BallHeads(Heads):
+    """One Möbius-linear layer."""
+
+    def every(self, x_bD):
+        return moebius_linear(x_bD, self.weight_ECD[0], self.bias_EC[0])[:, None]
+
+
+class HYSPSemi(WholeClipFineTune):
+    """``semi@1@hysp``: semi-supervised learning of HYSP's code (paolomandica/HYSP 7aa7bc0: src/eval_learners.py,
+    config/ntu60/eval/eval_xsub.yaml), published for 10 %: SGD 0.1 of the encoder and 10 of the Möbius-linear layer of
+    its probe, without decay, batch 256, 100 epochs, a tenth from epochs 61 and 81, whole clips, in training mode. Our
+    assumption: SGD of its bias as its probe's; with ``label_share=1`` and ``draws=1`` its supervised learning.
+    """
+
+    batch_size: int = Field(256, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
+    drops: tuple[Share, ...] = Field((0.6, 0.8), description="when the rate falls to a tenth, shares")
+    hyperbolic: bool = Field(True, description="a Möbius-linear layer in the ball; false: a linear layer")
+
+    def classifier(self, width, classes):
+        """Möbius-linear, or linear."""
+        return MoebiusLinear(width, classes) if self.hyperbolic else super().classifier(width, classes)
+
+
+class HYSPSemi10(HYSPSemi):
+    """``semi@10@hysp``: with 10 %."""
+
+    label_share: float = Field(0.1, gt=0, le=1, description=LABELS)

@@ -1,0 +1,235 @@
+"""The one builder of tables of evaluations: columns say what fills them, blocks say which rows compete.
+
+A table declares a :class:`Layout` and hands its rows to :func:`build`, which adjusts p-values (Holm) and compares rows
+within blocks, adds rows of published figures, hides columns that say nothing and marks the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from skelbench.reporting import published, significance
+from skelbench.reporting.seeds import (
+    accuracy,
+    adjust,
+    alike,
+    all_rows,
+    block_of,
+    every_seed,
+    footnotes,
+    over_raw,
+    percent,
+    subjects_note,
+)
+from skelbench.reporting.table import Cell, Column, Table, footnotes_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from skelbench.reporting.inputs import TableInputs
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column and what fills it.
+
+    >>> Measure(Column("seeds", "Seeds", "d"), len).key
+    'seeds'
+    """
+
+    column: Column
+    cell: Callable[[DataFrame], Any]
+    """Value or cell for the evaluations of one row: one per seed."""
+    pick: Callable[[DataFrame], DataFrame | None] = lambda group: group
+    """The evaluations of a row that the measure is taken from; None = it has none."""
+    predicted: str = ""
+    """Name of the predictions whose accuracy it is; "" = no accuracy, so no tests between rows."""
+
+    @property
+    def key(self) -> str:
+        return self.column.key
+
+
+class Filled(NamedTuple):
+    """A row and its evaluations; None = a row of published figures, or one that no run fills yet."""
+
+    row: dict[str, Any]
+    runs: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns, blocks and texts of a table, whatever runs there are."""
+
+    title: str
+    how: str
+    """Note of an empty table: the commands that fill it."""
+    columns: Sequence[Column | Measure]
+    """A bare column is filled from the frame's column of its key."""
+    block: Sequence[str]
+    """Columns in which rows that compete agree; of presets the name without its changes."""
+    notes: Sequence[str] = ()
+    footnotes: Mapping[str, str] = field(default_factory=dict)
+    ranks: bool = True
+    """``--significance`` gives ranks and letters for the headline; False: letters for every accuracy."""
+    against: bool = False
+    """It has columns for ``--against METHOD``."""
+    order: Callable[[Mapping[str, Any]], Any] | None = None
+    """Sort key of a row; None = as given."""
+
+
+def probed(frame: DataFrame, **wanted: Any) -> DataFrame:
+    """The evaluations by a linear probe whose columns have the ``wanted`` values."""
+    frame = frame[frame["protocol"].astype(str).str.startswith("linear")]
+    for key, value in wanted.items():
+        frame = frame[frame[key] == value]
+    return frame
+
+
+def fill(columns: Iterable[Column | Measure], group: DataFrame) -> dict[str, Any]:
+    """The cells of one row from its evaluations."""
+    first, row = group.iloc[0], dict[str, Any]()
+    for one in columns:
+        if isinstance(one, Measure):
+            picked = one.pick(group)
+            row[one.key] = Cell() if picked is None else one.cell(picked)
+        elif one.key in group:
+            row[one.key] = str(first[one.key])
+    return row
+
+
+def over_seeds(columns: Sequence[Column | Measure], groups: Iterable[DataFrame]) -> list[Filled]:
+    """A row for each of the groups of evaluations, which differ in the seed."""
+    return [Filled(fill(columns, group), group) for group in groups]
+
+
+def build(
+    layout: Layout,
+    rows: Sequence[Filled],
+    inputs: TableInputs | None = None,
+    *,
+    notes: Sequence[str] = (),
+    texts: Mapping[str, str] | None = None,
+    frame: DataFrame | None = None,
+    show: Collection[str] = (),
+) -> Table:
+    """The table of ``layout`` with ``rows``.
+
+    ``inputs`` says which comparisons were asked for; ``notes`` and ``texts`` (of footnotes) come after the layout's;
+    ``frame``: the evaluations whose subjects a note counts; ``show``: keys of columns that are shown in any case.
+    """
+    columns = [*_expanded(layout, inputs)]
+    if not rows:
+        shown = tuple(replace(one, shown=one.shown is True) for one in columns)
+        return Table(layout.title, shown, notes=(layout.how,))
+    blocks = _blocks(layout.block, rows)
+    for block in blocks:
+        adjust([one.row for one in block])
+    own = [row for row, _ in rows if not is_printed(row)]
+    varying, constant = alike(own, [one.key for one in columns if one.shown == "varies"])
+    told = [*_compared(layout, blocks, varying, inputs)] if inputs else []
+    cells = [row for row, _ in rows]
+    if layout.order:
+        cells.sort(key=layout.order)
+    filled = {key for row in cells for key, value in row.items() if _value(value) not in (None, "")}
+    shows = {"varies": varying | {*show}, "filled": filled | {*show}}
+    columns = [replace(one, shown=one.shown is True or one.key in shows.get(str(one.shown), show)) for one in columns]
+    keys = {one.key for one in columns}
+    kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
+    below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
+    below |= published.footnotes(kept)
+    used = {note for one in columns if one.shown for note in one.footnotes}
+    used |= {*footnotes_of(kept, below)}
+    below = {key: text for key, text in below.items() if key in used}
+    subjects = subjects_note(frame) if frame is not None else ()
+    every = (*all_rows(constant), *layout.notes, *notes, *subjects, *told)
+    table = Table(layout.title, tuple(columns), kept, every, below)
+    return table.ranked(within=partial(block_of, layout.block))
+
+
+def is_printed(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds published figures alone."""
+    method = row.get("method")
+    return isinstance(method, Cell) and method.published
+
+
+def _value(cell: Any) -> Any:
+    return cell.value if isinstance(cell, Cell) else cell
+
+
+def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
+    """The columns with those of the comparisons that were asked for behind their accuracies."""
+    for one in layout.columns:
+        yield one.column if isinstance(one, Measure) else one
+        if inputs and isinstance(one, Measure) and one.predicted:
+            if inputs.against and layout.against:
+                yield from significance.against_columns(inputs.against)
+            if inputs.significance:
+                yield from significance.RANKS if layout.ranks else (significance.letters_of(one.key),)
+
+
+def _blocks(keys: Sequence[str], rows: Iterable[Filled]) -> list[list[Filled]]:
+    """The rows that runs fill, block by block."""
+    blocks: dict[tuple[str, ...], list[Filled]] = {}
+    for one in rows:
+        if one.runs is not None:
+            blocks.setdefault(block_of(keys, one.row), []).append(one)
+    return [*blocks.values()]
+
+
+def _compared(
+    layout: Layout, blocks: Sequence[Sequence[Filled]], varying: Collection[str], inputs: TableInputs
+) -> Iterator[str]:
+    """Fill the columns of ``--significance`` and ``--against``; yields the notes on them."""
+    if inputs.significance:
+        yield significance.HOW if layout.ranks else significance.HOW_LETTERS
+        for block in blocks:
+            yield from _significant(layout, block, varying, inputs)
+    if inputs.against and layout.against:
+        for block in blocks:
+            rows = [(row, runs) for row, runs in block if runs is not None]
+            significance.mark_against(rows, inputs.against, inputs.store)
+        yield significance.how_against(inputs.against)
+
+
+def _significant(
+    layout: Layout, block: Sequence[Filled], varying: Collection[str], inputs: TableInputs
+) -> Iterator[str]:
+    first = block[0].row
+    place = [f"{first['dataset']} / {first['split']}"] if "dataset" in first else []
+    place += [f"{key} {_value(first[key])}".removesuffix("+") for key in layout.block if key in varying]
+    for one in (one for one in layout.columns if isinstance(one, Measure) and one.predicted):
+        there = [(row, picked) for row, runs in block if runs is not None and (picked := one.pick(runs)) is not None]
+        values = [row[one.key].value for row, _ in there]
+        key = "letters" if layout.ranks else significance.letters_of(one.key).key
+        note = significance.mark(there, values, inputs.store, one.predicted, key)
+        where = ", ".join([*place, *([] if layout.ranks else [one.column.header])])
+        yield from [f"{where}: {note}"] if note else []
+
+
+SEEDS = Measure(Column("seeds", "Seeds", "d"), len)
+LINEAR = Measure(
+    Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")), accuracy, predicted="predicted"
+)
+KNN = Measure(
+    Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),
+    lambda group: percent(group["knn"]),
+)
+OVER_UNTRAINED = Measure(
+    Column("difference", "Over untrained", "+.1f", beside=("pm",)),
+    lambda group: percent(group["accuracy"] - group["control_accuracy"]),
+)
+P_VALUE = Measure(Column("p_value", "p (Holm)", ".2g"), every_seed)
+OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",)), over_raw)
+RUN = Measure(Column("run", "Run"), lambda group: ", ".join(dict.fromkeys(map(str, group["run"]))))
+
+
+def mean_of(column: Column, name: str, scale: float = 1.0, per: float = 1.0) -> Measure:
+    """A column with the mean over seeds of the frame's column ``name``; empty unless every seed has it.
+
+    Shown in units of ``per`` / ``scale``.
+    """
+    return Measure(column, lambda group: scale * float(group[name].mean(skipna=False)) / per)
