@@ -123,9 +123,3 @@ def test_without_a_writable_folder_plugins_work(good, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
     for _ in range(2):
         assert Host([good("a.py", "bee")]).names("methods") == ["bee"]
-
-
-def test_a_file_that_fails_is_read_again(write):
-    path = write("a.py", COUNTED.format(name="bee").replace("torch", "hive_of_tomorrow"))
-    assert Host([path]).plugins[-1].state == "import-error"
-    assert not DescriptorCache(path).path.exists()

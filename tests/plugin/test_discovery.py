@@ -50,13 +50,6 @@ def test_every_public_module_of_a_package_is_a_plugin(install):
     assert host.identity(bee) == "1" and host.find("methods", "bee").__module__ == "hive_a.bee"
 
 
-def test_a_package_that_announces_itself_is_one_plugin(install):
-    files = {"hive_c/__init__.py": HOOK.format(name="bee"), "hive_c/helper.py": "raise ValueError"}
-    host = install(files, "hive_c")
-    assert states(host) == [("hive-ep", "entry point hive_c", "ok")]
-    assert host.find("methods", "bee").__module__ == "hive_c"
-
-
 @pytest.mark.parametrize(
     ("files", "entry_point", "state", "sentence"),
     [
