@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import logging
 import os
 import sys
@@ -15,24 +16,6 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import Abort, TyperException
 
-from skelbench.cli import (
-    calibrate,
-    compare,
-    data,
-    diagnose,
-    env,
-    export,
-    import_checkpoint,
-    plot,
-    plugins,
-    run,
-    runs,
-    study,
-    suite,
-    tune,
-)
-from skelbench.cli import eval as evaluation
-from skelbench.cli import report as reporting
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
 from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
@@ -44,30 +27,25 @@ from skelbench.plugin.plugin_errors import Mistake, told
 READ = frozenset({"--json", "--format", "--show", "--emit"})
 """Options whose output is for programs."""
 
-app = typer.Typer(
-    name="skelbench",
-    help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
-)
-app.command()(run.run)
-app.command("eval")(evaluation.evaluate)
-app.command()(import_checkpoint.import_checkpoint)
-app.command()(calibrate.calibrate)
-app.command()(export.export)
-app.command()(study.study)
-app.add_typer(suite.app, name="suite")
-app.command()(tune.tune)
-app.command()(compare.compare)
-app.command()(plot.plot)
-app.command()(reporting.report)
-app.add_typer(diagnose.app, name="diagnose")
-app.add_typer(runs.app, name="runs")
-app.add_typer(plugins.app, name="plugins")
-app.add_typer(data.app, name="data")
-app.command()(env.env)
-
+COMMANDS = {
+    "run": "run:run",
+    "eval": "eval:evaluate",
+    "import-checkpoint": "import_checkpoint:import_checkpoint",
+    "calibrate": "calibrate:calibrate",
+    "export": "export:export",
+    "study": "study:study",
+    "suite": "suite:app",
+    "tune": "tune:tune",
+    "compare": "compare:compare",
+    "plot": "plot:plot",
+    "report": "report:report",
+    "diagnose": "diagnose:app",
+    "runs": "runs:app",
+    "plugins": "plugins:app",
+    "data": "data:app",
+    "env": "env:env",
+}
+"""Name -> module of ``skelbench.cli`` and function, or group of commands."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
 EVERYWHERE = "With every command: --plugin FILE loads a plugin file, --debug shows tracebacks."
@@ -82,7 +60,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
@@ -97,8 +74,20 @@ def options(
 
 
 @cache
-def commands() -> Any:
-    """All commands with their options, built once per process."""
+def commands(name: str = "") -> Any:
+    """The command ``name`` as part of skelbench, so that no other one is imported; "" = all commands."""
+    app = typer.Typer(
+        name="skelbench",
+        help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="rich",
+        callback=options,
+    )
+    for each in [name] if name else COMMANDS:
+        module, _, member = COMMANDS[each].partition(":")
+        command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
+        app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
     return _unwrapped(typer.main.get_command(app))
 
 
@@ -137,7 +126,8 @@ def _main(argv: Sequence[str] | None) -> int:
         read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
         # In standalone mode typer would print errors in a box cut at the terminal's width.
         with results_alone() if read else nullcontext():
-            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
+            name = argv[0] if argv and argv[0] in COMMANDS else ""
+            result = commands(name).main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
