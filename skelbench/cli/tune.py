@@ -103,7 +103,7 @@ def tune(
 
 
 def _announce(tunings: Sequence[Tuning]) -> None:
-    """What is drawn from, and who is held out."""
+    """Print the ranges of the settings, and the held-out subjects."""
     from skelbench.core.console import err, make_table, out
     from skelbench.core.text import plain
 
@@ -158,7 +158,7 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
 
 
 def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
-    """Make the trials, train the winners again, and show and write what came of it."""
+    """Run the trials, train the winners again, and print and write the results."""
     from skelbench.cli.study import say_failed
     from skelbench.core.console import LEFT_OUT, out
     from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
