@@ -54,7 +54,7 @@ datasets = _completer(
 runs = _completer(lambda ctx: [path.parent.name for path in _run_files(ctx)])
 tags = _completer(lambda ctx: [tag for path in _run_files(ctx) for tag in json.loads(path.read_text()).get("tags", ())])
 plugins = _completer(
-    lambda ctx: [each.name for each in (*get_host().plugins, *(entry.descriptor for entry in get_host().entries))]
+    lambda ctx: [plugin.name for plugin in get_host().plugins] + [entry.name for entry in get_host().entries]
 )
 figure_settings = _completer(lambda ctx: _keys("figures", ctx.params.get("figure") or ""))
 

@@ -111,7 +111,7 @@ def _print_settings(resolved: Resolved) -> None:
             continue
         named = values if isinstance(values, Mapping) else {}
         own = {} if spec[section] is None or values is spec[section] is named else {"": spec[section]}
-        for name, value in (own | named).items():
+        for name, value in {**own, **named}.items():
             key = f"{section}.{name}" if name else section
             preset = _text(resolved.usual[key]) if key in resolved.usual else ""
             rows.append(("" if section == last else section, name, _text(value), preset))

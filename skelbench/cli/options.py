@@ -30,11 +30,11 @@ def option(model: type[Arguments], field: str, **changes: Any) -> Any:
     shown = {"show_default": how.default} if how.default else {}
     limits = {"min": least[0]} if least else {}
     text, names = " ".join((info.description or "").split()), complete.FIELDS.get(field)
-    settings = {"help": text, "autocompletion": names, **shown, **limits} | changes
+    settings: dict[str, Any] = {"help": text, "autocompletion": names, **shown, **limits} | changes
     if info.is_required():
         return typer.Argument(**settings)
-    panel = {"rich_help_panel": how.panel} if how.panel else {}
-    return typer.Option(how.flag or f"--{field.replace('_', '-')}", metavar=how.metavar or None, **panel, **settings)
+    settings |= {"rich_help_panel": how.panel} if how.panel else {}
+    return typer.Option(how.flag or f"--{field.replace('_', '-')}", metavar=how.metavar or None, **settings)
 
 
 def _typed(kind: Any) -> Any:

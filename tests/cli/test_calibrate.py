@@ -48,10 +48,10 @@ def made(data_root):
     written = count()
 
     def make(published, std="", best=True, split="half"):
-        folder = data_root.parent / f"made{next(written)}"  # files of one name would be read once
+        folder = data_root.parent / f"made{next(written)}"  # equal files are imported once
         folder.mkdir()
         native = "from skelbench_plugins._recipes import FP32, MAE_NATIVE\nNATIVE = MAE_NATIVE | FP32"
-        (folder / "made.py").write_text(f"{native}\nBEST = {best}\n{PLUGIN}")
+        (folder / "made.py").write_text(f"# {folder}\n{native}\nBEST = {best}\n{PLUGIN}")
         columns = "method,variant,dataset,split,protocol,metric,value,std,source,note"
         row = f'Made,joint,small,{split},linear,accuracy,{published},{std},"Made paper, Table 1",best epoch on test'
         (folder / "made.csv").write_text(f"{columns}\n{row}\n")

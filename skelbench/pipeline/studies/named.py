@@ -46,7 +46,7 @@ def with_options(study: Study, options: Mapping[str, Any], sets: Sequence[str]) 
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
     given = {key: value for key, value in options.items() if value is not None}
     check_set_once(settings, given)
-    fields = {key: given.pop(key) for key in ("seeds", "probe") if key in given}
+    fields: dict[str, Any] = {key: given.pop(key) for key in ("seeds", "probe") if key in given}
     if "probe" in fields:
         fields["probe"] = RunRequest(method="any", probes=fields["probe"]).probes
     if fields:
