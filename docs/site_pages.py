@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
-import typer
 from docutils import nodes
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
-from skelbench.cli.main import app as command_line
+from skelbench.cli.main import commands as skelbench_commands
 from skelbench.plugin.host import Host
 from skelbench.plugin.settings import settings
 from skelbench.plugin.status import SINGULAR
@@ -39,7 +38,7 @@ def link_files(text, documents, made):
 
 def commands():
     """Every command with its arguments and options, by typer's own ``utils docs``."""
-    command = typer.main.get_command(command_line)
+    command = skelbench_commands()
     context = command.context_class(command, info_name="skelbench")
     return get_docs_for_click(obj=command, ctx=context, name="skelbench", title="Command reference")
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.api import arguments
 from skelbench.api.datasets import ClipBatch, ClipDataset
+from skelbench.core.console import progress as progress_bar
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
@@ -105,17 +105,13 @@ class FrozenEncoder:
             SkelbenchError: the clips have other joints or dimensions, are not finite, or have more bodies than the
                 encoder reads; or no clip is chosen.
         """
-        batch_size = arguments.count(batch_size, "batch_size")
         if device is not None:
             self.to(device)
         prepared, ids = self._prepared(clips, ids, subtract_origin)
         with ExitStack() as stack:
             report = None
             if progress:
-                from skelbench.core.console import progress as bar
-
-                report = advances(stack.enter_context(bar(len(ids), f"{self.name} features", "clips")))
-
+                report = advances(stack.enter_context(progress_bar(len(ids), f"{self.name} features", "clips")))
             return prepared.features(self.module, ids, batch_size=batch_size, progress=report)
 
     def tokens(
@@ -158,7 +154,6 @@ class FrozenEncoder:
         subtract_origin: bool = False,
     ) -> Iterator[View]:
         """What the network reads of ``clips``, batch by batch: coordinates of T frames, on the device."""
-        batch_size = arguments.count(batch_size, "batch_size")
         prepared, ids = self._prepared(clips, ids, subtract_origin)
         yield from prepared.views(ids, batch_size)
 
@@ -189,49 +184,48 @@ class FrozenEncoder:
     def _prepared(
         self, clips: Clips, ids: Sequence[int] | np.ndarray | None, subtract_origin: bool
     ) -> tuple[PreparedClips, np.ndarray]:
-        """The clips, and which of them."""
+        """The clips as the encoder reads them, and the ids of the chosen ones."""
         look = self.preprocessing
         if isinstance(clips, ClipDataset | ClipStore):
             if subtract_origin:
-                raise SkelbenchError("subtract_origin is for coordinates; those of a data set are centred as it says")
+                raise SkelbenchError("subtract_origin is for coordinates; clips of a data set are centered already")
             if isinstance(clips, ClipDataset) and clips.bodies == "first":
                 raise SkelbenchError(
-                    f"{clips!r} gives first bodies alone, which its store does not; give their coordinates: "
+                    f"{clips!r} was created with bodies='first', but embed() reads whole clips; give coordinates: "
                     "embed([clip for clip, label in dataset])"
                 )
             store = clips.store if isinstance(clips, ClipDataset) else clips
             every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
             dimensions = store.meta.dimensions
         else:
-            if isinstance(clips, ClipBatch):  # frames that pad a clip are none of it
-                clips = [clip[..., :frames, :, :] for clip, frames in zip(clips.clips, clips.frames.tolist())]
-            coordinates = _array(clips) if isinstance(clips, Tensor) else clips
-            if isinstance(coordinates, np.ndarray) and coordinates.ndim not in (4, 5):
-                raise SkelbenchError(
-                    f"clips have shape {list(coordinates.shape)}; [clips, frames, joints, 3] or [clips, bodies, "
-                    "frames, joints, 3] is expected, of one clip clip[None]"
-                )
-            if not isinstance(coordinates, Iterable):
-                raise SkelbenchError(f"{clips!r} is no clips; give a data set, or coordinates [B, frames, joints, 3]")
-            coordinates = [_array(clip) for clip in coordinates]
+            coordinates = _coordinates(clips)
             if subtract_origin:
                 coordinates = [_centred(clip, self.topology.center) for clip in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
             every, dimensions = np.arange(len(store)), max(store.meta.dimensions, look.dimensions)  # 3-D may be flat
-        if store.topology.name != self.topology.name:
+        if (store.topology.name, dimensions) != (self.topology.name, look.dimensions):
             raise SkelbenchError(
-                f"the clips have skeleton {store.topology.name}, the encoder was trained on {self.topology.name}; "
-                "choose clips or an encoder of the same skeleton"
-            )
-        if look.dimensions != dimensions:
-            raise SkelbenchError(
-                f"the encoder was trained on {look.dimensions}-D poses, the clips are {dimensions}-D; give poses "
-                "of the same kind"
+                f"the clips are {dimensions}-D poses of skeleton {store.topology.name}, the encoder was trained on "
+                f"{look.dimensions}-D poses of {self.topology.name}; choose clips or an encoder of the same kind"
             )
         chosen = every if ids is None else _chosen(ids, every)
         if not len(chosen):
             raise SkelbenchError("no clip was chosen; give one at least")
         return PreparedClips(store, look, self.grid, self.device, self.precision), chosen
+
+
+def _coordinates(clips: Any) -> list[np.ndarray]:
+    """Arrays [T', J, 3] or [M, T', J, 3] of the clips; SkelbenchError if they are none."""
+    if isinstance(clips, ClipBatch):  # without padding frames
+        clips = [clip[..., :frames, :, :] for clip, frames in zip(clips.clips, clips.frames.tolist())]
+    if isinstance(clips, np.ndarray | Tensor) and clips.ndim not in (4, 5):
+        raise SkelbenchError(
+            f"clips have shape {list(clips.shape)}; [clips, frames, joints, 3] or [clips, bodies, frames, joints, 3] "
+            "is expected, for one clip clip[None]"
+        )
+    if not isinstance(clips, Iterable):
+        raise SkelbenchError(f"{clips!r} is no clips; give a data set, or coordinates [B, frames, joints, 3]")
+    return [_array(clip) for clip in clips]
 
 
 def _array(clip: Any) -> np.ndarray:
@@ -241,24 +235,24 @@ def _array(clip: Any) -> np.ndarray:
         return np.asarray(clip)
     except (TypeError, ValueError) as error:
         raise SkelbenchError(
-            f"a {type(clip).__name__} is among the clips, where coordinates are expected; of a data set give itself, "
-            "and ids= for some of its clips"
+            f"a {type(clip).__name__} is among the clips, where coordinates are expected; to embed part of a data set "
+            "pass the data set and ids=[...]"
         ) from error
 
 
 def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
-    """int64: those of the clips ``every``."""
+    """int64 ids of the chosen ones of the clips ``every``."""
     found = np.asarray(ids)
-    if found.dtype == bool:
-        if found.shape != every.shape:
-            raise SkelbenchError(f"ids are {found.size} truth values, of {len(every)} clips; give one for each, or ids")
+    if found.dtype == bool and found.shape == every.shape:
         return every[found]
     if found.size and (found.dtype.kind not in "iu" or found.ndim != 1):
-        raise SkelbenchError(f"ids are {found.dtype} of shape {list(found.shape)}; give whole numbers, or truth values")
+        raise SkelbenchError(
+            f"ids are {found.dtype} of shape {list(found.shape)}; give ids, or a boolean for each of {len(every)} clips"
+        )
     if len(others := found[~np.isin(found, every)]):
         raise SkelbenchError(
-            f"clip {others[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; those of a "
-            "data set are its ids"
+            f"clip {others[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; for a part "
+            "of a data set give its ids"
         )
     return found.astype(np.int64)
 

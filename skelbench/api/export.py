@@ -101,14 +101,15 @@ def export(
 
 
 def _check_target(target: Path, force: bool) -> None:
-    """SkelbenchError unless ``target`` is absent, empty or, with ``force``, an earlier export alone."""
+    """SkelbenchError unless ``target`` is absent, empty or, with ``force``, an earlier export."""
     files = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
     if is_exported(target) and not force:
         raise SkelbenchError(f"{target} holds an export already; choose another folder, or replace it with --force")
-    if target == Path.cwd() or target.is_file() or (files and not is_exported(target)):
-        raise SkelbenchError(f"{target} is there and no export; choose a folder that does not exist yet")
-    if others := [name for name in files if name not in (CARD, CONFIG, ONNX, WEIGHTS)]:
-        raise SkelbenchError(f"{target} holds {others[0]} too, which would be removed; export elsewhere, and copy")
+    others = [name for name in files if name not in (CARD, CONFIG, ONNX, WEIGHTS)]
+    if target == Path.cwd() or target.is_file() or others:
+        raise SkelbenchError(
+            f"{target} is no export{f', it holds {others[0]}' if others else ''}; choose a folder that does not exist"
+        )
     if not target.parent.is_dir():
         raise SkelbenchError(f"there is no folder {target.parent}; make it or choose another place")
 
@@ -168,25 +169,26 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
     return difference
 
 
-def _has_encoder(session: Session, protocol: str) -> bool:
-    """Whether it may train the encoder further; of one that is not here it is not known."""
-    try:
+def _trains_encoder(session: Session, protocol: str) -> bool:
+    """Whether ``protocol`` may train the encoder further; False if its plugin is not loaded."""
+    with suppress(SkelbenchError):
         found = protocol_class(session.host, protocol)
-    except SkelbenchError:
-        return False
-    return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
+        return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
+    return False
 
 
 def _of_weights(session: Session, loaded: Loaded, spec: Mapping[str, Any]) -> bool:
-    """Whether what an evaluation measured is of the exported weights alone: a method may keep one encoder per stream,
-    and others that have a name; a protocol may begin with the encoder as initialised."""
+    """Whether an evaluation is of the exported weights alone.
+
+    A method may have an encoder for each stream and named ones; a protocol may begin with an untrained encoder.
+    """
     run, checkpoint = loaded.run, loaded.checkpoint
-    with suppress(SkelbenchError):  # it may not be here
+    with suppress(SkelbenchError):
         if not getattr(protocol_class(session.host, spec["protocol"]), "trained", True):
             return False
-    files = {run.encoder(checkpoint, stream) for stream in spec["streams"]}
-    own = files == {run.encoder(checkpoint, loaded.preprocessing.stream)}
-    return own and not spec.get("partners") and not named_encoder(run, checkpoint, spec["readout"])
+    own = {run.encoder(checkpoint, loaded.preprocessing.stream)}
+    others = spec.get("partners") or named_encoder(run, checkpoint, spec["readout"])
+    return not others and own == {run.encoder(checkpoint, stream) for stream in spec["streams"]}
 
 
 def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore, difference: float | None) -> str:
@@ -198,7 +200,7 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
     alone = [_of_weights(session, loaded, records[name]["spec"]) for name in mine["evaluation"]]
     mine = mine[alone].assign(
         notes=[records[name].get("notes", []) for name in mine["evaluation"][alone]],
-        on_encoder=[_has_encoder(session, name) for name in mine["protocol"][alone]],
+        on_encoder=[_trains_encoder(session, name) for name in mine["protocol"][alone]],
     )
     first = loaded.run.spec.init_from
     parent = if_whole(partial(session.results.by_id, first)) if first else None

@@ -53,9 +53,8 @@ class Features(nn.Module):
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"
 
     def forward(self, clips: Tensor, present: Tensor) -> Tensor:
-        """As :func:`skelbench.evaluation.features.pool_bodies`, with every slot as a row, so that no size depends on
-        what
-        the clips hold."""
+        """As :func:`skelbench.evaluation.features.pool_bodies`, with every slot as a row, so that all sizes are
+        the same for all clips."""
         count, slots = clips.shape[:2]
         clips = torch.where(present[:, :, None, None, None], clips, 0.0)
         rows_R = torch.arange(count * slots, device=clips.device)
@@ -127,15 +126,12 @@ def _both(model: nn.Module, path: Path, clips: Tensor, present: Tensor) -> list[
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's chatter."""
-    chatty = logging.getLogger("torch.onnx"), logging.getLogger("onnxscript")
-    levels = [logger.level for logger in chatty]
-    for logger in chatty:
-        logger.setLevel(logging.ERROR)
+    """Hide warnings and prints of the exporter."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(chatty, levels):
-            logger.setLevel(level)
+        logging.disable(disabled)

@@ -114,7 +114,7 @@ def compare(
     """
     inputs = _inputs(results, all, only)
     inputs.significance, inputs.best_on_test = significance, best_on_test
-    inputs.against = arguments.text(against, "against")
+    inputs.against = against
     built, descriptor = inputs.table(table), inputs.host.get("tables", table)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
     return TableView(built, inputs.left_out if needs_runs else 0)
@@ -144,7 +144,7 @@ def plot(
     inputs = _inputs(results, all, only)
     descriptor = inputs.host.get("figures", figure)
     assert isinstance(descriptor, FigureSpec)
-    inputs.settings = settings_of(inputs.host, descriptor, arguments.settings(settings), inputs.filters)
+    inputs.settings = settings_of(inputs.host, descriptor, dict(settings or {}), inputs.filters)
     if len(inputs.filters.protocol) == 1:
         (inputs.protocol,) = inputs.filters.protocol
     inputs.data_root = path_of(data)

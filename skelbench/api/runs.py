@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skelbench.api import arguments
 from skelbench.api.arguments import keywords
 from skelbench.api.place import Place, RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
@@ -255,7 +254,7 @@ def evaluate(run: Run | str | Sequence[Run | str], protocol: str = "linear", **a
     from skelbench.api.evaluations import evaluate_runs
 
     request = EvaluationRequest(**asked)
-    runs = [run] if isinstance(run, Run | str) else arguments.several(run, "run")
+    runs = [run] if isinstance(run, Run | str) else list(run)
     if not runs:
         raise SkelbenchError("there is no run among those given; give one at least")
     first = next((each for each in runs if isinstance(each, Run)), None)
@@ -279,7 +278,7 @@ def get_run(pattern: str, *, results: Path | str | None = None, data: Path | str
     Raises:
         SkelbenchError: none or several have it; names the nearest.
     """
-    directory, checkpoint = ResultStore(path_of(results)).find(arguments.text(pattern, "pattern"))
+    directory, checkpoint = ResultStore(path_of(results)).find(pattern)
     directory.encoder(checkpoint)
     return Run(RunDir(directory.path), data, checkpoint)
 

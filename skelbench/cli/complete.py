@@ -1,115 +1,84 @@
-"""Completion of names with TAB, without torch: a completer takes the parsed command line and the beginning of a word,
-and returns names with what they mean. Typer keeps those with that beginning."""
+"""Completion of names with TAB, without torch: typer calls a completer with the command line parsed so far."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import typer
 
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
-from skelbench.plugin.status import SINGULAR
 
-Names = Iterator[tuple[str, str]]
-Completer = Callable[[typer.Context, str], list[tuple[str, str]]]
+Completer = Callable[[typer.Context, str], list[str]]
 
 
-def _completer(names: Callable[[typer.Context], Names]) -> Completer:
-    """Completion of the last name of a comma-separated list; nobody reads an error between two keystrokes."""
+def _completer(values: Callable[[typer.Context], Iterable[str]]) -> Completer:
+    """Complete the last name of a comma-separated list; a plugin or file that raises completes nothing."""
 
-    def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         before, comma, _ = incomplete.rpartition(",")
         try:
-            return [(before + comma + name, about) for name, about in names(ctx)]
+            return [before + comma + value for value in values(ctx)]
         except (Exception, SystemExit):
             return []
 
     return complete
 
 
-def _announced(kind: str) -> Names:
-    host = get_host()
-    for entry in host.entries:
-        if entry.kind == kind:
-            yield host.name(entry.descriptor), entry.descriptor.summary
-
-
 def names(kind: str) -> Completer:
-    """Completes names of one kind of component."""
-    return _completer(lambda ctx: _announced(kind))
+    """Complete names of one kind of component."""
+    return _completer(lambda ctx: get_host().names(kind))
 
 
 def one_of(*choices: str) -> Completer:
-    """Completes one of a few words."""
-    return _completer(lambda ctx: ((choice, "") for choice in choices))
+    """Complete one of a few words."""
+    return _completer(lambda ctx: choices)
 
 
 @_completer
-def _methods(ctx: typer.Context) -> Names:
-    for name, about in _announced("methods"):
-        yield name, about
-        for variant in get_host().method(name)[0].variants:
-            yield f"{name}:{variant}", f"variant of {name}"
+def _variants(ctx: typer.Context) -> Iterator[str]:
+    for name in get_host().names("methods"):
+        yield from (f"{name}:{variant}" for variant in get_host().method(name)[0].variants)
 
 
-def methods(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """METHOD, and METHOD:VARIANT once the colon is typed."""
-    return [(name, about) for name, about in _methods(ctx, incomplete) if ":" in incomplete or ":" not in name]
+def methods(ctx: typer.Context, incomplete: str) -> list[str]:
+    """METHOD, or METHOD:VARIANT once the colon is typed."""
+    return (_variants if ":" in incomplete else names("methods"))(ctx, incomplete)
 
 
-@_completer
-def datasets(ctx: typer.Context) -> Names:
-    """Data sets of plugins, and those in the data root."""
-    yield from _announced("datasets")
-    for path in sorted(_data_root(ctx).glob("[!.]*/meta.json")):
-        yield path.parent.name, "stored"
-
-
-@_completer
-def splits(ctx: typer.Context) -> Names:
-    """Splits of the data set that is named, else of the default one."""
-    name = _typed(ctx, "dataset") or _typed(ctx, "name") or "synthetic"
-    host, meta = get_host(), _data_root(ctx) / name / "meta.json"
-    known = (
-        host.get("datasets", name).splits if name in host.names("datasets") else json.loads(meta.read_text())["splits"]
-    )
-    for split in known:
-        yield split, f"split of {name}"
+datasets = _completer(
+    lambda ctx: [*get_host().names("datasets"), *(path.parent.name for path in _data_root(ctx).glob("[!.]*/meta.json"))]
+)
+runs = _completer(lambda ctx: [path.parent.name for path in _run_files(ctx)])
+tags = _completer(lambda ctx: [tag for path in _run_files(ctx) for tag in json.loads(path.read_text()).get("tags", ())])
+plugins = _completer(
+    lambda ctx: [plugin.name for plugin in get_host().plugins] + [entry.name for entry in get_host().entries]
+)
+figure_settings = _completer(lambda ctx: _keys("figures", ctx.params.get("figure") or ""))
 
 
 @_completer
-def presets(ctx: typer.Context) -> Names:
-    """Presets of the harness, and those of the method."""
+def splits(ctx: typer.Context) -> Iterable[str]:
+    """Splits of the data set on the command line."""
+    name = _parsed(ctx, "dataset") or _parsed(ctx, "name") or "synthetic"
+    if name in get_host().names("datasets"):
+        return get_host().get("datasets", name).splits
+    return json.loads((_data_root(ctx) / name / "meta.json").read_text())["splits"]
+
+
+@_completer
+def presets(ctx: typer.Context) -> Iterable[str]:
+    """Presets of skelbench and of the method on the command line."""
     from skelbench.pipeline.presets import BLURB
 
-    yield from BLURB.items()
-    if (method := _method(ctx)) is not None:
-        yield from ((preset, f"preset of {method.name}") for preset in method.presets)
-
-
-def _runs(ctx: typer.Context) -> Iterator[Path]:
-    from skelbench.records.store import default_root
-
-    yield from sorted(Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json"))
+    method = _method(ctx)
+    return [*BLURB, *(method.presets if method else ())]
 
 
 @_completer
-def runs(ctx: typer.Context) -> Names:
-    """Runs of the results directory."""
-    return ((path.parent.name, "run") for path in _runs(ctx))
-
-
-@_completer
-def tags(ctx: typer.Context) -> Names:
-    """Tags of the runs of the results directory."""
-    return ((tag, "tag") for path in _runs(ctx) for tag in json.loads(path.read_text()).get("tags", ()))
-
-
-@_completer
-def settings(ctx: typer.Context) -> Names:
+def settings(ctx: typer.Context) -> Iterator[str]:
     """KEY= of ``--set`` of a run, and KEY=NAME of a component."""
     from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec
     from skelbench.pipeline.request import CHOICES
@@ -117,46 +86,31 @@ def settings(ctx: typer.Context) -> Names:
     method = _method(ctx)
     given = dict(pair.partition("=")[::2] for pair in ctx.params.get("sets") or ctx.params.get("set_") or [])
     for section, kind in CHOICES.items():
-        yield from ((f"{section}={name}", about) for name, about in _announced(kind))
-        usual = method.recipe.get(section) if method else None
-        chosen = ctx.params.get(section) or given.get(section) or usual or RunSpec.model_fields[section].default
-        yield from _keys(kind, chosen, f"{section}.")
+        yield from (f"{section}={name}" for name in get_host().names(kind))
+        usual = (method and method.recipe.get(section)) or RunSpec.model_fields[section].default
+        yield from _keys(kind, ctx.params.get(section) or given.get(section) or usual, f"{section}.")
     yield from _keys("methods", method.name, "method.") if method else ()
     for section, spec in (("train", TrainSpec), ("grid", GridSpec), ("data", DataSpec)):
-        yield from ((f"{section}.{name}=", section) for name in spec.model_fields.keys() - DataSpec.FOUND)
+        yield from (f"{section}.{name}=" for name in spec.model_fields.keys() - DataSpec.FOUND)
 
 
 @_completer
-def figure_settings(ctx: typer.Context) -> Names:
-    """KEY= of ``--set`` of a figure."""
-    return _keys("figures", ctx.params.get("figure") or "")
-
-
-@_completer
-def protocol_settings(ctx: typer.Context) -> Names:
+def protocol_settings(ctx: typer.Context) -> Iterator[str]:
     """KEY= of ``--set`` of an evaluation."""
     for protocol in (ctx.params.get("protocol") or "").split(","):
         yield from _keys("protocols", protocol)
 
 
 @_completer
-def plugins(ctx: typer.Context) -> Names:
-    """Plugins, and everything that they announce."""
-    host = get_host()
-    yield from ((plugin.name, f"plugin, {plugin.state}") for plugin in host.plugins)
-    yield from ((entry.name, entry.descriptor.summary or SINGULAR[entry.kind]) for entry in host.entries)
-
-
-@_completer
-def kinds_to_write(ctx: typer.Context) -> Names:
-    """Kinds of components that there are templates for."""
+def kinds_to_write(ctx: typer.Context) -> Iterable[str]:
+    """Kinds of components that ``skelbench plugins new`` has templates for."""
     from skelbench.testing.scaffold.plan import USE
 
-    return ((kind, f"a new {kind}") for kind in USE)
+    return USE
 
 
-def _typed(ctx: typer.Context, name: str) -> str | None:
-    """The value of a parameter. While the value of an option is typed, the first argument is not parsed yet."""
+def _parsed(ctx: typer.Context, name: str) -> str | None:
+    """Value of a parameter; the first argument is not parsed yet while the value of an option is typed."""
     value = ctx.params.get(name)
     if isinstance(value, list | tuple):
         return value[-1] if value else None
@@ -165,14 +119,19 @@ def _typed(ctx: typer.Context, name: str) -> str | None:
 
 
 def _method(ctx: typer.Context) -> MethodSpec | None:
-    name = _typed(ctx, "method") or _typed(ctx, "view")
+    name = _parsed(ctx, "method") or _parsed(ctx, "view")
     return get_host().method(name)[0] if name else None
 
 
-def _keys(kind: str, name: str, section: str = "") -> Names:
+def _keys(kind: str, name: str, section: str = "") -> Iterator[str]:
     host = get_host()
-    for key in host.setting_names(host.get(kind, name.strip())):
-        yield f"{section}{key}=", f"setting of {SINGULAR[kind]} {name}"
+    return (f"{section}{key}=" for key in host.setting_names(host.get(kind, name.strip())))
+
+
+def _run_files(ctx: typer.Context) -> list[Path]:
+    from skelbench.records.store import default_root
+
+    return sorted(Path(ctx.params.get("results") or default_root()).glob("[!.]*/run.json"))
 
 
 def _data_root(ctx: typer.Context) -> Path:

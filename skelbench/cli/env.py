@@ -1,4 +1,4 @@
-"""``skelbench env``: what there is and what is in effect, to paste into an issue."""
+"""``skelbench env``: versions, devices and settings, to paste into an issue."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydantic", "typer", "fvcore")
+PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydantic", "pluggy", "typer", "fvcore")
 
 
 def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """Versions, devices, cores, folders in effect and who set them, plugins with problems: to paste into an issue.
+    """Print versions, devices, cores, settings with their sources, and plugins with problems, to paste into an issue.
 
-    It works where other things do not, and shows no variables but skelbench's own.
+    It also works with a broken installation, and prints no environment variables but skelbench's own.
     """
     from skelbench.core.console import out
 
     facts = gathered()
     if as_json:
         out.print(json.dumps(facts, indent=1, ensure_ascii=False), soft_wrap=True)
-        return
-    _show(facts)
+    else:
+        _show(facts)
 
 
 def gathered() -> dict[str, Any]:
@@ -102,6 +102,6 @@ def _show(facts: dict[str, Any]) -> None:
         (key, f"{', '.join(said['value']) if isinstance(said['value'], list) else said['value']}  ({said['from']})")
         for key, said in facts["settings"].items()
     ]
-    print_facts(settings, title="\nSettings, and who set them")
+    print_facts(settings, title="\nSettings and their sources")
     for problem in facts["problems"]:
         out.print(styled(("problem:", "bold red"), f" {plain(problem)}"), soft_wrap=True)

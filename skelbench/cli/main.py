@@ -1,8 +1,9 @@
-"""The ``skelbench`` command: registers the commands, strips the global options, turns errors into one sentence."""
+"""The ``skelbench`` command: registers the commands, takes out the global options, prints errors in one line."""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import logging
 import os
 import sys
@@ -15,24 +16,6 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import Abort, TyperException
 
-from skelbench.cli import (
-    calibrate,
-    compare,
-    data,
-    diagnose,
-    env,
-    export,
-    import_checkpoint,
-    plot,
-    plugins,
-    run,
-    runs,
-    study,
-    suite,
-    tune,
-)
-from skelbench.cli import eval as evaluation
-from skelbench.cli import report as reporting
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
 from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
@@ -42,34 +25,29 @@ from skelbench.plugin.host import request_files
 from skelbench.plugin.plugin_errors import Mistake, told
 
 READ = frozenset({"--json", "--format", "--show", "--emit"})
-"""Options of what programs read."""
+"""Options whose output is for programs."""
 
-app = typer.Typer(
-    name="skelbench",
-    help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},  # those of commands below it as well
-    rich_markup_mode="rich",
-)
-app.command("run")(run.run)
-app.command("eval")(evaluation.evaluate)
-app.command("import-checkpoint")(import_checkpoint.import_checkpoint)
-app.command("calibrate")(calibrate.calibrate)
-app.command("export")(export.export)
-app.command("study")(study.study)
-app.add_typer(suite.app, name="suite")
-app.command("tune")(tune.tune)
-app.command("compare")(compare.compare)
-app.command("plot")(plot.plot)
-app.command("report")(reporting.report)
-app.add_typer(diagnose.app, name="diagnose")
-app.add_typer(runs.app, name="runs")
-app.add_typer(plugins.app, name="plugins")
-app.add_typer(data.app, name="data")
-app.command("env")(env.env)
-
+COMMANDS = {
+    "run": "run:run",
+    "eval": "eval:evaluate",
+    "import-checkpoint": "import_checkpoint:import_checkpoint",
+    "calibrate": "calibrate:calibrate",
+    "export": "export:export",
+    "study": "study:study",
+    "suite": "suite:app",
+    "tune": "tune:tune",
+    "compare": "compare:compare",
+    "plot": "plot:plot",
+    "report": "report:report",
+    "diagnose": "diagnose:app",
+    "runs": "runs:app",
+    "plugins": "plugins:app",
+    "data": "data:app",
+    "env": "env:env",
+}
+"""Name -> module of ``skelbench.cli`` and function, or group of commands."""
 TOGETHER = ("run", "eval")
-"""Commands that several processes carry out together."""
+"""Commands that run under torchrun."""
 EVERYWHERE = "With every command: --plugin FILE loads a plugin file, --debug shows tracebacks."
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
@@ -82,7 +60,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
@@ -97,25 +74,39 @@ def options(
 
 
 @cache
-def commands() -> Any:
-    """All commands with their options, read once from the signatures: for a process that issues many."""
-    return _flowing(typer.main.get_command(app))
+def commands(name: str = "") -> Any:
+    """The command ``name`` as part of skelbench, so that no other one is imported; "" = all commands."""
+    app = typer.Typer(
+        name="skelbench",
+        help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="rich",
+        callback=options,
+    )
+    for each in [name] if name else COMMANDS:
+        module, _, member = COMMANDS[each].partition(":")
+        command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
+        app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
+    return _unwrapped(typer.main.get_command(app))
 
 
-def _flowing(command: Any) -> Any:
-    """``command`` and those below it with help that is broken where the terminal ends, not where its source does."""
+def _unwrapped(command: Any) -> Any:
+    """``command`` and its subcommands with help texts that wrap at the width of the terminal."""
     if command.help:
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     for below in getattr(command, "commands", {}).values():
         below.epilog = None if getattr(below, "commands", {}) else EVERYWHERE
-        _flowing(below)
+        _unwrapped(below)
     return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code (0 done, 1 internal error, a calibration that fails or a process of several
-    that was lost, 2 the user's to put right, 3 done with something left out, 75 stopped by a scheduler's SIGUSR2, 130
-    interrupted)."""
+    """Run a command and return its exit code.
+
+    0 done, 1 internal error, failed calibration or lost process, 2 error that the user can fix, 3 done with a part
+    skipped, 75 stopped by SIGUSR2 of a scheduler, 130 interrupted.
+    """
     with warnings_heeded() as warned:
         code = _main(argv)
     return AGAIN_LATER if code == 130 and warned.is_set() else code
@@ -135,7 +126,8 @@ def _main(argv: Sequence[str] | None) -> int:
         read = READ & {word.partition("=")[0] for word in argv} and not {"--help", "-h"} & {*argv}
         # In standalone mode typer would print errors in a box cut at the terminal's width.
         with results_alone() if read else nullcontext():
-            result = commands().main(args=argv, prog_name="skelbench", standalone_mode=False)
+            name = argv[0] if argv and argv[0] in COMMANDS else ""
+            result = commands(name).main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -147,7 +139,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def report(error: BaseException, debug: bool = False) -> int:
-    """Say in one sentence what went wrong and return the exit code; ``debug``: its traceback was printed."""
+    """Print ``error`` in one line and return the exit code; ``debug``: its traceback was printed."""
     hint = "" if debug else AGAIN
     if isinstance(error, FailedOnRankZero):
         return error.exit_code
@@ -179,27 +171,25 @@ def _usage(error: TyperException) -> int:
     return fail(f"{message}{'' if message.endswith('?') else ';'} see `{where} --help`", error.exit_code)
 
 
-def split_globals(argv: list[str]) -> tuple[list[str], bool, list[str]]:
-    """Arguments without the global options, whether --debug is there, files of --plugin; anywhere before ``--``."""
-    rest: list[str] = []
-    files: list[str] = []
-    debug = False
-    words = iter(argv)
+def split_globals(argv: Sequence[str]) -> tuple[list[str], bool, list[str]]:
+    """Arguments without the global options, whether --debug is given, and the files of --plugin.
+
+    Global options are recognized anywhere before ``--``.
+    """
+    end = argv.index("--") if "--" in argv else len(argv)
+    debug = "--debug" in argv[:end]
+    rest, files = [], []
+    words = iter(word for word in argv[:end] if word != "--debug")
     for word in words:
-        if word == "--":
-            rest += [word, *words]
-        elif word == "--debug":
-            debug = True
-        elif word == "--plugin":
-            file = next(words, None)
-            if file is None or file.startswith("--"):
-                raise SkelbenchError("--plugin needs a file; write --plugin FILE.py")
-            files.append(file)
-        elif word.startswith("--plugin="):
-            files.append(word.removeprefix("--plugin="))
-        else:
+        option, equals, file = word.partition("=")
+        if option != "--plugin":
             rest.append(word)
-    return rest, debug, files
+            continue
+        file = file if equals else next(words, "")
+        if not file or file.startswith("--"):
+            raise SkelbenchError("--plugin needs a file; write --plugin FILE.py")
+        files.append(file)
+    return [*rest, *argv[end:]], debug, files
 
 
 if __name__ == "__main__":

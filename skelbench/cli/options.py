@@ -17,6 +17,7 @@ from skelbench.cli import complete
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import Arguments, RunRequest, Work
 from skelbench.pipeline.request import comma_separated as names_of
+from skelbench.pipeline.studies.engine import ResourceRequest
 
 if TYPE_CHECKING:
     from skelbench.reporting.filters import Filters
@@ -29,9 +30,10 @@ def option(model: type[Arguments], field: str, **changes: Any) -> Any:
     shown = {"show_default": how.default} if how.default else {}
     limits = {"min": least[0]} if least else {}
     text, names = " ".join((info.description or "").split()), complete.FIELDS.get(field)
-    settings = {"help": text, "autocompletion": names, **shown, **limits} | changes
+    settings: dict[str, Any] = {"help": text, "autocompletion": names, **shown, **limits} | changes
     if info.is_required():
         return typer.Argument(**settings)
+    settings |= {"rich_help_panel": how.panel} if how.panel else {}
     return typer.Option(how.flag or f"--{field.replace('_', '-')}", metavar=how.metavar or None, **settings)
 
 
@@ -45,28 +47,34 @@ def _typed(kind: Any) -> Any:
 
 
 def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``command`` with an option for every field of the :class:`Arguments` that it takes as one of its parameters; a
-    parameter with the name of a field takes the place of the field's option."""
+    """``command`` with an option for every field of each :class:`Arguments` among its parameters.
+
+    A parameter with the name of a field replaces the option of the field.
+    """
     hints, own = get_type_hints(command, include_extras=True), inspect.signature(command).parameters
-    asked = next(name for name, hint in hints.items() if inspect.isclass(hint) and issubclass(hint, Arguments))
-    model: type[Arguments] = hints[asked]
-    kinds, fields = get_type_hints(model), sorted(model.options(), key=Work.model_fields.__contains__)
+    models = {name: hint for name, hint in hints.items() if inspect.isclass(hint) and issubclass(hint, Arguments)}
     parameters = []
     for parameter in own.values():
-        added = [parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)]
-        if parameter.name == asked:
-            added = []
-            for name in (name for name in fields if name not in own and model.options()[name][1].command):
+        if parameter.name not in models:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY))
+            continue
+        model = models[parameter.name]
+        kinds, fields = get_type_hints(model), sorted(model.options(), key=Work.model_fields.__contains__)
+        for name in fields:
+            if name not in own and model.options()[name][1].command:
                 kind, required = _typed(kinds[name]), model.model_fields[name].is_required()
                 default = parameter.empty if required else False if kind is bool else None
                 kind = Annotated[str if required else kind, option(model, name)]
-                added.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, default=default, annotation=kind))
-        parameters += added
+                parameters.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
     @wraps(command)
     def issue(**typed: Any) -> Any:
-        given = {name: value for name, value in typed.items() if name in model.model_fields and _is_given(value)}
-        return command(**{asked: model(**given)}, **{name: value for name, value in typed.items() if name in own})
+        given = {name: value for name, value in typed.items() if _is_given(value)}
+        requests = {
+            name: model(**{field: given[field] for field in model.model_fields if field in given})
+            for name, model in models.items()
+        }
+        return command(**requests, **{name: value for name, value in typed.items() if name in own})
 
     issue.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     issue.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -92,12 +100,7 @@ Device = Annotated[str | None, option(RunRequest, "device")]
 Observe = Annotated[list[str] | None, option(RunRequest, "observe")]
 Budget = Annotated[str | None, option(RunRequest, "budget")]
 Force = Annotated[bool, option(RunRequest, "force")]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Runs at a time, each in its process.", show_default="1 with a GPU, else the cores, at most 4"
-    ),
-]
+Jobs = Annotated[int | None, option(ResourceRequest, "jobs")]
 
 
 def _filter(name: str, what: str, completer: complete.Completer) -> Any:
@@ -132,12 +135,6 @@ def numbers_of(option: str, text: str, example: str) -> list[int]:
         return list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError as error:
         raise SkelbenchError(f"{option} {text!r} is not a list of whole numbers; write {option} {example}") from error
-
-
-def check_said_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """SkelbenchError for what is said by ``--set`` and by an option that is given, one that is not None."""
-    if twice := sorted(key for key in sets if options.get(key) is not None):
-        raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} say the same thing; leave one out")
 
 
 PICTURES = ("png", "svg", "pdf")

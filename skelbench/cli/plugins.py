@@ -14,7 +14,7 @@ from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 
 PARTS = (ComponentSpec, TopologySpec)
-"""What is listed by name alone."""
+"""Kinds that are listed by name only."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,7 +34,7 @@ def list_plugins(
         ),
     ] = None,
 ) -> None:
-    """Everything that is announced, and every plugin that could not be used."""
+    """List everything that plugins announce, and plugins that cannot be used."""
     kind = {name: plural for plural, name in SINGULAR.items()}.get(kind or "", kind)
     if kind is not None and kind not in KINDS:
         raise SkelbenchError(did_you_mean(kind, list(SINGULAR.values()), "kind"))
@@ -50,15 +50,9 @@ def list_plugins(
     for plugin in host.plugins:
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
-    headers = ["kind", "name", "summary", "plugin", "status"]
-    # Of one kind what all have in common is not repeated: on a narrow terminal that is room for the summaries.
-    told = {
-        "kind": kind is None or any(row[0] == "plugin" for row in rows),
-        "plugin": kind is None or any(row[1] != row[3] for row in rows),
-        "status": kind is None or any(row[4] != "ok" for row in rows),
-    }
-    places = [place for place, header in enumerate(headers) if told.get(header, True)]
-    out.print(make_table([headers[i] for i in places], [[row[i] for i in places] for row in rows]))
+    headers = ("kind", "name", "summary", "plugin", "status")
+    varied = [i for i in range(5) if kind is None or i in (1, 2) or len({row[i] for row in rows}) > 1]
+    out.print(make_table([headers[i] for i in varied], [[row[i] for i in varied] for row in rows]))
     parts = [(part, ", ".join(names)) for part in KINDS if KINDS[part] in PARTS and (names := host.names(part))]
     if parts and kind is None:
         out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))
@@ -76,7 +70,7 @@ def info(
         ),
     ] = False,
 ) -> None:
-    """What is known about NAME: citation, settings, presets and variants; for a failed plugin the traceback."""
+    """Print citation, settings, presets and variants of NAME; of a failed plugin the traceback."""
     host = get_host()
     entries = [entry for entry in host.entries if name in entry.names]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
@@ -106,7 +100,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("summary", about.summary),
             ("in figures", getattr(about, "spelling", "")),
             ("citation", getattr(about, "citation", "")),
-            ("our reading", getattr(about, "readings", "")),
+            ("our assumptions", getattr(about, "readings", "")),
             ("licence", getattr(about, "licence", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
             ("default split", getattr(about, "default_split", "")),
@@ -125,25 +119,22 @@ def _show_entry(host: Host, entry: Entry) -> None:
         ],
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
+
+    name = host.name(about)
     groups = {
-        "optimiser, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
+        "optimizer, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
         "native setting (run --native)": getattr(about, "native", {}),
         "without a run to start from (--init-from)": getattr(getattr(about, "stage", None), "alone", {}),
         "evaluated with": getattr(about, "defaults", {}),
+        f"search space (skelbench tune {name}); x: times the value of the preset": getattr(about, "space", {}),
     }
     groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}
+    variants = {variant: listed(changes) for variant, changes in getattr(about, "variants", {}).items()}
+    groups[f"variants (skelbench run {name}:VARIANT)"] = variants
     for title, values in groups.items():
         if values:
             out.print()
             out.print(make_table(("key", "value"), [(key, str(value)) for key, value in values.items()], title))
-    if space := getattr(about, "space", {}):
-        title = f"search space (skelbench tune {host.name(about)}); x: times what the preset says"
-        out.print()
-        out.print(make_table(("key", "drawn from"), [(key, str(knob)) for key, knob in space.items()], title))
-    if variants := getattr(about, "variants", {}):
-        rows = [(name, listed(changes)) for name, changes in variants.items()]
-        out.print()
-        out.print(make_table(("variant", "changes"), rows, f"variants (skelbench run {host.name(about)}:VARIANT)"))
     if isinstance(about, ComponentSpec):
         _show_settings(host.config(about), "settings")
     elif getattr(about, "config", "") or entry.kind == "protocols":

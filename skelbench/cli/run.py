@@ -1,4 +1,4 @@
-"""``skelbench run METHOD``: train, probe, cost, and show it beside its controls."""
+"""``skelbench run METHOD``: train, probe, count costs, and compare with the controls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(
     for resolved in every:
         if chief:
             print_header(resolved, session.device)
-            say_before(session, resolved)
+            print_previous_failure(session, resolved)
         trained = pretrain(session, resolved, asked.force)
         found.append(conclude(session, trained, resolved, protocols, asked.force))
     distributed.leave()
@@ -81,7 +81,7 @@ def run(
 
 
 def _seeds(seeds: str | None, asked: RunRequest) -> list[int | None]:
-    """The seeds of ``--seeds``, else the one of ``--seed``."""
+    """Seeds of ``--seeds``, else the seed of ``--seed``."""
     if seeds is None:
         return [asked.seed]
     if asked.seed is not None or "seed" in asked.sets:
@@ -92,24 +92,22 @@ def _seeds(seeds: str | None, asked: RunRequest) -> list[int | None]:
     return [*found]
 
 
-def say_before(session: Session, resolved: Resolved) -> None:
-    """Why an earlier attempt at the same run failed, if one did."""
+def print_previous_failure(session: Session, resolved: Resolved) -> None:
+    """Print why an earlier attempt at the same run failed, if one did."""
     from skelbench.core.console import err
     from skelbench.core.text import plain
     from skelbench.pipeline.studies.run_status import at_work
 
     run = session.results.by_id(resolved.spec.id)
-    if run is None:
-        return
-    if run.outcome in ("failed", "diverged"):
-        err.print(f"note: before, this run {run.outcome}: {plain(run.reason or 'no reason is kept')}", soft_wrap=True)
-    elif run.outcome == "running" and not at_work(run):
-        err.print("note: before, this run ended without a word of why (killed, or no room to write)", soft_wrap=True)
+    if run and run.outcome in ("failed", "diverged"):
+        reason = plain(run.reason or "no reason is recorded")
+        err.print(f"note: a previous attempt {run.outcome}: {reason}", soft_wrap=True)
+    elif run and run.outcome == "running" and not at_work(run):
+        err.print("note: a previous attempt ended without an error message (killed or disk full)", soft_wrap=True)
 
 
 def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list[str], force: bool) -> Conclusion:
-    """Probe a finished run and its controls, count what they cost, and show them side by side. Of several processes,
-    all of which take part, the first one shows."""
+    """Probe a finished run and its controls, count their costs, and print them side by side on the first process."""
     from skelbench.cli.summary import print_summary
     from skelbench.core import distributed
     from skelbench.core.console import err
@@ -126,5 +124,5 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
     found = evaluate_with_controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
         print_summary(found.pairs, found.cost, resolved, session.data_root)
-    session.features.clear()  # those of the next seed are others
+    session.features.clear()  # the next seed has other features
     return found

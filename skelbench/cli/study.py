@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,18 +12,25 @@ from skelbench.cli.options import (
     Budget,
     DataRoot,
     Device,
-    Jobs,
     Observe,
     Results,
-    check_said_once,
     numbers_of,
     option,
+    request_options,
 )
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
-from skelbench.pipeline.studies.engine import Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
+from skelbench.pipeline.studies.engine import (
+    QUEUE,
+    Engine,
+    Failures,
+    Queue,
+    ResourceRequest,
+    StudyContext,
+    check_taken,
+)
 
 if TYPE_CHECKING:
     from skelbench.pipeline.studies.study import Study
@@ -34,17 +38,19 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
 
 
-def _queued(text: str, flag: str = "", **more: Any) -> Any:
-    """An option for an engine that queues."""
-    return typer.Option(*filter(None, [flag]), help=text, rich_help_panel="With --on slurm", **more)
+def _queued(text: str, flag: str) -> Any:
+    """An option for an engine with a queue."""
+    return typer.Option(flag, help=text, rich_help_panel=QUEUE)
 
 
 PLACES = ("device", "results", "data_root")
-"""Options that say where, which a list of studies may have too."""
+"""Options that a list of studies takes too."""
 
 
+@request_options
 def study(
     ctx: typer.Context,
+    resources: ResourceRequest,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -79,7 +85,6 @@ def study(
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
     observe: Observe = None,
-    jobs: Jobs = None,
     on: Annotated[
         str,
         typer.Option(
@@ -88,28 +93,10 @@ def study(
             autocompletion=complete.names("engines"),
         ),
     ] = "local",
-    partition: Annotated[str | None, _queued("Partition.", show_default="SBATCH_PARTITION, else the cluster's")] = None,
-    gpus: Annotated[
-        int | None, _queued("GPUs of each trial, 0 or 1.", min=0, show_default="1 with --device cuda, else 0")
-    ] = None,
-    cpus: Annotated[int | None, _queued("Cores of each trial.", min=1, show_default="4 with a GPU, else 1")] = None,
-    mem: Annotated[str | None, _queued("Memory of each trial: 16G.", show_default="by the dry run's estimate")] = None,
-    time: Annotated[
-        str | None,
-        _queued(
-            "Time limit of a sitting: 4h, 90m, 1d12h; a trial that takes longer goes on in another.",
-            show_default="by the dry run's estimate",
-        ),
-    ] = None,
-    max_parallel: Annotated[int | None, _queued("Trials at a time.", min=1, show_default="no limit")] = None,
-    setup: Annotated[
-        list[str] | None,
-        _queued("A line of shell before each trial: 'module load cuda'; repeatable.", metavar="LINE"),
-    ] = None,
     emit: Annotated[bool, _queued("Print the script; submit nothing.", flag="--emit")] = False,
-    status: Annotated[bool, _queued("How each trial is; submit nothing.", flag="--status")] = False,
+    status: Annotated[bool, _queued("Print the state of each trial; submit nothing.", flag="--status")] = False,
     wait: Annotated[bool, _queued("Submit, wait for the end, and show the table.", flag="--wait")] = False,
-    cancel: Annotated[bool, _queued("Take back what is in the queue.", flag="--cancel")] = False,
+    cancel: Annotated[bool, _queued("Cancel the jobs in the queue.", flag="--cancel")] = False,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
@@ -128,15 +115,19 @@ def study(
             raise SkelbenchError(f"{given[0]} is of a study, and none is named; write skelbench study NAME {given[0]}")
         _list(host)
         return
-    lines = None if setup is None else tuple(setup)
-    resources = ResourceRequest(jobs, partition, gpus, cpus, mem, time, max_parallel, lines)
     of_queue = {"--emit": emit, "--status": status, "--wait": wait, "--cancel": cancel}
-    engine_class, asked = _engine(host, on, resources, [option for option, given in of_queue.items() if given], dry_run)
+    asked = [option for option, given in of_queue.items() if given]
+    engine_class = host.subclass(host.get("engines", on), Engine)  # type: ignore[type-abstract]
+    check_taken(engine_class, on, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
-    found = _find(name, host)
-    host = request_more(found.plugins)
-    chosen = _with_options(found, replaced, tokens, seeds, probe, set_ or [])
     from skelbench.pipeline.request import known_protocols
+    from skelbench.pipeline.studies.named import named_study, naming_file, with_options
+
+    found = named_study(name, host)
+    host = request_more(found.plugins)
+    numbers = {"tokens": tokens and numbers_of("--tokens", tokens, "8,15")}
+    numbers |= {"seeds": seeds and numbers_of("--seeds", seeds, "0,1")}
+    chosen = with_options(found, {**replaced, **numbers, "probe": probe or None}, set_ or [])
 
     if show:
         from skelbench.core.console import out
@@ -145,7 +136,7 @@ def study(
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
     observers = named_observers(host, observe)
-    with _of_file(name if chosen == found else ""):  # else it may be an option that is wrong
+    with naming_file(name if chosen == found else ""):  # else an option may be wrong
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
@@ -156,6 +147,7 @@ def study(
 
     from skelbench.core.console import err
     from skelbench.pipeline.pace import Timer
+    from skelbench.pipeline.studies.local import recognize_all, work_through
     from skelbench.pipeline.studies.runner import processes
     from skelbench.pipeline.studies.trials import complete as trials_of
     from skelbench.pipeline.studies.trials import status as status_of
@@ -168,13 +160,14 @@ def study(
             )
         session = open_session(results, data_root, "cpu", observers)
         session = replace(session, device=engine_class.device(resources, device) or "cpu")
-        at_once, threads = max_parallel or 1, None if session.device == "cuda" else cpus or 1
+        at_once = resources.max_parallel or 1
+        threads = None if session.device == "cuda" else resources.cpus or 1
     else:
         session = open_session(results, data_root, engine_class.device(resources, device), observers)
-        at_once, threads = processes(session.device, jobs)
+        at_once, threads = processes(session.device, resources.jobs)
     session.results.check_readable()
     if threads is not None:
-        torch.set_num_threads(threads)  # what is timed here is timed as trials are made
+        torch.set_num_threads(threads)  # steps are timed with the threads of a trial
     trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
     if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
         err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
@@ -189,26 +182,16 @@ def study(
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
-        if asked in ("", "--wait"):  # the others write nothing
-            recognise_all(states, session)
-        ended = study_queue.act(chosen, states, session, protocols, engine, asked)
+        if asked in ([], ["--wait"]):  # the others write nothing
+            recognize_all(states, session)
+        ended = study_queue.act(chosen, states, session, protocols, engine, "".join(asked))
         if ended is not None:
             _conclude(chosen, ended, session, protocols, study_queue.failures(ended, engine))
         return
-    failures = work_through(chosen.name, states, session, protocols, at_once, threads, engine)
+    failures = work_through(states, engine, at_once, threads)
     _conclude(chosen, states, session, protocols, failures)
 
 
-def _engine(
-    host: Host, name: str, resources: ResourceRequest, asked: list[str], dry_run: bool
-) -> tuple[type[Engine], str]:
-    """The engine of that name, and what it is asked to do; options that are none of its are refused."""
-    kind = host.subclass(host.get("engines", name), Engine)  # type: ignore[type-abstract]
-    check_taken(kind, name, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
-    return kind, asked[0] if asked else ""
-
-
-# ---------------------------------------------------------------------------------------------------- which study
 def _list(host: Host) -> None:
     from skelbench.core.console import make_table, out
 
@@ -217,67 +200,8 @@ def _list(host: Host) -> None:
     out.print("skelbench study NAME --dry-run lists the trials of one; --show prints it as a file to start from")
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith(".toml") or "/" in name
-
-
-@contextmanager
-def _of_file(name: str) -> Iterator[None]:
-    """What is wrong in the study ``name`` is told with its file, if it has one."""
-    try:
-        yield
-    except SkelbenchError as error:
-        if not _is_file(name):
-            raise
-        raise SkelbenchError(f"{name}: {error}") from error
-
-
-def _find(name: str, host: Host) -> Study:
-    """The study of that name, or of that TOML file."""
-    from skelbench.pipeline.studies.study import Study
-
-    if _is_file(name):
-        from skelbench.pipeline.studies.files import read_study
-
-        return read_study(Path(name))
-    descriptor = host.get("studies", name)
-    found: Study = host.checked(descriptor, host.load(descriptor), Study, "skelbench.pipeline.studies.study.Study")
-    return found.model_copy(update={"name": descriptor.name, "summary": found.summary or descriptor.summary})
-
-
-def _with_options(
-    study: Study,
-    keys: dict[str, str | None],
-    tokens: str | None,
-    seeds: str | None,
-    probe: list[str] | None,
-    sets: list[str],
-) -> Study:
-    """``study`` with what the command line says; ``keys`` of every trial, ``None`` = as the study has it."""
-    from skelbench.core.spec import validated
-    from skelbench.pipeline.request import parse_sets
-    from skelbench.pipeline.studies.study import Study
-
-    settings = parse_sets(sets)
-    if "seed" in settings:
-        raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
-    fields = {
-        "seeds": None if seeds is None else numbers_of("--seeds", seeds, "0,1"),
-        "probe": RunRequest(method="any", probes=probe).probes if probe else None,
-    }
-    typed = {key: value for key, value in fields.items() if value is not None}
-    if typed:
-        study = validated(Study, {**study.model_dump(by_alias=True), **typed}, f"study {study.name}")
-    given = {key: value for key, value in keys.items() if value is not None}
-    check_said_once(settings, {**keys, "tokens": tokens})
-    for key, value in {**given, **settings}.items():
-        study = study.replaced(key, [value])
-    return study.replaced("tokens", numbers_of("--tokens", tokens, "8,15")) if tokens is not None else study
-
-
-# ---------------------------------------------------------------------------------------------------- dry run
 def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Session, jobs: int) -> None:
-    """List the trials with what they cost; measures a few steps of each setting, writes nothing."""
+    """Print the trials with their costs; a few steps of each setting are timed, nothing is written."""
     from skelbench.core.console import duration, make_table, out
     from skelbench.evaluation.cost import BODIES
     from skelbench.pipeline.studies.trials import makespan, prices
@@ -321,11 +245,10 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     )
 
 
-# ---------------------------------------------------------------------------------------------------- running
 def _conclude(
     study: Study, states: list[tuple[Trial, Status]], session: Session, protocols: list[str], failures: Failures
 ) -> None:
-    """Show the table of trials that have come to their ends, and what failed."""
+    """Print the table of the finished trials, and the trials that failed."""
     from skelbench.core.console import LEFT_OUT, out
 
     _table(study, [trial for trial, _ in states], session, protocols)
@@ -335,54 +258,8 @@ def _conclude(
         raise typer.Exit(LEFT_OUT)
 
 
-def recognise_all(states: list[tuple[Trial, Status]], session: Session) -> None:
-    """Runs that were made by hand count as trials from now on, and tables show them as such."""
-    from skelbench.pipeline.studies.trials import recognise
-
-    for trial, state in states:
-        if state.done:
-            recognise(trial, state, session)
-
-
-def work_through(
-    name: str,
-    states: list[tuple[Trial, Status]],
-    session: Session,
-    protocols: list[str],
-    jobs: int,
-    threads: int | None,
-    engine: Engine | None = None,
-) -> Failures:
-    """Bring the trials of study ``name`` that are not done to their end, here or by ``engine``; those that failed."""
-    from skelbench.core.console import err
-    from skelbench.pipeline.studies.display import display
-    from skelbench.pipeline.studies.local import Local
-    from skelbench.pipeline.studies.runner import Stopped
-
-    open_trials = [(trial, state) for trial, state in states if not state.done]
-    done = len(states) - len(open_trials)
-    recognise_all(states, session)
-    engine = engine or Local(StudyContext(name, session, protocols), ResourceRequest(jobs))
-    logs = engine.context.logs
-    failures: Failures = {}
-    if open_trials:
-        session.results.prepare()
-        jobs = min(jobs, len(open_trials))
-        how = f"{jobs} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
-        err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {logs}")
-        with display(err, name, len(states), done, jobs) as watcher:
-            try:
-                failures = engine.run(open_trials, watcher)
-            except Stopped:
-                watcher.message(
-                    f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
-                )
-                raise KeyboardInterrupt from None
-    return failures
-
-
 def say_failed(trials: list[Trial], failures: Failures) -> None:
-    """Which trials failed, why, and where to read more."""
+    """Print the trials that failed, with reasons and logs."""
     from skelbench.core.console import err, styled
     from skelbench.core.text import plain
 
@@ -395,7 +272,7 @@ def say_failed(trials: list[Trial], failures: Failures) -> None:
 
 
 def _table(study: Study, trials: list[Trial], session: Session, protocols: list[str]) -> None:
-    """The study's table from its own runs, and what to type next; a table that fails takes nothing with it."""
+    """Print the study's table of its own runs, and next commands; an error of the table is a note."""
     from skelbench.cli.summary import named_data, named_root
     from skelbench.core.console import err, out, styled
     from skelbench.core.text import plain
@@ -413,7 +290,7 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     free = LENGTH if study.table == SCALING else ()
     changed = any(set(trial.resolved.modified).difference(free) for trial in trials)
     inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
-    # A study's own table is for exact presets: where it stays empty, and where there is none, the general one speaks.
+    # The table of a study shows exact presets only: without rows, or without such a table, print the general one.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:
             built = host.load(host.get("tables", table))(inputs)

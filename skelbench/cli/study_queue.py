@@ -1,4 +1,4 @@
-"""``skelbench study --on`` an engine that queues: submit, look, wait, take back."""
+"""``skelbench study --on`` an engine with a queue: submit, print the state, wait, cancel."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
     States = list[tuple[Trial, Status]]
 
-AGAIN = "the same command submits what is missing then; with --status it looks, --wait waits, --cancel takes back"
+AGAIN = "the same command submits missing trials later; --status prints their state, --wait waits, --cancel cancels"
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 30.0
-"""Between two looks at the queue: ever longer, as a queue is shared."""
+"""First and longest time between two requests to the queue, which others share."""
 
 
 def act(
     study: Study, states: States, session: Session, protocols: list[str], engine: Queue, asked: str
 ) -> States | None:
-    """Do what was asked: ``--emit``, ``--status``, ``--cancel``, ``--wait`` or, for "", submit alone. The states at the
-    end if the study is at its end, else None: there is nothing to show of it yet."""
+    """Act on ``--emit``, ``--status``, ``--cancel`` or ``--wait``; "" = submit only.
+
+    Returns the states of a study that has ended, else None.
+    """
     missing = [(trial, state) for trial, state in states if not state.done]
     if asked == "--emit":
         out.print(engine.emit(missing) or f"# {study.name}: nothing to submit\n", end="", soft_wrap=True)
@@ -55,7 +57,7 @@ def act(
 
 
 def failures(states: States, engine: Queue) -> Failures:
-    """Trials that are not done though none is in the queue."""
+    """Trials that are neither done nor in the queue, with reasons and logs."""
     lost = "it is neither done nor in the queue; issue the same command again", engine.context.logs
     return {trial.id: _failure(engine, trial, state) or lost for trial, state in states if not state.done}
 
@@ -87,7 +89,7 @@ def _show(study: Study, states: States, engine: Queue) -> None:
 
 
 def _wait(study: Study, trials: Sequence[Trial], engine: Queue) -> None:
-    """Until none of ``trials`` is in the queue; says how many wait and run whenever that changes."""
+    """Wait until no trial is in the queue; print how many wait and run when that changes."""
     ids, said, pause = {trial.id for trial in trials}, "", POLL_SECONDS
     try:
         while True:
@@ -97,13 +99,13 @@ def _wait(study: Study, trials: Sequence[Trial], engine: Queue) -> None:
                 now = f"{study.name}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
                 if not words:
                     return
-            except SkelbenchError as error:  # as when its controller is started anew
-                now = f"note: {error}; it is asked again"
+            except SkelbenchError as error:  # for example while its controller restarts
+                now = f"note: {error}; asking again"
             if now != said:
                 err.print(now)
                 said, pause = now, POLL_SECONDS
             time.sleep(pause)
             pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
     except KeyboardInterrupt:
-        err.print(f"{study.name}: what is in the queue goes on; the same command waits again, --cancel takes it back")
+        err.print(f"{study.name}: queued jobs continue; the same command waits again, --cancel cancels them")
         raise

@@ -114,9 +114,11 @@ def run(
     )
     import torch
 
-    from skelbench.cli.study import say_failed, show_trials, work_through
+    from skelbench.cli.study import say_failed, show_trials
     from skelbench.core.console import LEFT_OUT, out
     from skelbench.pipeline.session import open_session
+    from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
+    from skelbench.pipeline.studies.local import Local, work_through
     from skelbench.pipeline.studies.runner import processes
     from skelbench.pipeline.studies.trials import complete as trials_of
     from skelbench.pipeline.studies.trials import status
@@ -134,7 +136,8 @@ def run(
             torch.set_num_threads(threads)  # as many as the trials will have
         show_trials(study, states, session, at_once)
         return
-    failures = work_through(study.name, states, session, protocols, at_once, threads)
+    engine = Local(StudyContext(study.name, session, protocols), ResourceRequest(jobs=at_once))
+    failures = work_through(states, engine, at_once, threads)
     _print_table(found.name, session.results.root, "", None, None)
     say_failed(trials, failures)
     out.print(f"{len(states) - len(failures)} of {len(states)} runs done")

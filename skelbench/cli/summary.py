@@ -1,4 +1,4 @@
-"""What ``skelbench run`` says before and after: plain facts, the controls, what to type next."""
+"""Text of ``skelbench run`` before and after: facts, comparison with the controls, next commands."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def print_header(resolved: Resolved, device: str) -> None:
-    """What is about to run, where, and what its figures may be compared with."""
+    """Print the run that begins, its hardware, and the runs that it can be compared with."""
     from skelbench.records.environment import hardware
 
-    spec, topology = resolved.spec, resolved.store.topology
+    spec, joints = resolved.spec, resolved.store.topology.num_joints
     preset = resolved.preset + (" with changes" if resolved.modified else "")
-    grid = f"{spec.tokens} x {topology.num_joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
+    grid = f"{spec.tokens} x {joints} tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})"
     if not resolved.method.weights:
-        grid = f"{spec.grid.frames} frames x {topology.num_joints} joints"
+        grid = f"{spec.grid.frames} frames x {joints} joints"
     changes = resolved.method.variants[resolved.variant] if resolved.variant else {}
     facts = [
         ("run", f"{resolved.title} on {spec.data.title} / {spec.data.split}, {grid}, seed {spec.seed}, id {spec.id}"),
@@ -51,83 +51,87 @@ def print_header(resolved: Resolved, device: str) -> None:
 
 
 def named_root(results: Path) -> str:
-    """`` --results FOLDER``, to be typed after others; "" where that is the results directory anyway."""
+    """`` --results FOLDER`` for a command to type; "" for the default folder."""
     return "" if results == default_root() else f" --results {shlex.quote(str(results))}"
 
 
 def named_data(folder: Path) -> str:
-    """`` --data-root FOLDER``; "" where data sets are looked for there anyway."""
+    """`` --data-root FOLDER`` for a command to type; "" for the default folder."""
     return "" if folder == data_root() else f" --data-root {shlex.quote(str(folder))}"
 
 
 def print_summary(
     pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved, data: Path
 ) -> None:
-    """Accuracy beside the controls with paired tests, cost, speed, place of the run, next commands; ``data``: where the
-    data sets are."""
+    """Print accuracy next to the controls with paired tests, cost, speed, directory of the run and next commands.
+
+    ``pairs``: run and its records by protocol, the run itself first. ``data``: folder of the data sets.
+    """
     run, records = pairs[0]
     if records:
         _print_accuracy(pairs)
         for protocol in records:
             _print_further(protocol, pairs)
         _print_notes(records.values())
-    for sign in ("collapse", "shortcut"):
-        for found in run.info.get(sign) or ():
-            out.print(f"{sign}: {describe(found)}", style="bold yellow")
-    if run.info.get("unmoved"):
-        out.print(f"unmoved: {UNMOVED}", style="bold yellow")
-    facts, info = cost_facts(cost) if cost else [], run.info
+    info = run.info
+    warnings = [f"{sign}: {describe(found)}" for sign in ("collapse", "shortcut") for found in info.get(sign) or ()]
+    for warning in [*warnings, *([f"unmoved: {UNMOVED}"] if info.get("unmoved") else [])]:
+        out.print(warning, style="bold yellow")
+    facts = cost_facts(cost) if cost else []
     if info.get("steps"):
         clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
         pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
         facts.append(("training", f"{clips:,} clips in {info['steps']:,} steps and {pace}"))
     if facts:
         print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
-    out.print(f"\nThe run lies in {run.path}")
+    out.print(f"\nThe run is stored in {run.path}")
     out.print("Next:")
     where, compares = named_root(run.path.parent), any(name.startswith("linear") for name in records)
-    for command, what in _next(resolved, compares, run.plugin_files + named_data(data)):
-        out.print(styled(f"  {command}{where}", (f"  # {what}", "dim")), soft_wrap=True)
+    for command, purpose in _next(resolved, compares, run.plugin_files + named_data(data)):
+        out.print(styled(f"  {command}{where}", (f"  # {purpose}", "dim")), soft_wrap=True)
     if resolved.preset not in ("paper", "ablation", "imported"):
-        preset = resolved.preset
-        out.print(f"Figures of preset {preset} compare runs of this preset; they are not the paper's.", style="dim")
+        out.print(f"Compare results of preset {resolved.preset} with this preset only; they are not the paper's.",
+                  style="dim")  # fmt: skip
 
 
 def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple[str, str]]:
-    """Commands and what they show; options are named only where they differ from the defaults. ``compares``: a linear
-    probe has measured it, by which runs are compared; ``made_with``: further options of what trains."""
-    spec, commands = resolved.spec, []
+    """Next commands and their purposes.
+
+    ``compares``: a linear probe, which ``skelbench compare`` shows, has evaluated the run; ``made_with``: further
+    options of a run.
+    """
+    commands = []
     if resolved.preset in BLURB:
-        shapes = {shape: f"--tokens {tokens}" for tokens, shape in BUDGETS.items()}
-        grid = f"--clip-length {spec.grid.frames}"
-        grid += f" --patch {spec.grid.patch}" if resolved.method.weights else ""
-        shared = resolved.setting == "shared"
-        alike = "the same conditions" if shared or resolved.variant else "shared setting"
-        methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
-        others = (method.name for method in methods if method.trains and not method.stage)
-        other = next((name for name in others if name != spec.method), "METHOD")
-        budget = str(resolved.length.budget) if resolved.length else ""
-        changed = [key for key in resolved.modified if not key.startswith("budget ")]
-        alike = f"preset {resolved.preset} without your changes" if changed else alike
-        what = f"another method, {alike}"
-        if resolved.variant:
-            other, what = spec.method, f"{spec.method} itself, {alike}"
-        parts = ["skelbench run", other, shapes.get((spec.grid.frames, spec.grid.patch), grid)]
-        parts += [f"--dataset {spec.data.name}"] if spec.data.name != "synthetic" else []
-        usual = RunSpec.model_fields["encoder"].default
-        other_encoder = shared and resolved.method.weights and spec.encoder != usual
-        parts += [f"--encoder {spec.encoder}"] if other_encoder else []
-        parts += [f"--split {spec.data.split}"] if spec.data.split != resolved.store.meta.default_split else []
-        parts += ["--set second_body=repeat"] if spec.data.second_body == "repeat" else []
-        parts += [f"--set min_frames={spec.data.min_frames}"] if spec.data.min_frames else []
-        parts += [f"--preset {resolved.preset}"]
-        parts += [f"--budget {budget}"] if budget else []
-        parts += ["--native"] if resolved.variant and resolved.setting == "native" else []
-        commands.append((" ".join(parts) + made_with, what))
+        changed = any(not key.startswith("budget ") for key in resolved.modified)
+        purpose = "the same conditions" if resolved.setting == "shared" else "shared setting"
+        purpose = f"preset {resolved.preset} without your changes" if changed else purpose
+        commands.append((f"skelbench run {_other(resolved)}{made_with}", f"another method, {purpose}"))
     compare = "skelbench compare" + (" --all" if resolved.modified else "") if compares else "skelbench runs list"
     commands.append((compare, "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
     return commands
+
+
+def _other(resolved: Resolved) -> str:
+    """Another method, and the options that differ from the defaults: ``mamp --tokens 8 --preset quick``."""
+    spec = resolved.spec
+    methods = (each for each in get_host().all("methods") if isinstance(each, MethodSpec))
+    other = next((each.name for each in methods if each.trains and not each.stage and each.name != spec.method), "")
+    tokens = {shape: tokens for tokens, shape in BUDGETS.items()}.get((spec.grid.frames, spec.grid.patch))
+    grid = f"--tokens {tokens}" if tokens else f"--clip-length {spec.grid.frames}"
+    grid += f" --patch {spec.grid.patch}" if resolved.method.weights and not tokens else ""
+    options = {
+        "--dataset ": (spec.data.name, "synthetic"),
+        "--encoder ": (spec.encoder, RunSpec.model_fields["encoder"].default),
+        "--split ": (spec.data.split, resolved.store.meta.default_split),
+        "--set second_body=": (spec.data.second_body, "zero"),
+        "--set min_frames=": (spec.data.min_frames, 0),
+    }
+    if resolved.setting != "shared" or not resolved.method.weights:
+        del options["--encoder "]
+    parts = [other or "METHOD", grid, *(key + str(value) for key, (value, usual) in options.items() if value != usual)]
+    parts += [f"--preset {resolved.preset}", *([f"--budget {resolved.length.budget}"] if resolved.length else [])]
+    return " ".join(parts)
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -156,17 +160,17 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
 
 
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
-    """Over what intervals and p of differences are, and what a reader must know of it."""
+    """Print the units that intervals and p of differences are computed over, and cautions about them."""
     for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
         units = " and over ".join(filter(None, over))
-        more = "the wider interval and the larger p of those over" if over[1] else "intervals and p are over"
-        out.print(f"Differences: {more} {units}.", style="dim")
+        more = "; the more conservative one is shown" if over[1] else ""
+        out.print(f"Differences: intervals and p over {units}{more}.", style="dim")
     for caution in dict.fromkeys(test.caution for test in tests if test.caution):
         out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
 
 
 def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of what a run's cost.json says."""
+    """Names and values of the costs in a run's cost.json."""
     encoder, step = cost["encoder"], cost["step"]
     one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
@@ -188,16 +192,18 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
-    """What a protocol wants every reader of its numbers to know."""
+    """Print the notes of the protocols."""
     for record in records:
         for note in record.get("notes", ()):
             out.print(f"note, {record['spec']['protocol']}: {note}")
 
 
 def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool = False) -> None:
-    """Evaluation records of a run, one row each, and their notes; ``best_on_test``: also the highest test accuracy."""
+    """Print evaluation records of a run, one row each; ``best_on_test``: also the highest test accuracy."""
     selected = {"selected": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
-    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected)
+    columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected, "further",
+               "eval id")  # fmt: skip
+    usual = {"further": "", "stream": "joint", "checkpoint": "last"}
     rows, trained = [], f"{run.spec.data.title}/{run.spec.data.split}"
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
@@ -216,26 +222,20 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
                 record["id"],
             )
         )
-    names, rows = _filled((*columns, "further", "eval id"), rows)
-    out.print(make_table(names, rows, title=f"{run.title}, {run.name}"))
+    keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
+    shown = [[row[i] for i in keep] for row in rows]
+    out.print(make_table([columns[i] for i in keep], shown, title=f"{run.title}, {run.name}"))
     _print_notes(records)
 
 
 def _print_further(protocol: str, pairs: list[tuple[Any, dict[str, Any]]]) -> None:
-    """What a protocol measured besides accuracy, and of the controls."""
+    """Print the metrics of a protocol besides accuracy, of the run and of its controls."""
     (_, first), *controls = [
         (run.title, measures.sentence(measures.own(records[protocol]).values())) for run, records in pairs
     ]
     if first:
         beside = "; ".join(f"{title}: {text}" for title, text in controls)
         out.print(f"{protocol}: {first}" + (f" ({beside})" if beside else ""), soft_wrap=True)
-
-
-def _filled(columns: Sequence[str], rows: list[tuple[Any, ...]]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Without the columns ``further``, ``stream`` and ``checkpoint`` where nothing, or what is usual, is in them."""
-    usual = {"further": "", "stream": "joint", "checkpoint": "last"}
-    keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
-    return tuple(columns[i] for i in keep), [tuple(row[i] for i in keep) for row in rows]
 
 
 def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
@@ -256,7 +256,7 @@ def _outcomes(run: RunDir, record: Mapping[str, Any]) -> Outcomes | None:
 
 
 def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
-    """95 % interval of an accuracy, and over what: clips, or subjects where that is wider."""
+    """95 % interval of an accuracy, and its units: clips, or subjects if that interval is wider."""
     from skelbench.evaluation.stats.paired import accuracy_interval
 
     found = _outcomes(run, record)

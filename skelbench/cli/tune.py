@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, check_said_once, names_of, option
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, names_of, option
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
@@ -67,7 +67,7 @@ def tune(
     ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
     beside the defaults. Issuing the same command again continues.
     """
-    from skelbench.pipeline.request import known_protocols, parse_sets
+    from skelbench.pipeline.request import check_set_once, known_protocols, parse_sets
     from skelbench.plugin.host import get_host
 
     host = get_host()
@@ -92,7 +92,7 @@ def tune(
     for name in names:
         check_tunable(host, name)
     common: dict[str, Any] = {"dataset": dataset, "split": split, "preset": preset, "native": native or None}
-    check_said_once(settings, {**common, "tokens": tokens})
+    check_set_once(settings, {**common, "tokens": tokens})
     settings |= {"tokens": tokens} if tokens is not None else {}
     common = {key: value for key, value in common.items() if value is not None} | {"set": settings}
     session = open_session(results, data_root, device, observers)
@@ -103,7 +103,7 @@ def tune(
 
 
 def _announce(tunings: Sequence[Tuning]) -> None:
-    """What is drawn from, and who is held out."""
+    """Print the ranges of the settings, and the held-out subjects."""
     from skelbench.core.console import err, make_table, out
     from skelbench.core.text import plain
 
@@ -158,9 +158,11 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
 
 
 def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
-    """Make the trials, train the winners again, and show and write what came of it."""
-    from skelbench.cli.study import say_failed, work_through
+    """Run the trials, train the winners again, and print and write the results."""
+    from skelbench.cli.study import say_failed
     from skelbench.core.console import LEFT_OUT, out
+    from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
+    from skelbench.pipeline.studies.local import Local, work_through
     from skelbench.pipeline.studies.runner import processes
     from skelbench.pipeline.studies.trials import status
     from skelbench.pipeline.studies.tuning import NAME, retrain, try_all
@@ -171,11 +173,12 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     asked = tunings[0].asked
     probes = [asked.probe]
     at_once, threads = processes(session.device, jobs)
+    engine = Local(StudyContext(NAME, session, probes), ResourceRequest(jobs=at_once))
 
     def work(trials: Sequence[Trial]) -> Failures:
         states = [(trial, status(trial, session, probes)) for trial in {trial.id: trial for trial in trials}.values()]
         states = [(trial, state) for trial, state in states if state.state != "diverged"]  # it would diverge again
-        failures = work_through(NAME, states, session, probes, at_once, threads)
+        failures = work_through(states, engine, at_once, threads)
         say_failed([trial for trial, _ in states], failures)
         return failures
 

@@ -43,6 +43,8 @@ class Option:
     flag: str = ""
     """Name of the option; "" = the name of the field."""
     metavar: str = ""
+    panel: str = ""
+    """Group of options in the help text; "" = the usual one."""
     command: bool = True
     """False = a keyword of Python alone."""
 
@@ -268,6 +270,12 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
             raise SkelbenchError(f"--set {pair!r} is not of the form key=value, for example --set train.lr=1e-3")
         values[key.strip()] = parse_value(text.strip())
     return values
+
+
+def check_set_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """SkelbenchError for a key of ``--set`` that is also an option with a value."""
+    if twice := sorted(key for key in sets if options.get(key) is not None):
+        raise SkelbenchError(f"--{twice[0]} and --set {twice[0]} are the same setting; leave one out")
 
 
 def parse_value(text: str) -> Any:

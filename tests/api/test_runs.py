@@ -1,7 +1,6 @@
 """Runs, frames, tables and figures from Python: what the commands make and show, by the same code."""
 
 import os
-from pathlib import Path
 
 import pytest
 from small import TINY, tiny, write_small_store
@@ -75,8 +74,6 @@ def test_another_evaluation(made):
     assert {row["stream"] for _, row in run.evaluations.iterrows()} == {"joint", "bone"}
     with pytest.raises(SkelbenchError, match="did you mean 'bone'"):
         run.evaluate("knn", stream="bones", progress=False)
-    with pytest.raises(SkelbenchError, match="did you mean 'linear'"):
-        run.evaluate("liner")
 
 
 def test_tables_and_figures(made):
@@ -127,13 +124,9 @@ def test_in_a_notebook(made):
     [
         ({"preset": "papr"}, "'paper'"),
         ({"settings": {"lrr": 1}}, "train.lr"),
-        ({"settings": [1]}, "settings={"),
         ({"probes": ["liner"]}, "'linear'"),
         ({"presett": "paper"}, "unknown argument 'presett'; did you mean 'preset'?"),
-        ({"plugins": "mine.py"}, "write a list"),
         ({"plugins": ["mine.py"]}, "there is no such file"),
-        ({"observe": ["tensorbord"]}, "'tensorboard'"),
-        ({"init_from": "slim"}, "there is no run 'slim'"),
         ({"seed": -1}, "seed=-1"),
     ],
 )
@@ -148,20 +141,12 @@ def test_mistakes_are_sentences_and_write_nothing(wrong, said, data_root, tmp_pa
     [
         (lambda: skelbench.compare(methods="slim"), "'method'"),
         (lambda: skelbench.compare(method=7), "method=7"),
-        (lambda: skelbench.plot("curves", settings=[1]), "settings={"),
-        (lambda: skelbench.get_run(Path("run")), "give a text"),
     ],
 )
 def test_mistakes_of_other_calls_are_sentences(call, said, made, monkeypatch):
     monkeypatch.setenv("SKELBENCH_RESULTS", str(made[2]["results"]))
     with pytest.raises(SkelbenchError, match=said):
         call()
-
-
-def test_a_snapshot_is_nothing_to_start_from(trained):
-    (snapshot, *_) = trained().snapshots
-    with pytest.raises(SkelbenchError, match="from the final weights of a finished run only"):
-        skelbench.run("skeletonmae", **SHAPE, settings=TINY, init_from=snapshot)
 
 
 def test_a_plugin_that_is_edited_is_read_again(tmp_path, monkeypatch):

@@ -95,16 +95,13 @@ def test_version(capsys):
         (["rnu", "slim"], "'run'"),
         (["run", "slim", "--tokns", "8"], "--tokens"),
         (["run"], "method"),
-        (["run", "slim", "--seed", "x"], "seed"),
         (["plugins", "list", "--plugin"], "--plugin needs a file"),
     ],
 )
 def test_usage_errors_are_one_line_with_the_nearest_name(arguments, said, capsys):
     assert main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
-    assert said in printed.err
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ") and printed.count("\n") == 1 and said in printed
 
 
 def test_a_command_that_a_scheduler_stops_says_so_by_its_exit_code(monkeypatch, capsys):
@@ -127,45 +124,32 @@ def test_a_command_that_a_scheduler_stops_says_so_by_its_exit_code(monkeypatch, 
     ("error", "code", "said"),
     [
         (SkelbenchError("the hive is empty; add bees"), 2, "error: the hive is empty; add bees\n"),
-        (Interrupted("stopped after step 3", 3), 130, "error: stopped after step 3\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
         (OSError(errno.ENOSPC, "No space left on device", "/hive/x"), 2, "error: /hive/x: No space left on device"),
-        (PermissionError(errno.EACCES, "Permission denied", "/hive"), 2, "error: /hive: Permission denied"),
-        (FileNotFoundError(errno.ENOENT, "No such file", "/hive"), 1, "error: internal error: FileNotFoundError: "),
         (ValueError("a\n[b] c"), 1, "error: internal error: ValueError: a [b] c (run again with --debug for the "),
     ],
 )
-def test_every_error_is_one_sentence_with_its_exit_code(monkeypatch, capsys, error, code, said):
+def test_every_error_is_one_line_with_its_exit_code(monkeypatch, capsys, error, code, said):
     def fails():
         raise error
 
     monkeypatch.setattr(plugins_command, "get_host", fails)
     assert main(["plugins", "list"]) == code
-    printed = capsys.readouterr()
-    assert printed.err.startswith(said) and printed.err.count("\n") == 1
-    assert "Traceback" not in printed.err
+    printed = capsys.readouterr().err
+    assert printed.startswith(said) and printed.count("\n") == 1 and "Traceback" not in printed
     assert main(["plugins", "--debug", "list"]) == code
-    if not isinstance(error, KeyboardInterrupt):
-        assert "Traceback" in capsys.readouterr().err
+    assert ("Traceback" in capsys.readouterr().err) != isinstance(error, KeyboardInterrupt)
 
 
-def test_global_options_may_stand_anywhere_before_two_dashes():
-    assert split_globals(["run", "slim"]) == (["run", "slim"], False, [])
-    assert split_globals(["--debug", "run", "--plugin", "a.py", "slim", "--plugin=b.py"]) == (
-        ["run", "slim"],
-        True,
-        ["a.py", "b.py"],
-    )
-    assert split_globals(["run", "--", "--debug"]) == (["run", "--", "--debug"], False, [])
+def test_global_options_are_found_before_two_dashes():
+    words = ["--debug", "run", "--plugin", "a.py", "slim", "--plugin=b.py", "--", "--debug"]
+    assert split_globals(words) == (["run", "slim", "--", "--debug"], True, ["a.py", "b.py"])
 
 
 # ---------------------------------------------------------------------------------------------------- plugins
-@pytest.mark.parametrize("where", [0, 2])
-def test_list_shows_what_is_announced(bee, capsys, where):
-    arguments = ["plugins", "list"]
-    assert main([*arguments[:where], "--plugin", bee, *arguments[where:]]) == 0
+def test_list_shows_announced_plugins(bee, capsys):
+    assert main(["--plugin", bee, "plugins", "list"]) == 0
     found = rows(capsys.readouterr().out)
-    assert ["kind", "name", "summary", "plugin", "status"] in found
     assert ["method", "bee", "a small method", "bee_plugin", "ok"] in found
 
 
@@ -182,65 +166,21 @@ def test_info_shows_settings_presets_and_origin(bee, capsys):
     assert ["source", bee] in found
 
 
-def test_run_with_a_broken_plugin_file_is_one_sentence_and_writes_nothing(tmp_path, plugin, capsys):
+def test_a_broken_plugin_file_is_one_error(plugin, fails):
     wasp = plugin("wasp", "raise SystemExit(11)\n")
-    before = set(tmp_path.rglob("*"))
-    assert main(["run", "bee", "--plugin", wasp]) == 2
-    printed = capsys.readouterr().err
-    assert printed == f"error: plugin {wasp} cannot be used (import-error): wasp.py:1: SystemExit: 11\n"
-    assert set(tmp_path.rglob("*")) == before
-
-
-BAD = """
-from skelbench.methods import Method
-from skelbench.plugin import MethodSpec, hookimpl
-
-
-class Bad(Method):
-    @classmethod
-    def views(cls, config, grid):
-        return {"clip": config.nothing}
-
-
-@hookimpl
-def skelbench_methods():
-    return [MethodSpec(name="bad", target=":Bad", summary="fails")]
-"""
-
-
-def test_an_error_in_a_users_file_names_file_line_and_function(small, fails):
-    file = small / "bad.py"
-    file.write_text(BAD)
-    said = "error: bad.py:9, views: AttributeError 'Spec' object has no attribute 'nothing'"
-    fails(["--plugin", str(file), "run", "bad", "--dataset", "small"], said)
-
-
-@pytest.mark.parametrize("command", [["runs", "show", "x"], ["compare"], ["eval", "x"]])
-def test_results_that_are_not_there_are_not_an_empty_list(fails, command):
-    fails([*command, "--results", "nowhere"], "--results nowhere: there is no such folder")
-
-
-@pytest.mark.parametrize("command", ["runs list"])
-def test_a_plugin_file_that_is_not_there_is_one_sentence(fails, tmp_path, command):
-    fails(["--plugin", "nowhere.py", *command.split()], "--plugin nowhere.py: there is no such file; check the path")
-    fails([*command.split(), f"--plugin={tmp_path}"], "is a folder; name a file in it")
+    fails(["run", "bee", "--plugin", wasp], "(import-error): wasp.py:1: SystemExit: 11")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("ntu60", "skelbench data prepare ntu60"), ("kinetics", "skelbench data import"), ("smal", "'small'")],
-)
-def test_a_data_set_that_is_not_there_says_how_to_get_it(small, fails, name, said):
-    fails(["data", "info", name], said)
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
+    ("words", "said"),
     [
-        ("optimizer.betas=0.9", "'optimizer.betas=[0.9, 0.9"),
-        ("train.foo=1", "settings of train: accumulate"),
-        ("foo.lrate=1", "sections: method, encoder"),
+        ("compare --results nowhere", "no such folder"),
+        ("runs list --plugin nowhere.py", "no such file"),
+        ("data info ntu60", "skelbench data prepare ntu60"),
+        ("data info smal", "'small'"),
+        ("run untrained --dataset small --dry-run --set optimizer.betas=0.9", "'optimizer.betas=[0.9, 0.9"),
+        ("run untrained --dataset small --dry-run --set train.foo=1", "settings of train: accumulate"),
     ],
 )
-def test_a_setting_that_does_not_fit_says_how_one_does(shipped_plugins, small, fails, setting, said):
-    fails(["run", "untrained", "--dataset", "small", "--dry-run", "--set", setting], said)
+def test_a_wrong_place_name_or_setting_is_one_error(shipped_plugins, small, fails, words, said):
+    fails(words.split(), said)

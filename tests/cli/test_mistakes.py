@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.metadata
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.plugin import builtins
 from skelbench.plugin.files import named_file
-from skelbench.plugin.host import Host, get_host, request_files
+from skelbench.plugin.host import get_host, request_files
 from skelbench.plugin.plugin_errors import plugin_code, where
 from skelbench.records.store import ResultStore
-from skelbench.testing.scaffold.plan import Plan
 
 MINE = """import torch
 from torch import nn
@@ -110,16 +108,14 @@ def group(text):
 
 
 MISTAKES = [
-    # what a step returns
+    # results of a step
     (LAST, "", "no 'loss'"),
-    (LAST, '        return {"los": loss}\n', "'los'"),
     ('"loss": loss,', '"loss": loss.detach(),', "detach"),
     ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "mine.py:54, training_step"),
     ("feature_BD.norm()", "feature_BD", "'norm'"),
-    # what a step does
+    # code of a step
     ('views["pair"]', 'views["pairs"]', "the views are: pair"),
     ("context.summary_width, 4", "7, 4", "with feature_BD [8, 6]"),
-    (STEP, STEP + '        raise LookupError("no such thing")\n', "mine.py:56, training_step: LookupError"),
     (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "in place"),
     ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
@@ -128,12 +124,10 @@ MISTAKES = [
     (INIT, "", "__init__"),
     ("self.encoder = context", "self.backbone = context", "no self.encoder"),
     ("(Method)", "", "no subclass of Method"),
-    (*group('{"params": list(self.parameters()) * 2}'), "twice"),
     (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),
-    (*group('{"params": list(self.parameters()), "lrscale": 2}'), "'lr_scale'"),
     # views, augmentations, crops, masks
     (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "a dict of names to views"),
-    ("count=2", "counts=2", "'count'"),
+    ("count=2", "counts=2", "ViewSpec.counts=2"),
     ("augment=(Turn(),)", 'augment=({"kind": "trun"},)', "'turn'"),
     (DRAW, "        return None\n", "mine.py:15, draw"),
     (CUT, "        return 0, 1\n", "mine.py:22, cut"),
@@ -142,7 +136,6 @@ MISTAKES = [
     (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward"),
     ("= self.features = 6", "= self.features = 8", "self.width = 8"),
     ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "'dim'"),
-    ('"encoder": "mean"', '"encoder": "mean", "train.lrr": 1', "'lrr'"),
 ]
 
 
@@ -189,22 +182,10 @@ def trained(data_root, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("wrong,by,said", MISTAKES, ids=range(len(MISTAKES)))
 @pytest.mark.filterwarnings("ignore:Converting a tensor")  # float(loss), as an author might
-def test_a_mistake_is_told_in_a_sentence(mine, trained, wrong, by, said):
+def test_a_mistake_is_one_error(mine, trained, wrong, by, said):
     with pytest.raises(SkelbenchError) as refused:
         trained(mine(wrong, by))
     assert said in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_a_view_that_is_no_whole_number_of_patches_is_named(data_root, tmp_path, shipped_plugins):
-    file = tmp_path / "mine.py"
-    file.write_text(Plan("method", "mine").file().replace("frames=grid.frames,", "frames=grid.frames + 3,"))
-    request = Request("mine", dataset="small", preset="quick", clip_length=32, patch=8, batch_size=4)
-    for encoder, said in (
-        ("vit", r"mine.py:\d+, views: view 'pair' of 35 frames cannot be cut into patches of 8"),
-        ("stgcn", ""),
-    ):
-        with pytest.raises(SkelbenchError, match=said) if said else nullcontext():
-            resolve(request.model_copy(update={"encoder": encoder}), Host([file]), data_root, "cpu")
 
 
 def test_a_method_without_a_mistake_trains(mine, trained):
@@ -212,7 +193,7 @@ def test_a_method_without_a_mistake_trains(mine, trained):
 
 
 def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
-    """Sentence and exit code, kept in run.json and listed; with --debug the traceback, once, and no hint to it."""
+    """The message is kept in run.json; with --debug the traceback is printed once."""
     file = mine('views["pair"]', 'views["pairs"]')
     shape = ["--clip-length", "32", "--patch", "8", "--epochs", "0.5", "--batch-size", "4", "--probe", "none"]
     words = ["run", "mine", "--plugin", str(file), "--dataset", "small", *shape]
@@ -225,22 +206,15 @@ def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
     assert printed.count("Traceback") == 1 and printed.endswith(f"KeyError: 'pairs'\nerror: {said}\n")
     (run,) = ResultStore().runs()
     assert (run.outcome, run.reason) == ("failed", said)
-    assert main(["runs", "list"]) == 0 and f"failed: {run.name}: {said}" in capsys.readouterr().out
-    assert main(["runs", "show", run.name]) == 0 and said in capsys.readouterr().out
 
 
-OTHERS = """from skelbench.plugin import DatasetSpec, FigureSpec, ProtocolSpec, RowsSpec, StudySpec, TableSpec, hookimpl
+OTHERS = """from skelbench.plugin import DatasetSpec, StudySpec, TableSpec, hookimpl
 
-ROWS = 3
 STUDY = "grid"
 
 
 def opened(root):
     return root
-
-
-def shut(root):
-    return 1 / 0
 
 
 def table(inputs):
@@ -254,7 +228,7 @@ def skelbench_run_started(run):
 
 @hookimpl
 def skelbench_datasets():
-    return [DatasetSpec(name="opened", target=":opened"), DatasetSpec(name="shut", target=":shut")]
+    return [DatasetSpec(name="opened", target=":opened")]
 
 
 @hookimpl
@@ -263,18 +237,8 @@ def skelbench_tables():
 
 
 @hookimpl
-def skelbench_figures():
-    return [FigureSpec(name="broken", target=":table")]
-
-
-@hookimpl
 def skelbench_studies():
     return [StudySpec(name="broken", target=":STUDY")]
-
-
-@hookimpl
-def skelbench_rows():
-    return [RowsSpec(name="broken", table="linear", target=":ROWS")]
 """
 
 
@@ -289,10 +253,9 @@ def others(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words,said",
     [
-        ("compare --table broken", "others.py:16, table: IndexError"),
+        ("compare --table broken", "others.py:11, table: IndexError"),
         ("study broken", "others.py:STUDY"),
-        ("data info opened", "others.py:7, opened"),
-        ("data info shut", "others.py:12, shut"),
+        ("data info opened", "others.py:6, opened"),
     ],
 )
 def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
@@ -303,7 +266,7 @@ def test_an_observer_that_raises_is_told_once_with_its_place(others, caplog):
     for _ in range(2):
         others.notify("skelbench_run_started", run={})
     (record,) = [record for record in caplog.records if "the run goes on" in record.message]
-    assert record.message.endswith("others.py:21, skelbench_run_started: KeyError 'nothing'")
+    assert record.message.endswith("others.py:16, skelbench_run_started: KeyError 'nothing'")
 
 
 def test_a_protocol_that_returns_something_else():
@@ -318,11 +281,8 @@ def test_a_protocol_that_returns_something_else():
 
     for result, said in (
         (3, "not a ProtocolResult"),
-        (ProtocolResult({}, predictions), "no metric 'accuracy'"),
         (ProtocolResult(metrics | {"accuracy": 50.0}, predictions), "accuracy of 50"),
         (ProtocolResult(metrics, {}), r"predictions\['ids'\]"),
-        (ProtocolResult(metrics, predictions, [1, 2]), "as curve"),
-        (ProtocolResult(metrics, predictions, scores=np.eye(3)), "scores of shape"),
     ):
         with pytest.raises(SkelbenchError, match=said):
             evaluate_sets(Wrong(result=result), {"joint": features}, "none", 0, "cpu")

@@ -2,7 +2,7 @@
 
 import json
 import os
-import re
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 
@@ -26,74 +26,54 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     shown = capsys.readouterr().out
     for said in ("untrained", "raw", "paired p", "linear", "knn", "GMACs per body", "Next:", "skelbench compare"):
         assert said in shown
-    runs = sorted((small / "results").glob("*/run.json"))
-    assert len(runs) == 3  # the method and its controls
+    assert len(list((small / "results").glob("*/run.json"))) == 3  # the method and its controls
 
     assert main(command("slim")) == 0  # everything is there: nothing is trained or probed again
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-12:] == shown.splitlines()[-12:]
-    assert "clips/s" not in printed.err
+    assert printed.out.splitlines()[-12:] == shown.splitlines()[-12:] and "clips/s" not in printed.err
 
-    assert main(command("skeletonmae", "--probe", "linear@slim,knn")) == 0
-    capsys.readouterr()
     assert main(["compare", "--all", "--format", "json"]) == 0
-    table = json.loads(capsys.readouterr().out)
-    text = json.dumps(table)
-    for name in ("slim", "skeletonmae", "untrained"):
-        assert name in text
-    for style in ("terminal", "md", "csv", "latex"):
-        assert main(["compare", "--all", "--format", style]) == 0
-        assert "skeletonmae" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "slim" in json.dumps(json.loads(text)) and "untrained" in text
     # Runs with changed settings do not fill the rows of a preset.
     assert main(["compare", "--format", "csv"]) == 0
-    assert "skeletonmae" not in capsys.readouterr().out
-
+    assert "slim" not in capsys.readouterr().out
     assert main(["runs", "list"]) == 0
-    assert "skeletonmae-small-half-4t-quick+" in capsys.readouterr().out
-    assert main(["runs", "show", "skeletonmae", "--json"]) == 0
-    assert '"method": "skeletonmae"' in capsys.readouterr().out
-    assert main(["eval", "skeletonmae", "--protocol", "linear@slim,knn"]) == 0
-    assert "linear@slim" in capsys.readouterr().out
-    assert main(["eval", "skeletonmae", "--dataset", "small", "--split", "half", "--protocol", "knn"]) == 0
-    fails(["eval", "skeletonmae", "--split", "halv"], "did you mean 'half'?")
-    fails(["eval", "skeletonmae@7"], "kept no snapshot at epoch 7")
-    records = (small / "results").glob("skeletonmae-*/eval-*.json")
-    (record,) = [path for path in records if json.loads(path.read_text())["spec"]["protocol"] == "knn"]
+    assert "slim-small-half-4t-quick+" in capsys.readouterr().out
+    assert main(["eval", "slim", "--protocol", "knn@5"]) == 0
+    assert "knn@5" in capsys.readouterr().out
+    (record,) = (
+        path
+        for path in (small / "results").glob("slim-*/eval-*.json")
+        if json.loads(path.read_text())["spec"]["protocol"] == "knn"
+    )
     record.write_text('{"id"')
-    fails(["eval", "skeletonmae", "--protocol", "knn"], f"{record.name} is damaged; remove it and evaluate again")
-    assert main(["eval", "skeletonmae", "--protocol", "knn", "--force"]) == 0
-    fails(["eval", "skeletonmaee"], "did you mean")
-    fails(["eval", "skeletonmae", "--protocol", "liner"], "did you mean 'linear'?")
-    fails(["compare", "--table", "flop"], "did you mean 'flops'?")
-    fails(["compare", "--format", "markdwn"], "format")
+    fails(["eval", "slim", "--protocol", "knn"], f"{record.name} is damaged; remove it and evaluate again")
+    assert main(["eval", "slim", "--protocol", "knn", "--force"]) == 0
+    fails(["eval", "slim", "--split", "halv"], "did you mean 'half'?")
+    fails(["eval", "slim@7"], "kept no snapshot at epoch 7")
+    fails(["eval", "slim", "--protocol", "liner"], "did you mean 'linear'?")
 
 
-def test_dry_run_says_everything_and_writes_nothing(small, capsys):
-    assert main(command("slim", "--dry-run")) == 0
+def test_a_dry_run_says_everything_and_writes_nothing(small, capsys):
+    assert main(command("skeletonmae", "--dry-run", "--set", "optimizer=sgd")) == 0
     shown = capsys.readouterr().out
-    for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "memory", "time"):
+    for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "time"):
         assert said in shown
+    rows = {words[-3]: words[-2:] for line in shown.splitlines() if len(words := line.split()) >= 3}
+    assert rows["batch_size"] == ["4", "12"] and rows["optimizer"] == ["sgd", "adamw"]  # next to those of the preset
     assert not (small / "results").exists()
 
 
-def test_a_dry_run_marks_what_differs_from_the_preset(small, capsys):
-    assert main(command("skeletonmae", "--dry-run", "--set", "optimizer=sgd")) == 0
-    shown = capsys.readouterr().out.splitlines()
-    rows = {words[-3]: words[-2:] for line in shown if len(words := line.split()) >= 3}
-    assert rows["batch_size"] == ["4", "12"] and rows["optimizer"] == ["sgd", "adamw"]  # 12 clips are all there are
-    assert any(line.split() == ["weight_decay", "0.05"] for line in shown)  # as the preset has it
-    assert any(line.split()[:2] == ["every", "view"] or line.startswith(" view ") for line in shown)
-
-
-def test_a_dry_run_as_json_is_nothing_but_json(small, capsys):
+def test_a_dry_run_as_json_has_the_id_of_the_run(small, capsys):
     assert main(command("skeletonmae", "--dry-run", "--json", "--seeds", "0,1")) == 0
     first, second = json.loads(capsys.readouterr().out)
     assert (first["state"], first["spec"]["seed"], second["spec"]["seed"]) == ("new", 0, 1)
     training = first["training"]
     assert training["steps"] == 3 and training["flops"] == 12 * training["flops_per_clip"] > 0
     assert set(first["evaluations"]) == {"linear", "knn"} and set(first["controls"]) == {"untrained", "raw"}
-    assert main(["run", "untrained", "--dataset", "small", "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["training"] is None
+    assert main(command("skeletonmae", "--probe", "none")) == 0
+    assert list((small / "results").glob(f"skeletonmae-*-{first['id']}"))
 
 
 FAILS = """
@@ -103,7 +83,7 @@ from skelbench_plugins.untrained import Untrained
 
 @hookimpl
 def skelbench_methods():
-    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks", "starves")]
+    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks",)]
 
 class Breaks(Untrained):
     @classmethod
@@ -113,37 +93,22 @@ class Breaks(Untrained):
     def training_step(self, views, step):
         raise ValueError("no honey")
 
-class Starves(Breaks):
-    def training_step(self, views, step):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 """
 
 
-@pytest.mark.parametrize(
-    ("method", "said"),
-    [("breaks", "no honey"), ("starves", "choose a smaller --batch-size")],
-)
-def test_a_run_that_fails_keeps_why_and_says_it_again(method, said, small, capsys):
+def test_a_run_that_fails_keeps_why_and_says_it_again(small, capsys):
     (small / "fails.py").write_text(FAILS)
-    again = [*command(method, "--plugin", str(small / "fails.py"))]
-    assert main(again) != 0 and "note: before" not in capsys.readouterr().err
-    (run,) = (small / "results").glob(f"{method}-*/run.json")
+    again = command("breaks", "--plugin", str(small / "fails.py"))
+    assert main(again) != 0 and "previous attempt" not in capsys.readouterr().err
+    (run,) = (small / "results").glob("breaks-*/run.json")
     info = json.loads(run.read_text())
-    assert info["outcome"] == "failed" and said in info["reason"]
-    assert main(again) != 0
-    (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: before, ")]
-    assert note.startswith("note: before, this run failed: ") and said in note
+    assert info["outcome"] == "failed" and "no honey" in info["reason"]
     run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
-    main(again)
-    assert "note: before, this run ended without a word of why" in capsys.readouterr().err
-
-
-def test_the_id_of_the_dry_run_is_the_id_of_the_run(small, capsys):
-    main(command("skeletonmae", "--dry-run"))
-    shown = capsys.readouterr().out
-    dry = next(line for line in shown.splitlines() if line.startswith("pretrain id")).split()[2]
-    assert main(command("skeletonmae", "--probe", "none")) == 0
-    assert list((small / "results").glob(f"skeletonmae-*-{dry}"))
+    assert main(again) != 0
+    assert "note: a previous attempt ended without an error message" in capsys.readouterr().err
+    assert main(again) != 0
+    (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert "a previous attempt failed: " in note and "no honey" in note
 
 
 def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
@@ -161,25 +126,17 @@ def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
     ("arguments", "said"),
     [
         (["run", "slm"], "'slim'"),
-        (["run", "slim", "--dataset", "smal"], "'small'"),
         (["run", "slim", "--dataset", "small", "--split", "halv"], "'half'"),
         (["run", "slim", "--preset", "smal"], "'small'"),
-        (["run", "slim", "--probe", "knnn"], "'knn'"),
         (["run", "slim", "--probe", "none,knn"], "none"),
         (["run", "slim", "--tokens", "9"], "8, 15, 30"),
         (["run", "slim", "--tokens", "8", "--patch", "4"], "--patch"),
-        (["run", "slim", "--tokens", "8", "--set", "grid.patch=4"], "grid.patch=4"),
         (["run", "slim", "--seed", "1", "--set", "seed=0"], "seed=1"),
         (["run", "slim", "--dataset", "small", "--set", "lrr=1"], "'train.lr'"),
         (["run", "slim", "--dataset", "small", "--set", "centering=sinkhor"], "'sinkhorn'"),
-        (["run", "slim", "--dataset", "small", "--set", "train.lr=inf"], "finite"),
         (["run", "slim", "--dataset", "small", "--set", "lr"], "key=value"),
-        (["run", "slim", "--dataset", "small", "--epochs", "0.001"], "no step"),
-        (["run", "slim", "--dataset", "small", "--set", "clips_seen=99"], "--budget"),
         (["run", "slim", "--budget", "hours=3"], "minutes=M"),
-        (["run", "slim", "--dataset", "small", "--budget", "steps=3", "--epochs", "2"], "how long to train"),
         (["run", "slim", "--dataset", "small", "--json"], "--dry-run"),
-        (["run", "slim", "--dataset", "small", "--clip-length", "60", "--patch", "8"], "multiple of the patch"),
         (["run", "slim", "--dataset", "small", "--batch-size", "99"], "larger than"),
         (["run", "slim", "--dataset", "small", "--device", "gpu"], "device"),
         (["run", "slim", "--config", "nowhere.toml"], "does not exist"),
@@ -194,25 +151,19 @@ def test_bad_input_is_one_sentence_and_writes_nothing(small, arguments, said, fa
 
 def test_bad_toml_names_file_and_key(small, fails):
     path = small / "run.toml"
-    path.write_text("datset = 'small'\n")
-    fails(["run", "slim", "--config", str(path)], "did you mean 'dataset'?")
-    path.write_text("[trian]\nlr = 1\n")
-    fails(["run", "slim", "--config", str(path)], "did you mean 'train'?")
-    path.write_text("lr = = 1\n")
-    fails(["run", "slim", "--config", str(path)], "cannot be read as TOML")
+    for text, said in (("datset = 'small'\n", "'dataset'"), ("lr = = 1\n", "cannot be read as TOML")):
+        path.write_text(text)
+        fails(["run", "slim", "--config", str(path)], said)
 
 
-def test_results_that_cannot_be_written_stop_the_run_before_training(small, monkeypatch, fails):
+def test_results_that_cannot_be_written_stop_the_run_before_training(small, fails):
     blocked = small / "blocked"
     blocked.write_text("a file, not a folder")
     fails(command("slim", "--results", str(blocked)), "is a file; use another", shown=True)
-    fails(["compare", "--results", str(blocked)], "is a file; use another")
     newer = small / "newer"
     newer.mkdir()
     (newer / "skelbench.json").write_text('{"format": 99}')
     fails(command("slim", "--results", str(newer)), "newer than this skelbench reads", shown=True)
-    fails(["compare", "--results", str(newer)], "newer than this skelbench reads")
-    assert [path.name for path in newer.iterdir()] == ["skelbench.json"]
 
 
 def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch, fails):
@@ -221,29 +172,12 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.training.loop.write_state", full)
+    monkeypatch.setattr("skelbench.training.checkpointer.write_state", full)
     fails(command("slim"), "No space left on device", shown=True)
-    monkeypatch.undo()
-
-
-def test_a_method_in_one_file_runs_uninstalled(small, capsys):
-    """The example of docs/writing_a_method.md, word for word."""
-    from pathlib import Path
-
-    text = (Path(__file__).parents[2] / "docs" / "writing_a_method.md").read_text()
-    code = re.search(r"```python\n(# simclr.py\n.*?)```", text, re.S).group(1)
-    path = small / "simclr.py"
-    path.write_text(code)
-    assert main([*command("simclr", "--probe", "knn"), "--plugin", str(path)]) == 0
-    assert "simclr" in capsys.readouterr().out
-    (run,) = (small / "results").glob("simclr-*/run.json")
-    assert json.loads(run.read_text())["spec"]["method_source"]
 
 
 def test_changed_data_is_noticed(small, fails):
     assert main(command("skeletonmae", "--probe", "none")) == 0
-    import shutil
-
     shutil.rmtree(small / "data" / "small")
     write_small_store(small / "data", seed=1)
     fails(["eval", "skeletonmae"], "has changed since this run was made")
@@ -261,21 +195,15 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
 
     several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
     assert main(several) == 0
-    (run,) = (small / "results").glob("mamp-*")
-    (first,) = (small / "results").glob("skeletonmae-*")
+    (run,), (first,) = ((small / "results").glob(f"{method}-*") for method in ("mamp", "skeletonmae"))
     specs = [json.loads(path.read_text())["spec"] for path in first.glob("eval-*.json")]
     assert [run.name.rsplit("-", 1)[-1]] in [spec["partners"] for spec in specs]
-    capsys.readouterr()
-    assert main(["eval", "skeletonmae", "--readout", "mean", "--protocol", "knn"]) == 0
 
     for arguments, said in (
-        (["--fusion", "scores"], "several streams"),
         (["--stream", "joint,bone"], "--fusion"),
         (["--stream", "joint,bnoe", "--fusion", "scores"], "'bone'"),
-        (["mamp", "--fusion", "scores"], "each stream once"),
         (["mamp", "--stream", "joint,bone,motion", "--fusion", "scores"], "3 streams"),
         (["--readout", "jionts"], "'joints'"),
-        (["--protocol", " , "], "name a protocol"),
     ):
         fails(["eval", "skeletonmae", *arguments], said)
 
@@ -298,11 +226,6 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
         assert "2/2 rows (100 %)" in printed.err
         monkeypatch.setattr("skelbench.evaluation.cost.rows.flops_rows", lambda *_: pytest.fail("counted again"))
     assert not (tmp_path / "results").exists()
-
-
-def presets_of(results):
-    runs = [json.loads(path.read_text()) for path in results.glob("*/run.json")]
-    return {run["spec"]["method"]: run for run in runs}
 
 
 def test_what_counts_as_the_exact_preset(small, capsys, host):
@@ -349,8 +272,5 @@ def test_torchrun_through_the_command_line(small):
         and said.count("is the work of one process") == 2
         and not (small / "said by 1").read_text()
     )
-    assert {name: run["outcome"] for name, run in presets_of(small / "results").items()} == {
-        "slim": "done",
-        "untrained": "done",
-        "raw": "done",
-    }
+    runs = [json.loads(path.read_text()) for path in (small / "results").glob("*/run.json")]
+    assert len(runs) == 3 and {run["outcome"] for run in runs} == {"done"}

@@ -29,11 +29,7 @@ TARGET = "targets smooth-features"
 SMALL = TINY | {f"method.{key}": value for key, value in TINY_METHOD["slim"].items()}
 
 BEE = """
-from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
-from skelbench.core.component import Spec
-
-class Flat(Spec):
-    joints: int = 8
+from skelbench.plugin import MethodSpec, hookimpl
 
 @hookimpl
 def skelbench_methods():
@@ -47,17 +43,11 @@ def skelbench_methods():
             variants={
                 "typo": {"method.prototype": 3},
                 "grid": {"grid.patch": 4},
-                "wrong": {"method.centering": "sinkhor"},
                 "deep": {"encoder.depth": "x2"},
                 "spread": {"method.koleo": "x3"},
-                "slim": {"method.koleo": 0.5},
             },
         )
     ]
-
-@hookimpl
-def skelbench_encoders():
-    return [EncoderSpec(name="other", target="skelbench.models.vit:ViT", config=":Flat")]
 """
 
 
@@ -149,10 +139,8 @@ def length(made):
     ("preset", "steps", "clips"),
     [
         ("paper", 150, 150 * 16),
-        ("ablation", 100, 100 * 16),
         ("small", 2500, 40_000),
         ("quick", 625, 10_000),
-        ("release", 150 * 1250, 150 * 1250 * 16),
     ],
 )
 def test_half_a_batch_sees_as_many_clips_or_makes_as_many_steps(preset, steps, clips, made):
@@ -209,33 +197,15 @@ def test_a_variant_goes_after_the_native_setting(made, bee):
     ("name", "said"),
     [
         ("slim:glcl-onl", r"unknown variant of slim 'glcl-onl'; did you mean 'glcl-only'\? .*plugins info slim"),
-        ("slm:glcl-only", "unknown method 'slm'; did you mean 'slim'"),
         ("mamp:small", "method mamp has no variants"),
         ("bee:typo", r"bee\.py.*did you mean 'prototypes'"),
         ("bee:grid", "it sets 'grid.patch'"),
-        ("bee:wrong", "plugin 'bee'.*did you mean 'sinkhorn'"),
     ],
 )
 def test_a_variant_that_cannot_be_is_one_sentence(name, said, made, bee):
     with pytest.raises(SkelbenchError, match=said) as caught:
         made(name, at=bee)
     assert "\n" not in str(caught.value)
-
-
-def test_a_variant_for_one_encoder_does_not_fit_another(made, bee):
-    with pytest.raises(SkelbenchError, match="unknown setting of encoder other 'depth'"):
-        made("bee:deep", at=bee, sets={"encoder": "other"})
-
-
-def test_methods_that_clash_are_run_by_their_full_names(made, tmp_path):
-    for plugin, koleo in (("one", 0.1), ("two", 0.9)):
-        (tmp_path / f"{plugin}.py").write_text(BEE.replace("0.5", str(koleo)).split("@hookimpl\ndef skelbench_enc")[0])
-    host = Host([tmp_path / "one.py", tmp_path / "two.py"])
-    with pytest.raises(SkelbenchError, match="write 'one:bee' or 'two:bee'"):
-        made("bee:slim", at=host)
-    one, two = (made(f"{plugin}:bee:slim", at=host) for plugin in ("one", "two"))
-    assert (one.title, one.spec.method_config["koleo"]) == ("one:bee:slim", 0.1)
-    assert (two.title, two.spec.method_config["koleo"]) == ("two:bee:slim", 0.9)
 
 
 # ---------------------------------------------------------------------------------------------------- records
@@ -264,30 +234,16 @@ def command(method, *more, epochs=1):
 
 
 def test_a_variant_from_the_command_line(small, capsys):
-    assert main(command("slim:glcl-only", "--dry-run")) == 0
-    shown = capsys.readouterr().out
-    assert "slim:glcl-only on small / half" in shown and "glcl-only: method.mfp_weight=0.0" in shown
-    dry = next(line for line in shown.splitlines() if line.startswith("pretrain id")).split()[2]
-    assert not (small / "results").exists()
-
     assert main(command("slim:glcl-only", "--probe", "knn")) == 0
     printed = capsys.readouterr()
-    assert "slim:glcl-only 4x25: " in printed.err
+    assert "slim:glcl-only 4x25: " in printed.err and "glcl-only: method.mfp_weight=0.0" in printed.out
     assert re.search(r"probe +slim:glcl-only +95 %", printed.out)
-    following = re.search(r"skelbench run (.*?) +# (.*)", printed.out)
-    assert (
-        following[1].startswith("slim --clip-length 32")
-        and following[2] == "slim itself, preset quick without your changes"
-    )
     (path,) = (small / "results").glob("slim.glcl-only-small-half-4t-quick+-s0-*/run.json")
     info = json.loads(path.read_text())
-    assert (info["variant"], info["id"]) == ("glcl-only", dry)
+    assert info["variant"] == "glcl-only"
     assert "method.mfp_weight" not in info["modified"] and "encoder.dim" in info["modified"]
-    (twin,) = (small / "results").glob("untrained-*/run.json")
-    assert json.loads(twin.read_text())["variant"] == ""
-
-    assert main(["runs", "list"]) == 0
-    assert re.search(r"\n *\d +slim:glcl-only .* slim\.glcl-only-small-half", capsys.readouterr().out)
+    (baseline,) = (small / "results").glob("untrained-*/run.json")
+    assert json.loads(baseline.read_text())["variant"] == ""
     assert main(["eval", "slim:glcl-only", "--protocol", "knn"]) == 0
     assert "slim:glcl-only, slim.glcl-only-small" in capsys.readouterr().out
 
@@ -324,15 +280,6 @@ def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, sess
     assert run.encoder().read_bytes() == b"made by the other process"
 
 
-def test_a_run_that_trains_is_refused_while_another_process_works_in_it(resolved, session):
-    trained = resolved("slim:glcl-only")
-    session.results.prepare()
-    run = session.results.open(trained.spec, trained.preset, trained.modified, {"environment": {}})
-    with run.lock(), pytest.raises(SkelbenchError, match="another process is working in"):
-        pretrain(session, trained)
-    assert run.outcome == "new"
-
-
 # ---------------------------------------------------------------------------------------------------- targets
 @pytest.fixture
 def smooth(tmp_path):
@@ -359,13 +306,9 @@ def test_a_target_in_one_file_is_run_by_slim(smooth, small, capsys):
     assert re.search(r"beta +float, > 0 +1 +error at which", capsys.readouterr().out)
 
 
-def test_the_source_of_a_target_is_part_of_the_identity(made, smooth, tmp_path):
+def test_the_source_of_a_target_is_part_of_the_identity(made, smooth):
     first = aimed(made, Host([smooth])).spec
     assert first.method_source is None and TARGET in first.components
-    moved = tmp_path / "elsewhere" / smooth.name
-    moved.parent.mkdir()
-    moved.write_bytes(smooth.read_bytes())
-    assert aimed(made, Host([moved])).spec.id == first.id
     smooth.write_text(SMOOTH + "\n# changed\n")
     changed = aimed(made, Host([smooth])).spec
     assert changed.components[TARGET] != first.components[TARGET] and changed.id != first.id
@@ -376,7 +319,6 @@ def test_the_source_of_a_target_is_part_of_the_identity(made, smooth, tmp_path):
     [
         ({"target": "smooth-feature"}, "'smooth-features'"),
         ({"target_settings": {"bta": 1}}, "'beta'"),
-        ({"target_settings": {"beta": -1}}, "beta=-1"),
     ],
 )
 def test_a_bad_target_is_one_sentence(sets, said, made, smooth):

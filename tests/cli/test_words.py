@@ -35,23 +35,14 @@ def evil(small):
     return small
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-@pytest.mark.parametrize(
-    "command",
-    ["data info evil", "data list", "runs list", "runs show slim", "compare", "compare --format md"],
-)
-def test_no_command_lets_a_word_steer_the_terminal(evil, capsys, monkeypatch, command, terminal):
+@pytest.mark.parametrize("command", ["data info evil", "runs list", "runs show slim", "compare"])
+def test_no_command_lets_a_word_steer_the_terminal(evil, capsys, monkeypatch, command):
     from skelbench.core.console import err, out
 
     monkeypatch.chdir(evil)
     for console in (out, err):
-        monkeypatch.setattr(console, "_force_terminal", terminal)
-        monkeypatch.setattr(console, "_color_system", None)
         monkeypatch.setattr(console, "_width", 400)
-    code = main(command.split())
+    assert main(command.split()) in (0, 3)
     printed = capsys.readouterr()
-    said = printed.out + re.sub("\x1b\\[(\\?25[lh]|[12]K|[01]A)|\r", "", printed.err)  # what a bar itself sends
-    assert code in (0, 3), said
-    assert not STEERING.search(said), ascii(STEERING.search(said))
-    if not terminal and "show" not in command:
-        assert SHOWN in said or SHOWN.replace("[", "\\[") in said
+    assert not STEERING.search(printed.out + printed.err)
+    assert "show" in command or SHOWN in printed.out + printed.err

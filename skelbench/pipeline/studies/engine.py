@@ -4,43 +4,53 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import Arguments, Option
 
 if TYPE_CHECKING:
     from skelbench.pipeline.session import Session
     from skelbench.pipeline.studies.display import Display
     from skelbench.pipeline.studies.trials import Status, Trial
 
+QUEUE = "With --on slurm"
+"""Group of the options of engines with a queue."""
 Failures = dict[str, tuple[str, Path]]
 """Trials that failed: id -> (reason, log)."""
 
 
-@dataclass(frozen=True)
-class ResourceRequest:
-    """Resources that the options of ``skelbench study`` ask for; None = not given. Each field is an option.
+class ResourceRequest(Arguments):
+    """Resources that the options of ``skelbench study`` ask for; None = not given.
 
     >>> ResourceRequest(cpus=4).given()
     ['cpus']
     """
 
-    jobs: int | None = None
-    partition: str | None = None
-    gpus: int | None = None
-    cpus: int | None = None
+    jobs: Annotated[int | None, Option("1 with a GPU, else the cores, at most 4"), Ge(1)] = None
+    """Runs at a time, each in its process."""
+    partition: Annotated[str | None, Option("SBATCH_PARTITION, else the cluster's", panel=QUEUE)] = None
+    """Partition."""
+    gpus: Annotated[int | None, Option("1 with --device cuda, else 0", panel=QUEUE), Ge(0)] = None
+    """GPUs of each trial, 0 or 1."""
+    cpus: Annotated[int | None, Option("4 with a GPU, else 1", panel=QUEUE), Ge(1)] = None
     """Cores of each trial."""
-    mem: str | None = None
-    time: str | None = None
-    max_parallel: int | None = None
-    setup: tuple[str, ...] | None = None
-    """Lines of shell before a trial."""
+    mem: Annotated[str | None, Option("16G", panel=QUEUE)] = None
+    """Memory of each trial: 16G."""
+    time: Annotated[str | None, Option("4h", panel=QUEUE)] = None
+    """Time limit of a job: 4h, 90m, 1d12h; a trial that takes longer continues in another job."""
+    max_parallel: Annotated[int | None, Option("no limit", panel=QUEUE), Ge(1)] = None
+    """Trials at a time."""
+    setup: Annotated[tuple[str, ...] | None, Option(metavar="LINE", panel=QUEUE)] = None
+    """A line of shell before each trial: 'module load cuda'; repeatable."""
 
     def given(self) -> list[str]:
         """Names of the fields that are given."""
-        return [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
 @dataclass(frozen=True)

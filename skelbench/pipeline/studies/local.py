@@ -9,6 +9,7 @@ from skelbench.pipeline.studies.engine import Engine, Failures
 from skelbench.plugin import EngineSpec, hookimpl
 
 if TYPE_CHECKING:
+    from skelbench.pipeline.session import Session
     from skelbench.pipeline.studies.display import Display
     from skelbench.pipeline.studies.trials import Status, Trial
 
@@ -26,6 +27,47 @@ class Local(Engine):
         _, threads = processes(context.session.device, self.request.jobs)
         runner = Runner(context.session, context.protocols, context.logs, display.jobs, threads)
         return runner.run(trials, display)
+
+
+def recognize_all(states: Sequence[tuple[Trial, Status]], session: Session) -> None:
+    """Record in runs made by other commands that they are trials, so that tables show them."""
+    from skelbench.pipeline.studies.trials import recognise
+
+    for trial, state in states:
+        if state.done:
+            recognise(trial, state, session)
+
+
+def work_through(
+    states: Sequence[tuple[Trial, Status]], engine: Engine, at_once: int, threads: int | None = None
+) -> Failures:
+    """Run the trials that are not done, ``at_once`` at a time; return those that failed.
+
+    Raises:
+        KeyboardInterrupt: after a signal, when every trial has saved its state.
+    """
+    from skelbench.core.console import err
+    from skelbench.pipeline.studies.display import display
+    from skelbench.pipeline.studies.runner import Stopped
+
+    context = engine.context
+    session, name = context.session, context.study
+    open_trials = [(trial, state) for trial, state in states if not state.done]
+    recognize_all(states, session)
+    if not open_trials:
+        return {}
+    session.results.prepare()
+    done, at_once = len(states) - len(open_trials), min(at_once, len(open_trials))
+    how = f"{at_once} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
+    err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {context.logs}")
+    with display(err, name, len(states), done, at_once) as watcher:
+        try:
+            return engine.run(open_trials, watcher)
+        except Stopped:
+            watcher.message(
+                f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
+            )
+            raise KeyboardInterrupt from None
 
 
 @hookimpl

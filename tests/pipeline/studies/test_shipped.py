@@ -7,9 +7,10 @@ from functools import cache
 import pytest
 from fabricated import Fabricated
 
-from skelbench.cli.study import _find, _table
+from skelbench.cli.study import _table
 from skelbench.pipeline.request import known_protocols
 from skelbench.pipeline.session import Session
+from skelbench.pipeline.studies.named import named_study
 from skelbench.pipeline.studies.study import Study
 from skelbench.pipeline.studies.trials import complete
 from skelbench.plugin.host import Host
@@ -40,7 +41,7 @@ def trials(tmp_path_factory):
     write_small_store(root)
 
     def of(name):
-        study = _find(name, shipped()).model_copy(update={"seeds": (0,), "dataset": "small"})
+        study = named_study(name, shipped()).model_copy(update={"seeds": (0,), "dataset": "small"})
         return complete(study, shipped(), root, "cpu")
 
     return of
@@ -49,7 +50,7 @@ def trials(tmp_path_factory):
 def test_tables_of_the_paper_have_one():
     paper = {"linear", "semi", "retrieval", "transfer", "robustness", "missing-representation", "degraded-pretraining"}
     paper |= {"token-budget", "target-control", "objective", "stm", "saa"}
-    assert paper <= set(NAMES) and all(_find(name, shipped()).table == name for name in paper)
+    assert paper <= set(NAMES) and all(named_study(name, shipped()).table == name for name in paper)
 
 
 @pytest.mark.parametrize("name", ["linear", "semi", "retrieval", "transfer", "robustness", "degraded-pretraining"])
@@ -62,7 +63,7 @@ def test_every_trial_can_be_run_and_is_the_exact_preset(name, trials):
 @pytest.mark.parametrize("name", sorted(COLUMNS))
 def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
     """A run that was measured by them has a row with figures."""
-    study = _find(name, shipped())
+    study = named_study(name, shipped())
     assert known_protocols(shipped(), study.probe) == list(study.probe) == list(COLUMNS[name])
     results = Fabricated(tmp_path)
     for protocol in study.probe:
@@ -73,7 +74,7 @@ def test_its_probes_are_the_columns_of_its_table(name, tmp_path):
 
 def test_what_a_study_cannot_issue_is_said_for_every_finished_run(tmp_path, trials, capsys):
     """On which data an encoder is measured besides, its user says."""
-    study = _find("transfer", shipped())
+    study = named_study("transfer", shipped())
     assert study.then == "skelbench eval RUN --protocol transfer --dataset NAME"
     made = trials("transfer")[:2]
     session = Session(shipped(), ResultStore(tmp_path), tmp_path, "cpu", nullcontext)
