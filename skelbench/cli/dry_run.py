@@ -38,7 +38,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
     """Plan of a run as plain data; ``training`` is None for a method that does not train."""
     from skelbench.evaluation.cost.report import step_cost
     from skelbench.pipeline.estimate import estimate
-    from skelbench.training.build import build_method, parameters
+    from skelbench.training.build import meta_method, parameters
 
     spec, host = resolved.spec, session.host
     run = session.results.by_id(spec.id)
@@ -54,7 +54,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
         "notes": list(resolved.notes),
         "evaluations": {name: eval_spec(host, resolved, name).id for name in protocols},
         "controls": {},
-        "parameters": dict(parameters(build_method(spec, host, resolved.store.topology, "meta"))),
+        "parameters": dict(parameters(meta_method(spec, host, resolved.store.topology))),
         "training": None,
         "spec": spec.model_dump(mode="json"),
     }

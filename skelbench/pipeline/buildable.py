@@ -13,7 +13,7 @@ from skelbench.models.contrast import KeyQueue
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import Mistake, where, wrong
-from skelbench.training.build import build_method, view_specs
+from skelbench.training.build import meta_method, view_specs
 from skelbench.training.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 
@@ -29,7 +29,7 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
         except SkelbenchError as error:
             raise SkelbenchError(f"{error} ({where(host.load(descriptor).views)})") from error
     try:
-        method = build_method(spec, host, topology, "meta")
+        method = meta_method(spec, host, topology, fresh=True)
     except Mistake as error:
         cause = error.__cause__
         if not isinstance(cause, ValidationError) or cause.errors()[0]["loc"]:

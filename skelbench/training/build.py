@@ -175,7 +175,10 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"), _WithoutDraws():
         encoders = partial(build_encoder, spec, host, topology)
-        context = Context.of(topology, grid, encoders, target, spec.data.dimensions)
+        with torch.device("meta"):
+            probed = encoders()
+        widths = probed.width, probed.summary_width
+        context = Context(topology, grid, encoders, *widths, target, spec.data.dimensions)
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
@@ -186,8 +189,6 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         encoder = method.inference_encoder()
     if not isinstance(encoder, torch.nn.Module):
         raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
-    with torch.random.fork_rng(devices=[]), torch.device("meta"), _WithoutDraws():
-        probed = build_encoder(spec, host, topology)
     if odd := _unlike(encoder, probed):
         raise wrong(
             cls,
@@ -200,6 +201,18 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         except AttributeError as error:
             raise wrong(cls, f"roles names {name!r}, which is no module of {cls.__name__}; correct roles") from error
     return method if meta else method.to(device)
+
+
+_meta_methods: dict[str, Method] = {}
+"""Methods without values of this process, by run id and skeleton."""
+
+
+def meta_method(spec: RunSpec, host: Host, topology: Topology, fresh: bool = False) -> Method:
+    """The method on the meta device, kept for this process unless ``fresh``; copy it before you change it."""
+    key = f"{spec.id} {topology.name}"
+    if fresh or key not in _meta_methods:
+        _meta_methods[key] = build_method(spec, host, topology, "meta")
+    return _meta_methods[key]
 
 
 def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:

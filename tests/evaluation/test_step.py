@@ -122,6 +122,7 @@ def test_a_step_that_needs_values_is_run(monkeypatch):
     found = []
     for kind in (Peeking, Distil):
         monkeypatch.setattr(report, "build_method", lambda *given, kind=kind: kind().to(given[-1]))
+        monkeypatch.setattr(report, "meta_method", lambda *given, kind=kind: kind().to("meta"))
         found.append(report.step_cost(RunSpec(method="peeking"), None, None))
     assert [cost["device"] for cost in found] == ["cpu", "meta"]
     assert found[0]["by_role"] == found[1]["by_role"]

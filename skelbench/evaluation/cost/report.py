@@ -15,7 +15,15 @@ from skelbench.evaluation.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
 from skelbench.models.encoder import evaluating
 from skelbench.plugin.host import Host
-from skelbench.training.build import build_encoder, build_method, fake_views, grid_of, parameters, phases_of
+from skelbench.training.build import (
+    build_encoder,
+    build_method,
+    fake_views,
+    grid_of,
+    meta_method,
+    parameters,
+    phases_of,
+)
 from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
@@ -37,7 +45,8 @@ def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
 
 
 def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str) -> StepCost:
-    method = build_method(spec, host, topology, device)
+    meta = device == "meta"
+    method = meta_method(spec, host, topology) if meta else build_method(spec, host, topology, device)
     bodies = 1 if spec.train.bodies in ONE_BODY else BODIES
     views, phases = fake_views(spec, topology, clips, bodies, device), phases_of(method)
     costs = []
@@ -76,7 +85,7 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
         "grid": f"{grid.times} x {grid.joints}",
         "bodies_timed": bodies,
         "encoder": asdict(count),
-        "parameters": dict(parameters(build_method(spec, host, topology, "meta"))),
+        "parameters": dict(parameters(meta_method(spec, host, topology))),
         "step": step_cost(spec, host, topology) if spec.views else None,
         "latency": {f"batch {time.batch}": asdict(time) for time in times},
         "peak_memory": asdict(memory),
