@@ -85,7 +85,7 @@ encoder.dim = 16
         (["probe.toml"], "probe.toml: unknown protocol 'knnn'; did you mean 'knn'?"),
         (["probe.toml", "--seeds", "3"], "error: unknown protocol 'knnn'"),
         (["budget.toml"], "budget.toml: budget 'clips=6x4' is not clips=N"),
-        (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset say the same thing"),
+        (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset and --set preset are the same setting"),
         (["grid.toml", "--set", "bogus.key=None"], "unknown setting 'bogus.key'"),
         (["grid.toml", "--probe", "none,knn"], "'none' excludes all other names"),
         (["--dry-run"], "--dry-run is of a study, and none is named"),
