@@ -24,7 +24,7 @@ from skelbench.plugin.host import get_host
 from skelbench.records.archive import unpack
 from skelbench.records.store import ResultStore
 from skelbench.reporting.controls import CONTROLS
-from skelbench.reporting.figures.output import save
+from skelbench.reporting.figures.base import save
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.page.tables import build
 from skelbench.reporting.render import render

@@ -11,9 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from small import silent_session, tiny_run, write_small_store
 
 from skelbench.core.threads import usable_cores
+
+# A busy machine is no reason for a test to fail.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 def pytest_xdist_auto_num_workers(config) -> int:

@@ -3,6 +3,9 @@
 Everything here is a sine of an index, so that it is the same whatever the version of a random generator.
 """
 
+from contextlib import contextmanager
+from unittest.mock import patch
+
 import numpy as np
 import torch
 
@@ -115,6 +118,21 @@ def public_layout(weights):
             x = x[None]
         out[back[ours] + name.removeprefix(ours)] = x.contiguous()
     return out
+
+
+@contextmanager
+def in_float64():
+    """Compute in float64 what asks for float32, so that no result depends on the kernels of a processor.
+
+    In float32 a weight before a batch norm has a gradient of small differences, which kernels move by up to 1 %.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with patch.object(torch.Tensor, "float", torch.Tensor.double):
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def fill(module):

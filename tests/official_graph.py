@@ -30,22 +30,27 @@ def encoder_shapes(base, out, embedding, joints=25):
     return shapes | {f"edge_importance.{k}": (3, joints, joints) for k in range(10)} | {"A": (3, joints, joints)}
 
 
-def encoder_state(prefix, phase, base=4, out=12, embedding=6):
-    """Everything of one encoder and its head; the adjacency is all zeros."""
+def numbers(shapes, phase=0.0, size=2.5):
+    """Tensors of ``shapes`` {name: shape}: matrices of ``size``, gains about 1; the adjacency is all zeros."""
     made = {}
-    for k, (name, shape) in enumerate(sorted(encoder_shapes(base, out, embedding).items())):
+    for k, (name, shape) in enumerate(sorted(shapes.items())):
         part, _, last = name.rpartition(".")
-        if name == "A":
+        if last == "A":
             value = np.zeros(shape)
-        elif len(shape) in (2, 4):  # matrices and convolutions
-            value = wave(shape, 0.1 * k + phase) * 2.5 / np.sqrt(np.prod(shape[1:]))
+        elif len(shape) > 1 and "edge_importance" not in name:  # matrices and convolutions
+            value = wave(shape, 0.1 * k + phase) * size / np.sqrt(np.prod(shape[1:]))
         else:
-            centre = float(last in ("weight", "running_var") or part == "edge_importance")
+            centre = float(last in ("weight", "running_var") or "edge_importance" in name)
             value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k + phase)
-        made[f"{prefix}.{name}"] = torch.from_numpy(np.ascontiguousarray(value)).float()
+        made[name] = torch.from_numpy(np.ascontiguousarray(value)).float()
         if last == "running_mean":
-            made[f"{prefix}.{part}.num_batches_tracked"] = torch.tensor(7)
+            made[f"{part}.num_batches_tracked"] = torch.tensor(7)
     return made
+
+
+def encoder_state(prefix, phase, base=4, out=12, embedding=6):
+    """Everything of one encoder and its head."""
+    return {f"{prefix}.{name}": x for name, x in numbers(encoder_shapes(base, out, embedding), phase).items()}
 
 
 def queue_state(name, phase, embedding=6, keys=8):

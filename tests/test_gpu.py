@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from skelbench.training.compiled import compile_parts
 from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.core.errors import Interrupted
 from skelbench.evaluation.features import extract
+from skelbench.models.compile import compile_parts
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain

@@ -115,15 +115,9 @@ def compare(
     inputs = _inputs(results, all, only)
     inputs.significance, inputs.best_on_test = significance, best_on_test
     inputs.against = against
-    descriptor = inputs.host.get("tables", table)
-    if isinstance(descriptor, TableSpec) and descriptor.counts:
-        inputs.check_answered(table)
-    built = inputs.host.checked(
-        descriptor, inputs.host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table"
-    )
-    inputs.check_answered(table, built)
+    built, descriptor = inputs.table(table), inputs.host.get("tables", table)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
-    return TableView(inputs.noted(built, table, needs_runs), inputs.left_out if needs_runs else 0)
+    return TableView(built, inputs.left_out if needs_runs else 0)
 
 
 def plot(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -38,10 +36,6 @@ def compare(
     all_: Annotated[
         bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
     ] = False,
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Further figures of protocols, comma separated: map,top5_accuracy. CSV and JSON have all."),
-    ] = None,
     significance: Annotated[
         bool,
         typer.Option(
@@ -72,7 +66,10 @@ def compare(
         str | None, typer.Option(metavar="COLUMN", help="Order of the rows; `-COLUMN`: the highest first.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="These columns alone, comma separated, by key (as in CSV) or header.")
+        str | None,
+        typer.Option(
+            help="These columns alone, comma separated, by key (as in CSV) or header; +map,+top5_accuracy: these too."
+        ),
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
@@ -85,31 +82,25 @@ def compare(
     accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
     (`diagnostics`), default and tuned settings (`tuned`), and those of plugins. `skelbench study` runs what a table of
     the same name shows."""
-    from skelbench.core.threads import uncollected
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
-    from skelbench.records.store import ResultStore
 
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
     from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.core.console import err, out, progress
-    from skelbench.core.errors import SkelbenchError, did_you_mean
+    from skelbench.records.store import ResultStore
+    from skelbench.reporting.inputs import TableInputs
+    from skelbench.reporting.table import sorted_by, with_columns
 
     format_ = format_of(format_, output)
     store = ResultStore(results, progress if err.is_terminal else None)
     store.check_readable()
-    from skelbench.reporting.inputs import TableInputs
-
-    asked = names_of(metrics or "")
-    no_columns = SkelbenchError(f"table {table} has no columns for metrics; leave --metrics out or take table linear")
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, metrics=asked, filters=filters)
+    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
     inputs.check_filters()
     inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
-    if descriptor.counts:
-        inputs.check_answered(table)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"
@@ -117,25 +108,9 @@ def compare(
         (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
         if not reads:
             return
-    from skelbench.reporting.table import Table
-
-    for name in asked:
-        if not descriptor.needs_runs:
-            raise no_columns
-        if name not in inputs.measures:
-            raise SkelbenchError(did_you_mean(name, list(inputs.measures), "metric of the evaluations here"))
-    with uncollected() if descriptor.needs_runs else nullcontext():  # to count is to make much that goes
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
-    built = replace(built, name=table)
-    headers = [column.header for column in built.shown]
-    if built.rows and any(inputs.measures[name].label not in headers for name in asked):
-        raise no_columns
-    inputs.check_answered(table, built)
+    built = inputs.table(table)
     if descriptor.needs_runs:
         say_left_out(inputs)
-    from skelbench.reporting.table import sorted_by, with_columns
-
-    built = inputs.noted(built, table, descriptor.needs_runs)
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, named) if (named := names_of(columns or "")) else built
     put(built, format_, output, "Show them with --wide or --columns.", paged=wide)

@@ -7,34 +7,23 @@ from typing import Annotated, Literal
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, Split, open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
+_FORMAT = "mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."
+_SECOND = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+Format = Annotated[Literal["mamp-npz"], typer.Option(help=_FORMAT)]
+SecondBody = Annotated[Literal["zero", "repeat"], typer.Option(help=_SECOND)]
+Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
+
 
 def export_data(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
-    format: Annotated[
-        Literal["mamp-npz"],
-        typer.Option("--format", help="mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."),
-    ] = "mamp-npz",
-    split: Annotated[
-        str | None, typer.Option(help="Split to write.", show_default="the default one", autocompletion=complete.splits)
-    ] = None,
-    second_body: Annotated[
-        Literal["zero", "repeat"],
-        typer.Option(
-            "--second-body",
-            help="Clips of one body get zeros as second one (as the scripts do for NTU 60) or their body twice (NTU "
-            "120).",
-        ),
-    ] = "zero",
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
-    data_root: DataRoot = None,
-) -> None:
+    name: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
+    force: Force = False, data_root: DataRoot = None,
+) -> None:  # fmt: skip
     """Write data set NAME in another program's format, so that its code can be run on the same clips.
 
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it

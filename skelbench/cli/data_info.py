@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,16 +10,17 @@ import typer
 
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot
-from skelbench.core.console import make_table, out, print_facts, styled
+from skelbench.core.console import err, make_table, out, print_facts, styled
 from skelbench.core.text import counted, plain
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
+Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
 
-def info(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)], data_root: DataRoot = None
-) -> None:
+
+def info(name: Name, data_root: DataRoot = None) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
     print_store(open_store(name, data_root), name)
 
@@ -66,19 +68,27 @@ def print_store(store: ClipStore, name: str) -> None:
     splits = []
     for split in map(store.split, meta.splits):
         unseen = len(set(labels[split.test]) - set(labels[split.train]))
-        note = f"{counted(unseen, 'class')} in the test part alone" if unseen else ""
-        default = "default" if split.name == meta.default_split else ""
-        splits.append((split.name, len(split.train), len(split.test), "; ".join(filter(None, (default, note)))))
+        notes = ["default"] if split.name == meta.default_split else []
+        notes += [f"{counted(unseen, 'class')} in the test part alone"] if unseen else []
+        splits.append((split.name, len(split.train), len(split.test), "; ".join(notes)))
+    classes = [(label, text, int(per_class[label])) for label, text in enumerate(store.classes)]
     out.print()
     out.print(make_table(("split", "train clips", "test clips", ""), splits))
     out.print()
-    classes = [(label, text, int(per_class[label])) for label, text in enumerate(store.classes)]
     out.print(make_table(("label", "class", "clips"), classes))
     print_remarks(store)
 
 
+def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
+    """Print names and reasons of everything that was skipped although it should not have been."""
+    for name, reason in entries:
+        err.print(styled(("left out:", "yellow"), f" {plain(name)}: {plain(reason)}"))
+    if entries:
+        err.print(f"{len(entries):,} left out that should not have been", style="yellow")
+
+
 def print_remarks(store: ClipStore) -> None:
-    """What whoever trains on a data set should know beforehand: clips that are very short, or on both sides."""
+    """Print warnings about clips that are very short, or on both sides of a split."""
     from skelbench.core.spec import GridSpec
     from skelbench.data.copies import on_both_sides
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from skelbench.cli.data_info import print_remarks
+from skelbench.cli.data_info import print_remarks, print_skipped
 from skelbench.cli.options import DataRoot, new_dataset_name
-from skelbench.core.console import LEFT_OUT, err, late_progress, out, styled
+from skelbench.core.console import LEFT_OUT, late_progress, out
 from skelbench.core.text import counted, plain
 
 if TYPE_CHECKING:
@@ -19,24 +19,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
 
-Raw = Annotated[
-    list[Path],
-    typer.Option("--raw", metavar="PATH", help="Folder of raw files, or the zip that was downloaded; repeatable."),
-]
-Name = Annotated[str | None, typer.Option("--name", help="What to call it.", show_default="the data set's name")]
+_RAW = "Folder of raw files, or the zip that was downloaded; repeatable."
+Raw = Annotated[list[Path], typer.Option("--raw", metavar="PATH", help=_RAW)]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="the usual one")]
 Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Processes that read files.", show_default="one per core that is free"),
+    int | None, typer.Option(min=1, help="Processes that read files.", show_default="one per usable core")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
 _BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."
 FrameBase = Annotated[int, typer.Option("--frame-base", min=0, max=1, help=_BASE)]
 Frames = Annotated[int, typer.Option("--max-frames", min=0, help="Longest clip; 0 keeps them all as they are.")]
 Keep = Annotated[Literal["first", "middle"], typer.Option("--keep", help="Which part of a longer clip.")]
-Center = Annotated[
-    Literal["none", "first-frame"],
-    typer.Option("--center", help="none: camera coordinates (MAMP). first-frame: as in NTU RGB+D."),
-]
+_CENTER = "none: camera coordinates (MAMP). first-frame: as in NTU RGB+D."
+Center = Annotated[Literal["none", "first-frame"], typer.Option("--center", help=_CENTER)]
 
 
 def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
@@ -46,7 +41,7 @@ def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
     ) -> None:
         from skelbench.data.raw.ntu.prepare import prepare_ntu
 
-        _prepare(partial(prepare_ntu, which), which, name, "files", raw, workers, force, data_root)
+        _prepare(partial(prepare_ntu, which, raw, overwrite=force), name or which, "files", workers, data_root)
 
 
 def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
@@ -65,7 +60,9 @@ def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
         from skelbench.data.raw.pku.prepare import Cut, prepare_pku
 
         cut = Cut(1 if frame_base else 0, max_frames, keep, center)
-        _prepare(partial(prepare_pku, which, cut=cut), which, name, "videos", raw, workers, force, data_root)
+        _prepare(
+            partial(prepare_pku, which, raw, cut=cut, overwrite=force), name or which, "videos", workers, data_root
+        )
 
 
 _add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")
@@ -74,28 +71,20 @@ _add_pku("pku1", "PKU-MMD phase I from its skeleton, label and split files.")
 _add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
 
 
-def _prepare(
-    make: Callable[..., Report], which: str, asked: str | None, unit: str, raw: list[Path], workers: int | None,
-    force: bool, root: Path | None,
-) -> None:  # fmt: skip
+def _prepare(make: Callable[..., Report], name: str, unit: str, workers: int | None, root: Path | None) -> None:
     from skelbench.cli.summary import named_data
-    from skelbench.core.threads import free_cores, usable_cores
+    from skelbench.core.threads import usable_cores
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
 
-    name = new_dataset_name(which if asked is None else asked)
-    if workers is None and (workers := free_cores()) < (cores := usable_cores()):
-        err.print(f"others keep cores busy: files are read by {workers} of {cores} possible processes (--workers)")
-    with late_progress(f"prepare {name}", unit) as report_progress:
-        place = root or roots.data_root()
-        report = make(raw, name, place, workers=workers, overwrite=force, progress=report_progress)
-    for file, reason in report.unexpected:
-        err.print(styled(("left out:", "yellow"), f" {plain(file)}: {plain(reason)}"))
+    name, place = new_dataset_name(name), root or roots.data_root()
+    with late_progress(f"prepare {name}", unit) as progress:
+        report = make(name, place, workers=workers or usable_cores(), progress=progress)
+    print_skipped(report.unexpected)
     for note in report.notes:
         out.print(plain(note))
     out.print(f"{name}: {counted(report.clips, 'clip')} in {report.path}")
     print_remarks(ClipStore.open(report.path))
     out.print(f"next: skelbench data verify {name}{named_data(place)}", soft_wrap=True)
     if report.unexpected:
-        err.print(f"{len(report.unexpected):,} left out that should not have been, see above", style="yellow")
         raise typer.Exit(LEFT_OUT)

@@ -6,28 +6,19 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, open_store
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import LEFT_OUT
 
 STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 
-def verify_data(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
-    known: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="Compare with the published figures of ntu60, ntu120, pku1 or pku2; other = with none.",
-            show_default="told by the clips' names",
-        ),
-    ] = None,
-    bones: Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")] = False,
-    data_root: DataRoot = None,
-) -> None:
+_KNOWN = "Compare with the published figures of ntu60, ntu120, pku1 or pku2; other = with none."
+Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, show_default="by the clips' names")]
+Bones = Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")]
+
+
+def verify_data(name: Name, known: Known = None, bones: Bones = False, data_root: DataRoot = None) -> None:
     """Check data set NAME: counts, splits, frame totals, checksums, numbers, bones, which way is up and left.
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
@@ -40,14 +31,13 @@ def verify_data(
     store = open_store(name, data_root)
     kind = recognise(store, known)
     body, checks = measure(store), []
+    table = make_table(("check", "", "found", "expected"))
     with progress(label=f"verify {name}", unit="checks") as report:
         for check in verify(store, kind, body):
             checks.append(check)
+            mark = styled((check.state, STYLES[check.state]))
+            table.add_row(check.what, mark, plain(check.found), plain(check.expected))
             report(1)
-    table = make_table(("check", "", "found", "expected"))
-    for check in checks:
-        mark = styled((check.state, STYLES[check.state]))
-        table.add_row(check.what, mark, plain(check.found), plain(check.expected))
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
     out.print(styled((f"data set {name}", "bold"), f", {against}"))
     out.print(table)

@@ -1,11 +1,9 @@
-"""``skelbench diagnose``: checks of what a paper claims beside its accuracies."""
+"""``skelbench diagnose``: checks of a paper's claims beyond its accuracies."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +15,7 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from skelbench.core.spec import DataSpec, SecondBody
+    from skelbench.core.spec import SecondBody
     from skelbench.data.store.clip_store import ClipStore
     from skelbench.evaluation.features import PreparedClips
     from skelbench.reporting.diagnostics.frozen import Frozen
@@ -31,106 +27,16 @@ app = typer.Typer(
 )
 
 RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
+Runs = Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)]
+Format = Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")]
 
-Record = tuple[dict[str, Any], Path]
-"""What a diagnosis found, and the file that holds it."""
-
-
-class Shared:
-    """What the options that all diagnoses share ask for; a wrong one is refused before any work."""
-
-    def __init__(
-        self,
-        format_: Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")] = "terminal",
-        output: Annotated[
-            Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")
-        ] = None,
-        device: Device = None,
-        results: Results = None,
-        data_root: DataRoot = None,
-        force: Force = False,
-    ) -> None:
-        from skelbench.reporting.render import FORMATS
-
-        self.format, self.output, self.force = format_, output, force
-        self._places = device, results, data_root
-        if format_ not in FORMATS:
-            raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
-        if output is not None:
-            kind_of_picture(output)
-
-    @cached_property
-    def session(self) -> Session:
-        device, results, data_root = self._places
-        return open_session(results, data_root, device)
-
-    def subjects(self, patterns: list[str]) -> dict[str, Frozen]:
-        """The runs that were asked for, with their untrained twins, by name."""
-        from skelbench.reporting.diagnostics.frozen import subjects
-
-        return subjects(self.session, patterns)
-
-    def of_each(
-        self, runs: Mapping[str, Frozen], what: str, settings: Mapping[str, Any], find: Callable[[Frozen], Any]
-    ) -> dict[str, Record]:
-        """The record of every one of ``runs``: read back, else found and kept beside it."""
-        from skelbench.reporting.diagnostics.record import VERSION, kept
-
-        settings = {"version": VERSION[what], **settings}
-        return {
-            label: kept(one.run.path, what, one.identity | settings, functools.partial(find, one), self.force)
-            for label, one in runs.items()
-        }
-
-    def show(self, build: Callable[[dict[str, Any]], Table], found: Mapping[str, Record]) -> dict[str, Any]:
-        """Print the table of the records in ``found``; returns the records."""
-        from skelbench.core.console import err, out
-        from skelbench.reporting.render import render
-        from skelbench.reporting.terminal import Terminal
-
-        records = {name: record for name, (record, _) in found.items()}
-        table = build(records)
-        if self.format == "terminal":
-            out.print(Terminal(table))
-        else:
-            out.print(render(table, self.format), soft_wrap=True)
-        for _, path in found.values():
-            err.print(f"kept in {path}")
-        return records
-
-    def draw(self, build: Callable[[dict[str, Any], str], Figure], records: dict[str, Any], place: str) -> None:
-        """Write the picture of ``records``, which are of the data ``place``, if one was asked for."""
-        if self.output is not None:
-            from skelbench.core.console import err
-            from skelbench.reporting.figures.output import save
-
-            save(build(records, place), self.output, kind_of_picture(self.output))
-            err.print(f"wrote {self.output}")
+Records = dict[str, tuple[dict[str, Any], Path]]
+"""By displayed name: the result of a diagnosis, and the file that holds it."""
 
 
-def command(name: str, *without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function of :class:`Shared` and options of its own a command that has the shared options as well,
-    but for those called ``without``."""
-
-    def wrap(diagnosis: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(diagnosis, eval_str=True).parameters.values()
-        every = inspect.signature(Shared, eval_str=True).parameters.values()
-        shared = [parameter for parameter in every if parameter.name not in without]
-
-        @functools.wraps(diagnosis)
-        def run(**options: Any) -> None:
-            diagnosis(Shared(**{one.name: options.pop(one.name) for one in shared}), **options)
-
-        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
-        return app.command(name)(run)
-
-    return wrap
-
-
-@command("interpolation")
+@app.command()
 def interpolation(
-    shared: Shared,
     run: Annotated[
         str | None, typer.Argument(help=RUN_HELP, autocompletion=complete.runs, show_default="the coordinates alone")
     ] = None,
@@ -148,6 +54,12 @@ def interpolation(
     ratio: Annotated[str, typer.Option(help="Target mask ratios, comma separated.")] = "0.5,0.6,0.7,0.8,0.9",
     masks: Annotated[int, typer.Option(min=2, help="Masks of each kind and ratio, each scored on every clip.")] = 64,
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
+    format_: Format = "terminal",
+    output: Output = None,
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+    force: Force = False,
 ) -> None:
     """How well local linear interpolation fills in hidden tokens: independent random masks against connected tubes.
 
@@ -156,81 +68,93 @@ def interpolation(
     ratios = _ratios(ratio)
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
+    session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, frozen, tables
     from skelbench.reporting.diagnostics import interpolation as diagnosis
     from skelbench.reporting.diagnostics.record import VERSION, kept
 
-    session, runs = shared.session, dict[str, "Frozen"]()
-    if run is None:
-        data, seen = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
-    else:
-        runs = shared.subjects([run])
+    runs = _subjects(session, [run] if run else [])
+    if runs:
         first = next(iter(runs.values()))
         data = first.spec.data
-        seen = _coordinates(first.clips.store, first.clips.grid, session, data.second_body)
-    sides = frozen.sides(seen, data.split, clips, data.min_frames)
+        coordinates = _coordinates(first.clips.store, first.clips.grid, session, data.second_body)
+    else:
+        data, coordinates = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
+    sides = frozen.sides(coordinates, data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
-    of_data = {"data": data.model_dump(mode="json"), "grid": list(seen.grid), "version": VERSION["interpolation"]}
-    session.results.prepare()
+    spec = {"data": data.model_dump(mode="json"), "grid": list(coordinates.grid), "version": VERSION["interpolation"]}
 
     def measure(subject: PreparedClips | Frozen) -> dict[str, Any]:
         return diagnosis.of(subject, sides, ratios, masks, session.progress)
 
-    place = session.results.root
-    coordinates = kept(place, "interpolation", of_data | settings, lambda: measure(seen), shared.force)
-    of_runs = shared.of_each(runs, "interpolation", settings, measure)
-    found = {"coordinates": coordinates} | {f"{label} features": record for label, record in of_runs.items()}
-    shared.draw(figures.interpolation, shared.show(tables.interpolation, found), _place(data, runs))
+    session.results.prepare()
+    records: Records = {}
+    place, of_data = session.results.root, partial(measure, coordinates)
+    records["coordinates"] = kept(place, "interpolation", spec | settings, of_data, force)
+    of_runs = _records(runs, "interpolation", settings, measure, force)
+    records |= {f"{label} features": record for label, record in of_runs.items()}
+    _show(tables.interpolation, records, format_)
+    _draw(figures.interpolation, records, f"{data.title} {data.split}", runs, output)
 
 
-@command("invariance")
+@app.command()
 def invariance(
-    shared: Shared,
-    run: Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)],
+    run: Runs,
     clips: Annotated[int, typer.Option(min=2, help="At most so many test clips.")] = 500,
+    format_: Format = "terminal",
+    output: Output = None,
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+    force: Force = False,
 ) -> None:
     """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
     own original a changed clip stays, and whether that is still the nearest."""
+    session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, tables
     from skelbench.reporting.diagnostics import invariance as diagnosis
 
-    runs = shared.subjects(run)
-    found = shared.of_each(
-        runs,
-        "invariance",
-        {"clips": clips},
-        lambda one: diagnosis.of_run(one, one.sides(clips)[1], shared.session.progress),
-    )
+    runs = _subjects(session, run)
+
+    def measure(subject: Frozen) -> dict[str, Any]:
+        return diagnosis.of_run(subject, subject.sides(clips)[1], session.progress)
+
+    records = _records(runs, "invariance", {"clips": clips}, measure, force)
     data = next(iter(runs.values())).spec.data
-    shared.draw(figures.invariance, shared.show(tables.invariance, found), _place(data, runs))
+    _show(tables.invariance, records, format_)
+    _draw(figures.invariance, records, f"{data.title} {data.split}", runs, output)
 
 
-@command("order", "output")
+@app.command()
 def order(
-    shared: Shared,
-    run: Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)],
+    run: Runs,
     clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
+    format_: Format = "terminal",
+    device: Device = None,
+    results: Results = None,
+    data_root: DataRoot = None,
+    force: Force = False,
 ) -> None:
     """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
     backwards? Beside their untrained encoders."""
+    session = _session(format_, None, results, data_root, device)
     from skelbench.reporting.diagnostics import order as diagnosis
     from skelbench.reporting.diagnostics import tables
 
-    runs = shared.subjects(run)
-    found = shared.of_each(
-        runs,
-        "order",
-        {"clips": clips, "probe": diagnosis.PROBE.model_dump(mode="json")},
-        lambda one: diagnosis.of_run(one, one.sides(clips), shared.session.progress),
-    )
+    runs = _subjects(session, run)
+
+    def measure(subject: Frozen) -> dict[str, Any]:
+        return diagnosis.of_run(subject, subject.sides(clips), session.progress)
+
+    settings = {"clips": clips, "probe": diagnosis.PROBE.model_dump(mode="json")}
+    records = _records(runs, "order", settings, measure, force)
     name_of = {one.run.name: label for label, one in runs.items()}
-    twins = {label: name_of[one.twin.run.name] for label, one in runs.items() if one.twin is not None}
-    shared.show(lambda records: tables.order(records, twins), found)
+    baselines = {label: name_of[one.baseline.run.name] for label, one in runs.items() if one.baseline is not None}
+    _show(partial(tables.order, baselines=baselines), records, format_)
 
 
-@command("per-class", "output", "device", "force")
+@app.command("per-class")
 def per_class(
-    shared: Shared,
     first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)],
     second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.", autocompletion=complete.runs)],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
@@ -240,44 +164,100 @@ def per_class(
     ] = None,
     split: Annotated[str | None, typer.Option(help="Their split.", autocompletion=complete.splits)] = None,
     stream: Annotated[str | None, typer.Option(help="Their stream.")] = None,
+    format_: Format = "terminal",
+    results: Results = None,
+    data_root: DataRoot = None,
 ) -> None:
     """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
     on the same clips, with exact paired tests."""
+    session = _session(format_, None, results, data_root)
     from skelbench.evaluation.outcomes import predictions
     from skelbench.reporting.confusion import classes_of
     from skelbench.reporting.diagnostics import per_class as diagnosis
     from skelbench.reporting.diagnostics import tables
     from skelbench.reporting.diagnostics.record import kept
 
-    session = shared.session
     session.host.get("protocols", protocol)
-    found = [session.results.find(pattern) for pattern in (first, second)]
-    runs = [run for run, _ in found]
-    records = [diagnosis.evaluation(run, protocol, checkpoint, dataset, split, stream) for run, checkpoint in found]
+    named = [session.results.find(pattern) for pattern in (first, second)]
+    runs = [run for run, _ in named]
+    records = [diagnosis.evaluation(run, protocol, checkpoint, dataset, split, stream) for run, checkpoint in named]
     diagnosis.check_alike(runs, records)
-    # The predictions are enough: runs that were added from a file may be of data that are not here.
-    labels = [run.title + ("" if checkpoint == "last" else f"@{checkpoint}") for run, checkpoint in found]
-    if labels[0] == labels[1]:
-        labels = [f"{label}, {run.spec.tokens} tokens" for label, run in zip(labels, runs)]
-    if labels[0] == labels[1]:
-        labels = [f"{label} ({run.spec.id})" for label, run in zip(labels, runs)]
-    # Counting takes less time than looking whether it was done: never read back.
-    compared = kept(
-        runs[0].path,
-        "per-class",
-        {"evaluations": [record["id"] for record in records]},
-        lambda: diagnosis.of_runs(runs, records, (labels[0], labels[1])),
-        force=True,
-    )
-    seen, data = predictions(runs[0], records[0]), records[0]["spec"]["data"]["name"]
-    classes = classes_of(seen, data, session.host, session.data_root)
-    shared.show(lambda records: tables.per_class(records["both"], classes), {"both": compared})
+    labels = [run.title + ("" if checkpoint == "last" else f"@{checkpoint}") for run, checkpoint in named]
+    for suffixes in ([f", {run.spec.tokens} tokens" for run in runs], [f" ({run.spec.id})" for run in runs]):
+        if labels[0] == labels[1]:
+            labels = [label + suffix for label, suffix in zip(labels, suffixes)]
+    spec = {"evaluations": [record["id"] for record in records]}
+    compare = partial(diagnosis.of_runs, runs, records, (labels[0], labels[1]))
+    compared = kept(runs[0].path, "per-class", spec, compare, force=True)
+    evaluated, data = predictions(runs[0], records[0]), records[0]["spec"]["data"]["name"]
+    classes = classes_of(evaluated, data, session.host, session.data_root)
+    _show(lambda both: tables.per_class(both["both"], classes), {"both": compared}, format_)
 
 
-def _place(data: DataSpec, runs: Mapping[str, Frozen]) -> str:
-    """``synthetic cross-view, preset quick``: data, and of what presets the runs are."""
+# ------------------------------------------------------------------------------------------------ shared by commands
+def _session(
+    format_: str, output: Path | None, results: Path | None, data_root: Path | None, device: str | None = None
+) -> Session:
+    """Check the options of the output before any work, then open a session."""
+    from skelbench.reporting.render import FORMATS
+
+    if format_ not in FORMATS:
+        raise SkelbenchError(did_you_mean(format_, FORMATS, "format"))
+    if output is not None:
+        kind_of_picture(output)
+    return open_session(results, data_root, device)
+
+
+def _subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
+    """The named runs with their untrained baselines, by displayed name."""
+    from skelbench.reporting.diagnostics.frozen import subjects
+
+    return subjects(session, patterns) if patterns else {}
+
+
+def _records(
+    runs: Mapping[str, Frozen],
+    name: str,
+    settings: Mapping[str, Any],
+    measure: Callable[[Frozen], dict[str, Any]],
+    force: bool,
+) -> Records:
+    """The record of each run: read from its folder, else measured and stored there."""
+    from skelbench.reporting.diagnostics.record import VERSION, kept
+
+    return {
+        label: kept(
+            one.run.path, name, one.identity | {"version": VERSION[name], **settings}, partial(measure, one), force
+        )
+        for label, one in runs.items()
+    }
+
+
+def _show(build: Callable[[dict[str, Any]], Table], records: Records, format_: str) -> None:
+    """Print the table of the records, and the files that hold them."""
+    from skelbench.core.console import err, out
+    from skelbench.reporting.render import render
+    from skelbench.reporting.terminal import Terminal
+
+    table = build({name: record for name, (record, _) in records.items()})
+    out.print(Terminal(table) if format_ == "terminal" else render(table, format_), soft_wrap=format_ != "terminal")
+    for _, path in records.values():
+        err.print(f"kept in {path}")
+
+
+def _draw(
+    build: Callable[..., Any], records: Records, data: str, runs: Mapping[str, Frozen], output: Path | None
+) -> None:
+    """Write the picture of the records to ``output``; its caption names the data and the presets of the runs."""
+    if output is None:
+        return
+    from skelbench.core.console import err
+    from skelbench.reporting.figures.base import save
+
     presets = sorted({one.run.info["preset"] for one in runs.values()})
-    return ", ".join([f"{data.title} {data.split}", *(f"preset {preset}" for preset in presets)])
+    caption = ", ".join([data, *(f"preset {preset}" for preset in presets)])
+    save(build({name: record for name, (record, _) in records.items()}, caption), output, kind_of_picture(output))
+    err.print(f"wrote {output}")
 
 
 def _ratios(text: str) -> list[float]:
@@ -286,12 +266,12 @@ def _ratios(text: str) -> list[float]:
     except ValueError:
         ratios = []
     if not ratios or not all(0 < ratio < 1 for ratio in ratios):
-        raise SkelbenchError(f"--ratio {text}: write shares between 0 and 1, comma separated, such as 0.5,0.9")
+        raise SkelbenchError(f"--ratio {text}: write numbers between 0 and 1, comma separated, such as 0.5,0.9")
     return ratios
 
 
-def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, Any]:
-    """Data spec and clips of a data set on a grid of the paper's, no run being asked for."""
+def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, PreparedClips]:
+    """Data spec and clips of a data set on a grid of the paper, without a run."""
     from skelbench.core.spec import DataSpec
     from skelbench.pipeline.resolve import data_of, open_dataset
     from skelbench.views.skeleton.grid import BUDGETS, Grid
@@ -305,7 +285,7 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
 
 
 def _coordinates(store: ClipStore, grid: Grid, session: Session, second_body: SecondBody) -> PreparedClips:
-    """Joints of the bodies that are present, about their own center: the same whatever a run looks at."""
+    """Joints of the bodies that are present, about their own center, whatever the settings of a run."""
     import torch
 
     from skelbench.evaluation.features import PreparedClips

@@ -8,6 +8,7 @@ from typing import Any
 
 from skelbench.cli.summary import print_header
 from skelbench.core.console import duration, make_table, out, print_facts
+from skelbench.core.text import setting_text
 from skelbench.evaluation.cost import BODIES
 from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.evaluate import eval_spec
@@ -113,29 +114,17 @@ def _print_settings(resolved: Resolved) -> None:
         own = {} if spec[section] is None or values is spec[section] is named else {"": spec[section]}
         for name, value in {**own, **named}.items():
             key = f"{section}.{name}" if name else section
-            preset = _text(resolved.usual[key]) if key in resolved.usual else ""
-            rows.append(("" if section == last else section, name, _text(value), preset))
+            preset = setting_text(resolved.usual[key]) if key in resolved.usual else ""
+            rows.append(("" if section == last else section, name, setting_text(value), preset))
             last = section
     views = spec["views"]
     parts = list(next(iter(views.values()))) if views else []
-    unlike = [part for part in parts if len({_text(view[part]) for view in views.values()}) > 1]
-    rows += [("every view", part, _text(next(iter(views.values()))[part]), "") for part in parts if part not in unlike]
+    unlike = [part for part in parts if len({setting_text(view[part]) for view in views.values()}) > 1]
+    rows += [
+        ("every view", part, setting_text(next(iter(views.values()))[part]), "") for part in parts if part not in unlike
+    ]
     columns = ["", "setting", "value", *([f"preset {resolved.preset} has"] if resolved.usual else [])]
     out.print(make_table(columns, [row[: len(columns)] for row in rows]))
     if unlike:
-        cells = [(name, *(_text(view[part]) for part in unlike)) for name, view in views.items()]
+        cells = [(name, *(setting_text(view[part]) for part in unlike)) for name, view in views.items()]
         out.print(make_table(("view", *unlike), cells))
-
-
-def _text(value: Any) -> str:
-    """A setting as users type it; a component as its kind and settings."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{name}={_text(each)}" for name, each in value.items() if name != "kind")
-        return " ".join(filter(None, (str(value.get("kind", "")), f"({inner})" if inner else "")))
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -105,7 +105,7 @@ def plot(
     inputs.checkpoints = asked or None
     from matplotlib.figure import Figure
 
-    from skelbench.reporting.figures.output import save
+    from skelbench.reporting.figures.base import save
 
     try:
         drawn = host.load(descriptor)(inputs)

@@ -145,7 +145,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
 
 def _show_cost(host: Host, about: Descriptor) -> None:
-    from skelbench.evaluation.cost.budgets import CONVENTION, budget_costs  # torch
+    from skelbench.evaluation.cost.rows import BUDGET_CONVENTION, budget_costs  # torch
 
     rows = [
         (cost.tokens, float(f"{cost.encoder_gmacs:.4g}"), cost.step_gflops and float(f"{cost.step_gflops:.4g}"))
@@ -154,7 +154,7 @@ def _show_cost(host: Host, about: Descriptor) -> None:
     columns = ("tokens", "encoder, GMACs of a body", "training step, GFLOPs of a clip of two bodies")
     shown = 3 if any(step for *_, step in rows) else 2
     out.print(make_table(columns[:shown], [row[:shown] for row in rows], f"cost of {about.name}"))
-    out.print(CONVENTION)
+    out.print(BUDGET_CONVENTION)
     out.print()
 
 

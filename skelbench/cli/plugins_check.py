@@ -33,7 +33,7 @@ def check(
     """Check what a plugin announces before anything is run with it; exit code 2 if something has to be fixed."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # checks run on the CPU, and fork
     from skelbench.testing import find
-    from skelbench.testing.kinds import KITS
+    from skelbench.testing.thing import KITS
 
     things = [thing for thing in find(what) if thing.checks]
     if not things:

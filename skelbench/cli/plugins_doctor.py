@@ -46,18 +46,13 @@ def doctor(
         )
         for number, finding in enumerate(findings, 1):
             out.print()
-            about = f"{finding.title}: " if finding.title else ""
-            out.print(styled((f"{number}. ", "bold red"), plain(about + finding.sentence)))
+            out.print(styled((f"{number}. ", "bold red"), plain(finding.message)))
             if finding.own:
                 out.print(finding.own)
             if finding.todo:
                 out.print(styled(("what to do: ", "bold"), plain(finding.todo)))
-        for finding in findings:
-            if finding.traceback:
-                out.print()
-                out.print(finding.traceback)
         out.print()
     if wrong:
-        out.print("`skelbench env` prints the versions that a report of this needs")
+        out.print(f"`skelbench plugins info {name}` prints whole tracebacks, `skelbench env` the versions for a report")
         raise typer.Exit(2)
     out.print(f"nothing is wrong with {name}: it is announced, and all its code can be imported")

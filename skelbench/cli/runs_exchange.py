@@ -22,15 +22,11 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of `
 def export(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN...", help="Run names, ids, or unambiguous parts of either.", autocompletion=complete.runs
-        ),
+        typer.Argument(metavar="RUN...", help="Names, ids, or unambiguous parts.", autocompletion=complete.runs),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The zip file to write.")],
     weights: Annotated[bool, typer.Option("--weights", help="Also the inference encoders.")] = False,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Without the controls that the runs are compared with.")
-    ] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Without the controls of the runs.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     results: ReadResults = None,
 ) -> None:
@@ -50,8 +46,7 @@ def export(
         beside = [controls.of(kind, run.spec) for run in chosen.values() for kind in CONTROLS]
         chosen |= {run.name: run for run in beside if run}
     files = pack(list(chosen.values()), output, weights)
-    size = output.stat().st_size / 1e6
-    out.print(f"wrote {output}: {len(chosen)} runs, {files} files, {size:.2f} MB", soft_wrap=True)
+    out.print(f"wrote {output}: {len(chosen)} runs, {files} files", soft_wrap=True)
 
 
 def verify(files: Files) -> None:
@@ -91,29 +86,21 @@ def add(files: Files, results: Results = None) -> None:
     from skelbench.records.store import ResultStore
 
     store = ResultStore(results)
-    store.check_readable()
-    existed = store.root.exists()
     store.prepare()
-    try:
-        with tempfile.TemporaryDirectory(prefix=".adding-", dir=store.root) as beside:
-            unpacked: dict[str, Path] = {}
-            for number, file in enumerate(files):
-                folder = Path(beside, str(number))
-                for name in unpack(file, folder):
-                    if found := next(problems(RunDir(folder / name)), ""):
-                        raise SkelbenchError(f"{file}: nothing was added; {name}: {found}")
-                    path = folder / name / "run.json"
-                    write_json(path, {**read_json(path), **mark(file)})
-                    unpacked.setdefault(name, folder / name)
-            for name, folder in unpacked.items():
-                if there := store.by_id(name[-12:]):
-                    out.print(f"{there.name} exists already ({there.outcome}) and is unchanged", soft_wrap=True)
-                    continue
-                os.rename(folder, store.root / name)
-                out.print(f"added {name}", soft_wrap=True)
-    except SkelbenchError:
-        if not existed:
-            (store.root / "skelbench.json").unlink()
-            store.root.rmdir()
-        raise
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=store.root) as beside:
+        unpacked: dict[str, Path] = {}
+        for number, file in enumerate(files):
+            folder = Path(beside, str(number))
+            for name in unpack(file, folder):
+                if found := next(problems(RunDir(folder / name)), ""):
+                    raise SkelbenchError(f"{file}: nothing was added; {name}: {found}")
+                path = folder / name / "run.json"
+                write_json(path, {**read_json(path), **mark(file)})
+                unpacked.setdefault(name, folder / name)
+        for name, folder in unpacked.items():
+            if there := store.by_id(name[-12:]):
+                out.print(f"{there.name} exists already ({there.outcome}) and is unchanged", soft_wrap=True)
+                continue
+            os.rename(folder, store.root / name)
+            out.print(f"added {name}", soft_wrap=True)
     out.print(f"Next:\n  skelbench compare{named_root(store.root)}", soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,14 +20,8 @@ from skelbench.cli.options import (
 )
 from skelbench.core.errors import SkelbenchError
 
-DAYS = ("made", "finished")
-"""Columns of times."""
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skelbench.records.run_dir import ReadRun
-    from skelbench.reporting.filters import Filters
     from skelbench.reporting.table import Table
 
 
@@ -49,14 +42,6 @@ def list_runs(
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
     Accuracies belong to the final weights."""
-    from skelbench.core.threads import uncollected
-
-    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    with uncollected():
-        _list(filters, sort, columns, as_json, results)
-
-
-def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool, results: Path | None) -> None:
     from skelbench.core.console import err, out, progress
     from skelbench.plugin.host import get_host
     from skelbench.records.run_dir import shown
@@ -68,10 +53,11 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
     store = ResultStore(results, progress if err.is_terminal else None)
     numbered = store.numbered()
+    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     if filters:  # else no plugin is asked for anything
         filters.check(numbered, get_host())
     numbers = {run.name: number for number, run in enumerate(numbered, 1)}
-    runs: list[ReadRun] = filters.runs(numbered)
+    runs = filters.runs(numbered)
     facts = [_facts(numbers[run.name], run) for run in shown(runs, "evaluations", "reading evaluations")]
     if as_json:
         out.print(json.dumps(facts, indent=2), soft_wrap=True)
@@ -80,14 +66,15 @@ def _list(filters: Filters, sort: str | None, columns: str | None, as_json: bool
         start = f"no runs in {store.root} yet; start with: skelbench run METHOD --tokens 8"
         out.print(f"no run in {store.root} is of {filters}" if numbered else start)
         return
-    built = _table(facts, asked=[*names_of(columns or ""), sort or ""])
+    names = names_of(columns or "")
+    built = _table(facts, {name.removeprefix("-").lower() for name in (*names, sort or "")})
     built = sorted_by(built, sort) if sort else built
-    built = with_columns(built, names_of(columns)) if columns else built
-    out.print(Terminal(_with_days(built), hint="Show them with --columns or --json."))
+    built = with_columns(built, names) if columns else built
+    out.print(Terminal(built, hint="Show them with --columns or --json."))
     for run in runs:
-        for what, text in ((run.outcome, run.reason), ("note", run.about["note"])):
+        for kind, text in ((run.outcome, run.reason), ("note", run.about["note"])):
             if text:
-                out.print(f"#{numbers[run.name]} {what}: {run.name}: {text}", soft_wrap=True)
+                out.print(f"#{numbers[run.name]} {kind}: {run.name}: {text}", soft_wrap=True)
 
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
@@ -96,21 +83,16 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     from skelbench.records.provenance import added
 
     about = run.about
-    accuracy = {one["protocol"]: one["accuracy"] for one in run.evaluations if one["standard"]}
+    accuracy = {each["protocol"]: each["accuracy"] for each in run.evaluations if each["standard"]}
     return {
         "number": number,
         "id": about["id"],
         "run": run.name,
         "method": about["title"],
         "dataset": about["data"],
-        "split": about["split"],
-        "tokens": about["tokens"],
-        "encoder": about["encoder"],
         "preset": about["preset"] + ("+" if about["modified"] else ""),
-        "changed": about["changed"],
-        "seed": about["seed"],
+        **{key: about[key] for key in ("split", "tokens", "encoder", "changed", "seed", "reason")},
         "outcome": outcome_now(run),
-        "reason": about["reason"],
         "linear": accuracy.get("linear"),
         "knn": accuracy.get("knn"),
         "made": _iso(about["created"]),
@@ -126,57 +108,48 @@ def _iso(seconds: float | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seconds)) if seconds else None
 
 
-def _day(iso: str | None) -> str:
-    """``2026-03-01``, or the time if it is today."""
-    if not iso:
-        return ""
-    day, _, clock = iso.partition("T")
-    return clock[:5] if day == time.strftime("%Y-%m-%d") else day
-
-
-def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
-    """The list as a table. ``asked``: columns that are shown even if all runs agree in them."""
+def _table(facts: list[dict[str, Any]], asked: set[str]) -> Table:
+    """The list as a table. ``asked``: columns that are shown even if all runs have the same value."""
     from skelbench.data.store.splits import for_choosing
     from skelbench.reporting.seeds import alike
     from skelbench.reporting.table import Column, Table
 
-    said = {name.removeprefix("-").lower() for name in asked}
     varying, constant = alike(facts, ["dataset", "split", "tokens", "encoder", "preset", "changed", "seed", "hardware"])
-    shown = varying | said
+    shown = varying | asked | ({"tags"} if any(each["tags"] for each in facts) else set())
 
-    def column(key: str, header: str, **more: Any) -> Column:
-        return Column(key, header, shown=key in shown, **more)
+    def column(key: str, **more: Any) -> Column:
+        return Column(key, key, shown=key in shown, **more)
 
     columns = (
         Column("number", "#", "d", leads=True),
         Column("method", "method", leads=True),
-        column("dataset", "dataset"),
-        column("split", "split", minor=True),
-        column("tokens", "tokens", format="d"),
-        column("preset", "preset"),
-        column("changed", "changed"),
-        column("encoder", "encoder", minor=True),
-        column("seed", "seed", format="d"),
+        column("dataset"),
+        column("split", minor=True),
+        column("tokens", format="d"),
+        column("preset"),
+        column("changed"),
+        column("encoder", minor=True),
+        column("seed", format="d"),
         Column("outcome", "outcome"),
         Column("linear", "linear", ".1%", leads=True),
         Column("knn", "knn", ".1%"),
-        Column("added", "added from", shown="added" in said),
-        Column("tags", "tags", shown="tags" in said or any(each["tags"] for each in facts)),
+        Column("added", "added from", shown="added" in asked),
+        column("tags"),
         Column("made", "made"),
-        Column("finished", "finished", shown="finished" in said),
-        Column("reason", "reason", shown="reason" in said),
+        column("finished"),
+        column("reason"),
         Column("id", "id"),
-        column("note", "note"),
-        Column("hardware", "hardware", shown="hardware" in shown, minor=True),
+        column("note"),
+        column("hardware", minor=True),
         Column("run", "run", minor=True),
     )
-    keys = [column.key for column in columns]
-    rows = tuple(
-        {key: each[key] for key in keys}
-        | {"tags": ", ".join(each["tags"]), "outcome": each["outcome"] + (", added" if each["added"] else "")}
-        | {"method": each["method"] + (", trial" if for_choosing(each["split"]) else "")}
-        for each in facts
-    )
+    rows = []
+    for each in facts:
+        row = {column.key: each[column.key] for column in columns} | {"tags": ", ".join(each["tags"])}
+        row |= {key: each[key] and each[key][:16].replace("T", " ") for key in ("made", "finished")}
+        row["method"] += ", trial" if for_choosing(each["split"]) else ""
+        row["outcome"] += ", added" if each["added"] else ""
+        rows.append(row)
     notes = [f"All runs: {', '.join(constant)}."] if constant and len(facts) > 1 else []
     if any(for_choosing(each["split"]) for each in facts):
         notes.append(
@@ -184,11 +157,4 @@ def _table(facts: list[dict[str, Any]], asked: list[str]) -> Table:
         )
     if files := sorted({each["added"] for each in facts} - {""}):
         notes.append(f"Added from files: {'; '.join(files)}.")
-    return Table("Runs", columns, rows, tuple(notes))
-
-
-def _with_days(table: Table) -> Table:
-    """``table`` with days instead of times."""
-    days = [column.key for column in table.columns if column.key in DAYS]
-    rows = ({**row, **{key: replace(row[key], value=_day(row[key].value)) for key in days}} for row in table.rows)
-    return replace(table, rows=tuple(rows))
+    return Table("Runs", columns, tuple(rows), tuple(notes))

@@ -12,12 +12,10 @@ import typer
 from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, ReadResults
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import setting_text
 
 if TYPE_CHECKING:
     from skelbench.records.run_dir import RunDir
-
-_SECTIONS = ("method", "encoder", "optimizer", "schedule")
-"""Fields of a spec whose settings are in ``NAME_config``."""
 
 
 def show(
@@ -52,21 +50,15 @@ def show(
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
     cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
     from skelbench.cli.summary import cost_facts, named_root, print_records
-    from skelbench.core.console import make_table, out, print_facts
+    from skelbench.core.console import out, print_facts
     from skelbench.records.errors import if_whole
     from skelbench.records.store import ResultStore
 
     if classes and as_json:
         raise SkelbenchError("--json and --classes are two ways to show a run; leave one out")
-    of_classes = {
-        "protocol": protocol != "linear",
-        "dataset": dataset,
-        "split": split,
-        "stream": stream,
-        "top": top != 15,
-    }
-    if not classes and (given := [f"--{name}" for name, value in of_classes.items() if value]):
-        raise SkelbenchError(f"{given[0]} is of --classes; add that, or leave it out")
+    given = {"protocol": protocol != "linear", "dataset": dataset, "split": split, "stream": stream, "top": top != 15}
+    if not classes and (name := next((name for name, value in given.items() if value), "")):
+        raise SkelbenchError(f"--{name} is of --classes; add that, or leave it out")
     if best_on_test and (classes or as_json):
         raise SkelbenchError("--best-on-test is of the page that a run has without --classes and --json; leave it out")
     store = ResultStore(results)
@@ -83,14 +75,13 @@ def show(
         out.print(json.dumps(whole, indent=2), soft_wrap=True)
         return
     number = [each.name for each in store.numbered()].index(found.name) + 1
-    print_facts([*_about(found, number)], title=f"{found.title}, run #{number}")
+    print_facts(_about(found, number), title=f"{found.title}, run #{number}")
     modified = found.info["modified"]
-    out.print(make_table(("section", "settings"), [*_settings(found.info["spec"], modified)], title="\nSettings"))
-    said = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
-    out.print(f"{said} (preset {found.info['preset']}). Views with all their settings: --json.\n", style="dim")
-    print_facts([*_environment(found.info.get("environment", {}))], title="Environment")
-    if training := [*_training(found)]:
-        print_facts(training, title="\nTraining")
+    print_facts(_settings(found.spec.model_dump(mode="json"), modified), title="\nSettings")
+    changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
+    out.print(f"{changed} (preset {found.info['preset']}).\n", style="dim")
+    print_facts(_environment(found.info.get("environment", {})), title="Environment")
+    print_facts(_training(found), title="\nTraining")
     if cost:
         print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
     if kept:
@@ -130,52 +121,27 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
     """(section, its settings), with a star before ``modified`` settings; without empty values and the fingerprint."""
 
     def settings(section: str, values: Mapping[str, Any]) -> str:
-        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in values}
-        return ", ".join(f"{marks[key]}{key}={_short(value)}" for key, value in _filled(values))
+        kept = {key: value for key, value in values.items() if value not in (None, [], {}, "") and key != "fingerprint"}
+        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in kept}
+        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in kept.items())
 
-    for section in _SECTIONS:
-        name = ("*" if section in modified else "") + str(spec.get(section))
-        yield section, ": ".join(filter(None, (name, settings(section, spec.get(f"{section}_config") or {}))))
+    for section in ("method", "encoder", "optimizer", "schedule"):
+        name = ("*" if section in modified else "") + str(spec[section])
+        yield section, ": ".join(filter(None, (name, settings(section, spec[f"{section}_config"]))))
     for section in ("grid", "train", "data"):
-        values = spec.get(section) or {}
-        yield section, settings(section, {key: value for key, value in values.items() if key != "fingerprint"})
-    for name, view in (spec.get("views") or {}).items():
-        parts = (f"{key}={_kinds(value)}" for key, value in _filled(view) if value is not False)
-        yield f"view {name}", ", ".join(parts)
-    if components := spec.get("components"):
-        yield "versions", ", ".join(f"{name} {version}" for name, version in components.items())
-
-
-def _filled(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    return ((key, value) for key, value in values.items() if value not in (None, [], {}, ""))
-
-
-def _kinds(value: Any) -> str:
-    """A component by its kind and parent view: ``inside global1``; several: ``rotate + mirror``."""
-    if isinstance(value, Mapping):
-        return " ".join(filter(None, (str(value.get("kind", "")), value.get("parent")))) or _short(value)
-    return " + ".join(map(_kinds, value)) if isinstance(value, list | tuple) else _short(value)
-
-
-def _short(value: Any) -> str:
-    """On one line, without quotes."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}={_short(each)}' for key, each in _filled(value))}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_short, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        yield section, settings(section, spec[section])
+    for name, view in spec["views"].items():
+        yield f"view {name}", settings("", view)
+    yield "versions", ", ".join(f"{name} {version}" for name, version in spec["components"].items())
 
 
 def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield "command", environment.get("command")
-    yield "hardware", environment.get("hardware")
+    for name in ("command", "hardware"):
+        yield name, environment.get(name)
     yield "device", f"{environment.get('device', '')}, threads {environment.get('threads', 'not known')}"
     yield "platform", environment.get("platform")
-    packages = {"skelbench": environment.get("skelbench"), "python": environment.get("python")}
-    packages |= environment.get("packages", {})
-    yield "versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    versions = {name: environment.get(name) for name in ("skelbench", "python")} | environment.get("packages", {})
+    yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
 def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
@@ -187,8 +153,6 @@ def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
         yield "steps", f"{info['steps']:,} of {run.spec.train.batch_size} clips"
         yield "clips seen", f"{clips:,.0f}"
         yield "time", f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-    for sign in ("collapse", "shortcut"):
-        for found in info.get(sign) or ():
-            yield sign, describe(found)
-    if info.get("unmoved"):
-        yield "unmoved", UNMOVED
+    for kind in ("collapse", "shortcut"):
+        yield kind, "; ".join(map(describe, info.get(kind) or ()))
+    yield "unmoved", UNMOVED if info.get("unmoved") else ""

@@ -17,12 +17,14 @@ from pydantic import (
 )
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-"""A part of a whole: more than none of it, less than all."""
+"""A fraction between 0 and 1, without the limits."""
 
 
 class Spec(BaseModel):
-    """Base of all declarative settings: unknown fields, numbers that are not finite, true and false for a number and
-    defaults that are not valid are refused, instances are frozen and hashable. A string below a field documents it."""
+    """Base of all declarative settings, frozen and hashable. A string below a field documents it.
+
+    Unknown fields, numbers that are not finite, booleans for numbers, and invalid defaults are errors.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
@@ -34,8 +36,7 @@ class Spec(BaseModel):
         for name, field in cls.model_fields.items():
             if _without_order(field.annotation):
                 raise TypeError(
-                    f"{cls.__name__}.{name} is a set, whose order in a record would be another in every process; "
-                    f"write tuple[...]"
+                    f"{cls.__name__}.{name} is a set, which has another order in every process; write tuple[...]"
                 )
 
     @field_validator("*", mode="before")
@@ -56,7 +57,7 @@ def _without_order(annotation: Any) -> bool:
 
 
 def _leaves(annotation: Any) -> Iterator[Any]:
-    """The types that a value may have: of a union those of its parts."""
+    """Types of a value: the parts of a union."""
     if get_origin(annotation) in (Union, UnionType, Annotated):
         for part in get_args(annotation):
             yield from _leaves(part)
@@ -65,13 +66,15 @@ def _leaves(annotation: Any) -> Iterator[Any]:
 
 
 class Grown(Spec):
-    """Base of settings that got fields after they were first recorded: ``ADDED`` ones are left out of the record where
-    they have their defaults, so what was recorded before they were there keeps its id."""
+    """Base of settings with fields that are newer than recorded ids.
+
+    A record leaves out ``ADDED`` fields with default values, so that older records keep their ids.
+    """
 
     ADDED: ClassVar[frozenset[str]] = frozenset()
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
-        told = {name for name in fields if name not in self.ADDED or getattr(self, name) != fields[name].default}
-        return {name: value for name, value in handler(self).items() if name in told}
+        kept = {name for name in fields if name not in self.ADDED or getattr(self, name) != fields[name].default}
+        return {name: value for name, value in handler(self).items() if name in kept}

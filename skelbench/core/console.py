@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from html import escape
 from typing import Any
 
 from rich import box
@@ -125,14 +124,15 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title
     return table
 
 
-def print_facts(facts: Sequence[tuple[str, Any]], title: str | None = None) -> None:
-    """Print names and values, one pair per line, without empty values."""
+def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> None:
+    """Print names and values, one pair per line, without empty values; nothing if all are empty."""
     grid = Table.grid(padding=(0, 2))
     grid.title, grid.title_justify = title, "left"
     for name, value in facts:
         if value not in (None, "", (), [], {}):
             grid.add_row(styled((plain(name), "bold")), plain(value))
-    out.print(grid)
+    if grid.row_count:
+        out.print(grid)
 
 
 @contextmanager
@@ -149,9 +149,7 @@ def progress(
     meter = _Meter(total, unit)
     if os.environ.get("RANK", "0") != "0":
         yield meter.add
-    elif console.is_jupyter:
-        yield from _notebook(meter, label)
-    elif console.is_terminal:
+    elif console.is_terminal and not console.is_jupyter:
         yield from _bar(meter, label, console)
     else:
         yield from _lines(meter, label, console)
@@ -190,106 +188,62 @@ class _Meter:
             self._first = self._first or (time.monotonic(), self.done)
 
     @property
-    def rate(self) -> float | None:
-        """Units per second since the first report of any."""
-        if self._first is None or self.done <= self._first[1]:
-            return None
-        seconds = time.monotonic() - self._first[0]
-        return (self.done - self._first[1]) / seconds if seconds > 0 else None
-
-    @property
     def facts(self) -> str:
         """``312.5 clips/s, ETA 0:12, loss=3.21`` as far as known."""
-        rate, parts = self.rate, []
-        if rate:
-            parts.append(f"{_number(rate)} {self.unit}/s")
+        parts = [f"{name}={_number(value)}" for name, value in self.fields.items()]
+        if self._first and self.done > self._first[1] and (seconds := time.monotonic() - self._first[0]) > 0:
+            rate = (self.done - self._first[1]) / seconds
             if self.total and self.done < self.total:
-                parts.append(f"ETA {duration((self.total - self.done) / rate)}")
-        parts += [f"{name}={_number(value)}" for name, value in self.fields.items()]
+                parts.insert(0, f"ETA {duration((self.total - self.done) / rate)}")
+            parts.insert(0, f"{_number(rate)} {self.unit}/s")
         return ", ".join(parts)
 
 
 def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    what, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
-    columns = what, BarColumn(), MofNCompleteColumn(), facts
+    name, facts = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[facts]}"))
+    columns = name, BarColumn(), MofNCompleteColumn(), facts
     with Progress(*columns, console=console, refresh_per_second=4) as bar:
         task = bar.add_task(plain(label), total=meter.total, facts="")
 
         def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
             meter.add(advance, **fields)
             if note:
-                _say_note(note, console)
+                console.print(styled((plain(note), "bold yellow")))
             bar.update(task, completed=meter.done, total=meter.total, facts=plain(meter.facts))
 
         yield report
 
 
-def _notebook(meter: _Meter, label: str) -> Iterator[Callable[..., None]]:
-    """Show one output in a notebook cell, and update it at most four times a second."""
-    from IPython.display import display  # where this is called it is installed
-
-    shown: Any = None
-    said_at = 0.0
+def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
+    """Print a line now and then; in a notebook, rewrite one line four times a second."""
+    last_time, last_done = time.monotonic(), 0.0
+    prefix = f"{plain(label)}: " if label else ""
 
     def show() -> None:
-        nonlocal shown, said_at
-        said_at = time.monotonic()
-        count = _number(meter.done) + (f"/{_number(meter.total)}" if meter.total else "")
-        text = ", ".join(filter(None, (f"{label}: {count} {meter.unit}".removeprefix(": "), meter.facts)))
-        state = f' value="{meter.done}" max="{meter.total}"' if meter.total else ""
-        both = {"text/plain": plain(text), "text/html": f"<progress{state}></progress> {escape(plain(text))}"}
-        if shown is None:
-            shown = display(both, raw=True, display_id=True)
+        nonlocal last_time, last_done
+        last_time, last_done = time.monotonic(), meter.done
+        count = f"{_number(meter.done)}/{_number(meter.total)}" if meter.total else _number(meter.done)
+        percent = f" ({100 * meter.done / meter.total:.0f} %)" if meter.total else ""
+        line = prefix + plain(", ".join(filter(None, (f"{count} {meter.unit}{percent}", meter.facts))))
+        if console.is_jupyter:
+            print(f"\r{line:<100}", end="", file=sys.stderr)
         else:
-            shown.update(both, raw=True)
+            console.print(line)
 
     def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
         meter.add(advance, **fields)
         if note:
-            display({"text/plain": plain(note), "text/html": f"<b>{escape(plain(note))}</b>"}, raw=True)
-        if time.monotonic() - said_at >= NOTEBOOK_INTERVAL_S:
+            console.print(styled((prefix + plain(note), "bold yellow")))
+        waited = time.monotonic() - last_time
+        enough = meter.total is not None and 0 < SHARE * meter.total <= meter.done - last_done
+        if waited >= (NOTEBOOK_INTERVAL_S if console.is_jupyter else MIN_INTERVAL_S if enough else INTERVAL_S):
             show()
 
-    show()
-    try:
-        yield report
-    finally:
-        show()
-
-
-def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
-    said_at, said_done = time.monotonic(), 0.0
-
-    def say() -> None:
-        nonlocal said_at, said_done
-        said_at, said_done = time.monotonic(), meter.done
-        count = _number(meter.done)
-        if meter.total:
-            count = f"{count}/{_number(meter.total)} {meter.unit} ({100 * meter.done / meter.total:.0f} %)"
-        else:
-            count = f"{count} {meter.unit}"
-        line = ", ".join(filter(None, (count, meter.facts)))
-        console.print(plain(f"{label}: {line}" if label else line))
-
-    def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
-        meter.add(advance, **fields)
-        if note:
-            _say_note(f"{label}: {note}" if label else note, console)
-        waited = time.monotonic() - said_at
-        enough = meter.total is not None and 0 < SHARE * meter.total <= meter.done - said_done
-        if waited >= INTERVAL_S or (enough and waited >= MIN_INTERVAL_S):
-            say()
-
     yield report
-    if meter.done != said_done:
-        say()
-
-
-def _say_note(text: str, console: Console) -> None:
-    """Print a note above the bar."""
-    console.print(styled((plain(text), "bold yellow")))
+    if meter.done != last_done:
+        show()
 
 
 def duration(seconds: float) -> str:

@@ -1,10 +1,11 @@
-"""The one kind of error a user is meant to read, and the name that was probably meant."""
+"""Errors for users, and the known name that is nearest to a misspelled one."""
 
 from collections.abc import Collection, Iterable
+from difflib import SequenceMatcher
 
 
 class SkelbenchError(Exception):
-    """Something the user can put right: printed as one sentence, exit code ``exit_code``, no traceback.
+    """Error that the user can fix, printed on one line without traceback; ``exit_code`` of the command.
 
     The message says what is wrong, where, and what to do.
     """
@@ -12,12 +13,12 @@ class SkelbenchError(Exception):
     exit_code = 2
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the sentence alone."""
+        """Text in a notebook: the message alone."""
         return [f"error: {self}"]
 
 
 class Stopped(SkelbenchError):
-    """Training ended before its schedule did; ``outcome`` and ``step`` go into the run's record."""
+    """Training ended before its schedule; ``outcome`` and ``step`` go into the run's record."""
 
     outcome: str
 
@@ -27,7 +28,7 @@ class Stopped(SkelbenchError):
 
 
 class Interrupted(Stopped):
-    """By the user, after saving the state; re-issuing the command continues."""
+    """The user stopped the training after its state was saved; the same command continues."""
 
     exit_code = 130
     outcome = "interrupted"
@@ -40,20 +41,20 @@ class Diverged(Stopped):
 
 
 class PeerLost(SkelbenchError):
-    """Another process of the same run ended, or says nothing."""
+    """Another process of the same run ended or is silent."""
 
     exit_code = 1
 
 
 class StoppedByLostPeer(Stopped):
-    """By another process of the same run, which was lost; re-issuing the command continues."""
+    """Another process of the same run was lost; the same command continues."""
 
     exit_code = 1
     outcome = "interrupted"
 
 
 class FailedOnRankZero(SkelbenchError):
-    """What another process of the same run says: this one ends with the same exit code, in silence."""
+    """The first process of the run failed and prints the error; this one ends silently with the same exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -61,51 +62,41 @@ class FailedOnRankZero(SkelbenchError):
 
 
 SHORT = 20
-"""So many names are listed where none is near."""
+"""Largest number of names that are listed if none is near."""
+NEAR = 0.7
+"""Least similarity of a name that is suggested (:class:`difflib.SequenceMatcher`)."""
 
 
-def did_you_mean(name: str, known: Collection[str], what: str, otherwise: str = "", others: str = "") -> str:
-    """One sentence naming the nearest known name: ``unknown method 'slm'; did you mean 'slim'?`` Where none is near it
-    names all, unless they are many, or says ``otherwise``; then ``others``, where more can be had."""
+def did_you_mean(name: str, known: Collection[str], kind: str, otherwise: str = "", others: str = "") -> str:
+    """Message with the nearest known name: ``unknown method 'slm'; did you mean 'slim'?``
+
+    If none is near: ``otherwise``, or the first :data:`SHORT` names; then ``others``, the way to more.
+    """
     near = nearest(name, known)
     names = sorted(known)
     more = f", ... ({len(names)} in all)" if len(names) > SHORT else ""
     hint = f"did you mean {near!r}?" if near else otherwise or f"known: {', '.join(names[:SHORT]) or 'none'}{more}."
-    return f"unknown {what} {name!r}; {hint}" + (f" {others}" if others and not near else "")
+    return f"unknown {kind} {name!r}; {hint}" + (f" {others}" if others and not near else "")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None where that would be a guess.
+    """The known name that was probably meant; None if that would be a guess.
 
-    Near is a slip of the fingers (one in three letters wrong, left out, too many or swapped) or a name cut short. The
-    last parts of dotted names decide: ``temperatur`` is no ``encoder.temporal`` because of the rest, and ``lrr`` is
-    ``train.lr`` in spite of it.
+    The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is ``train.lr``.
     """
-    outer, _, last = _parts(name)
-    ranked = []
-    for candidate in sorted(known):
-        their_outer, _, theirs = _parts(candidate)
-        slips, cut = _slips(last, theirs)
-        long = len(last) >= 6 and cut <= len(last) // 5
-        if slips <= max(len(last) // 3, len(last) > 1) or cut == 0 and 2 * len(last) > len(theirs) or long:
-            ranked.append((min(slips, cut + 1), _slips(outer, their_outer)[0], slips, candidate))
-    return min(ranked)[-1] if ranked else None
+
+    def likeness(candidate: str) -> tuple[float, float]:
+        theirs = _parts(candidate)
+        return _ratio(own[-1], theirs[-1]), _ratio(own[0], theirs[0])
+
+    own = _parts(name)
+    best = max(sorted(known), key=likeness, default="")
+    return best if best and likeness(best)[0] >= NEAR else None
 
 
 def _parts(name: str) -> tuple[str, str, str]:
     return name.lower().replace("_", "-").replace(":", ".").rpartition(".")
 
 
-def _slips(a: str, b: str) -> tuple[int, int]:
-    """Fewest letters to change, leave out, add or swap with the next that make ``b``, and a beginning of ``b``, of
-    ``a``."""
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        oldest, before, row = before, row, [i]
-        for j, other in enumerate(b, 1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
-                best = min(best, oldest[j - 2] + 1)
-            row.append(best)
-    return row[-1], min(row)
+def _ratio(first: str, second: str) -> float:
+    return SequenceMatcher(None, first, second, autojunk=False).ratio()

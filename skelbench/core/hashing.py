@@ -10,7 +10,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces; refuses NaN, whose text is not JSON."""
+    """JSON with sorted keys and no spaces; ValueError for NaN, which JSON does not have."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -26,7 +26,7 @@ def derive_seed(*parts: Any) -> int:
 
 @cache
 def hash_of_code(folder: Path) -> str:
-    """Of all Python files below ``folder``, by name: a version alone does not say that somebody edited one."""
+    """Hash of the names and contents of all Python files below ``folder``."""
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         found.update(f"{path.relative_to(folder)}\0".encode())

@@ -1,6 +1,6 @@
 """The run spec: everything that decides a pre-training result, and nothing else (torch-free).
 
-A run is a pure function of its :class:`RunSpec`; device, threads and paths are recorded beside it, never in it.
+A run is a pure function of its :class:`RunSpec`; device, threads and paths are recorded next to it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.core.hashing import digest
 
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
-"""Which bodies of a clip are trained on: the present ones, every slot (zero bodies included), slot 0, one at random."""
+"""Bodies of a clip for training: the present ones, every slot (including zero bodies), slot 0, one at random."""
 
 ONE_BODY = "first", "random-valid"
-"""Those of which training sees one body of every clip."""
+"""Values of :data:`Bodies` with one body of every clip."""
 
 Centre = Literal["clip", "body"]
-"""What is at the origin: the first body's centre joint in its first frame for all bodies (as stored, the NTU pipeline's
-habit), or each body's own in the first frame that shows it. With "clip" a second body's distance is the largest thing
-that its tokens show."""
+"""Origin: the center joint of the first body in its first frame (as stored), or of each body in its own first frame."""
 
 Align = Literal[
     "none",
@@ -43,26 +41,22 @@ Align = Literal[
     "first-frame-hips",
     "frames-with-path",
 ]
-"""Where clips are and what they face before anything else is done to them: as stored; each body in each frame, its
-shoulders along x; the first body in its first frame (:mod:`skelbench.data.store.alignment`)."""
+"""Position and orientation of clips before all other steps (:mod:`skelbench.data.store.alignment`)."""
 
 SecondBody = Literal["zero", "repeat"]
-"""A clip of one body where a data set has two: the second body is absent ("zero", no body at all where absent ones are
-not computed, zeros where every slot is), or the first one again ("repeat", the NTU-120 files of CTR-GCN and MAMP)."""
+"""Second body of a clip of one: absent, or the first one again as in the NTU-120 files of CTR-GCN and MAMP."""
 
 Pooling = Literal["valid-mean", "valid-sum", "all-mean", "concat"]
-"""How body features become one clip feature downstream."""
+"""Pooling of body features into one clip feature."""
 
 Stream = Literal["joint", "bone", "motion", "fused"]
-"""What a clip is looked at as: coordinates; a joint's minus those at which its bone begins; the next frame's minus this
-one's; all three at once by an encoder that can (its views hold coordinates)."""
+"""Coordinates; differences along bones; differences between frames; all three at once, for encoders that take them."""
 
 Fusion = Literal["none", "features", "scores", "logits"]
-"""How the feature sets of several streams are measured as one: side by side, or by the sum of what a probe of each
-says: its probabilities ("scores"; nearest neighbours: similarities), or its "logits", as published codes do."""
+"""Fusion of several streams: concatenated features, or the sum of probabilities (1-NN: similarities) or logits."""
 
 EvaluationResize = Literal["ends", "half-pixel", "pad", "strided", "uniform-frames"]
-"""How a clip becomes T frames downstream (:class:`skelbench.views.spec.ViewSpec`): nothing is drawn."""
+"""Resizing of a clip to T frames for evaluation, without randomness (:class:`skelbench.views.spec.ViewSpec`)."""
 
 
 class GridSpec(Spec):
@@ -73,7 +67,7 @@ class GridSpec(Spec):
 
 
 class DataSpec(Grown):
-    """Which clips."""
+    """Data set and selection of clips."""
 
     ADDED = frozenset({"min_frames"})
 
@@ -85,18 +79,18 @@ class DataSpec(Grown):
     fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
 
     FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
-    """Fields that the data set decides, not the user."""
+    """Fields that the data set decides."""
 
     @property
     def title(self) -> str:
-        """The name, and how clips are presented where that is not the default: what tables call the data set."""
+        """Name in tables: with the presentation of clips if it is not the default."""
         repeated = " (second body repeated)" if self.second_body == "repeat" else ""
         return self.name + repeated + (f" (trained from {self.min_frames} frames)" if self.min_frames else "")
 
 
 class TrainSpec(Grown):
-    """Training, whatever the optimiser and its schedule. Durations are shares of the schedule, so a shorter one keeps
-    its shape. Fields with ``exclude`` say how memory is saved: no part of a run's identity, recorded beside it."""
+    """Training without optimizer and schedule. Durations are shares of the schedule. Fields with ``exclude`` change
+    memory or speed alone: they are recorded next to the spec and are no part of the id."""
 
     ADDED = frozenset({"align", "degrade"})
 
@@ -142,16 +136,13 @@ class TrainSpec(Grown):
     @field_validator("degrade", mode="before")
     @classmethod
     def _by_kind(cls, value: Any) -> Any:
-        """One may stand without its list, and a kind without settings; "none" is nothing."""
+        """Accept one step without a list, a kind without settings, and "none"."""
         steps = [] if value == "none" else [value] if isinstance(value, str | Mapping) else value
         return [{"kind": x} if isinstance(x, str) else x for x in steps] if isinstance(steps, list | tuple) else steps
 
 
 class RunSpec(Spec):
-    """One pre-training run. ``id`` identifies it.
-
-    What plugins declare (settings, views) is plain data here: a run is readable without the plugin it was made with.
-    """
+    """One pre-training run. Settings and views of plugins are plain data, so that a run is readable without them."""
 
     method: str
     method_version: int = 1
@@ -188,14 +179,13 @@ class RunSpec(Spec):
 
 
 class Configured(Protocol):
-    """A run, made or only resolved."""
+    """A run that exists or is only resolved."""
 
     @property
     def spec(self) -> RunSpec: ...
 
     @property
-    def preset(self) -> str:
-        """By which it was asked for."""
+    def preset(self) -> str: ...
 
 
 class EvalSpec(Grown):
@@ -251,7 +241,7 @@ class EvalSpec(Grown):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Also without weights that are all the same: such a sum is the one without weights, by the same id."""
+        """Leave out equal weights: the sum has the same id as one without weights."""
         return {name: value for name, value in super()._as_before(handler).items() if self.weighs or name != "weights"}
 
     @property
@@ -277,7 +267,7 @@ S = TypeVar("S", bound=Spec)
 
 
 def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
-    """Build ``model`` from ``values``; the first problem becomes one sentence naming field and nearest right name."""
+    """Build ``model`` from ``values``; SkelbenchError for the first problem, with the field and the nearest name."""
     values = {name: None if _means_nothing(model, name, value) else value for name, value in values.items()}
     try:
         return model.model_validate(values)
@@ -301,7 +291,7 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
 
 
 def _example(model: type[Spec], error: Any, name: str) -> str:
-    """How several values are written, where one was given."""
+    """Example of several values, if one was given."""
     if error["type"] not in ("tuple_type", "list_type", "dict_type") or len(error["loc"]) != 1:
         return ""
     if error["type"] == "dict_type":
@@ -311,13 +301,13 @@ def _example(model: type[Spec], error: Any, name: str) -> str:
 
 
 def twin_fields(spec: RunSpec) -> dict[str, Any]:
-    """What a run and its untrained twin have in common, precision apart: encoder, grid, data and seed."""
+    """Fields that a run shares with its untrained baseline: encoder, grid, data and seed."""
     same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
     return {name: getattr(spec, name) for name in same}
 
 
 def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
-    """Whether the text ``none`` stands for None: where the setting may be absent and no choice is called so."""
+    """Whether the text ``none`` means None: the setting may be absent, and no choice has this name."""
     if value != "none" or name not in model.model_fields:
         return False
     annotation = str(model.model_fields[name].annotation)
@@ -325,11 +315,9 @@ def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
 
 
 def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
-    """How a run is evaluated unless asked otherwise: bodies as it was trained on, frames sampled as in training.
+    """Default evaluation of a run and of its untrained baseline: bodies, stream and frames as in training.
 
-    Trained on all slots (MAMP's native behaviour): empty bodies are in the mean. Half-pixel resizing: the family's
-    centre crop. Trained on bones or motion alone, or on fused streams: that. The untrained twin of a run is evaluated
-    with the run's own defaults.
+    A run that was trained on all slots (as MAMP) has empty bodies in the mean.
     """
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     streams = {"fused"} & streams or streams
@@ -347,8 +335,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
 
 
 def streams_seen(spec: RunSpec) -> set[str]:
-    """Of the views of its training; it may be more than the encoder looks at when it is evaluated. None of an encoder
-    as initialised."""
+    """Streams of the training views, which may be more than in an evaluation; empty for an untrained encoder."""
     return {view.get("stream", "joint") for view in spec.views.values()}
 
 
@@ -359,12 +346,12 @@ def stream_names(seen: Iterable[str]) -> str:
 
 
 def titled(method: str, variant: str) -> str:
-    """``slim``, ``slim:glcl-only``: a method as it is typed."""
+    """``slim``, ``slim:glcl-only``: a method as the user types it."""
     return f"{method}:{variant}" if variant else method
 
 
 def file_name(title: str) -> str:
-    """``slim.glcl-only``: what :func:`titled` returns as (part of) the name of a file; a plugin may be a path."""
+    """``slim.glcl-only``: the value of :func:`titled` as part of a file name; a plugin may be a path."""
     return title.replace(":", ".").replace("/", ".")
 
 

@@ -1,21 +1,22 @@
-"""Words from files as words: nothing in them steers a terminal."""
+"""Text of values, and text from files without control characters."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-_STEERING = re.compile(
+_CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Control characters but tab and line end, line and paragraph separators, what turns the direction of text around,
-halves of characters, invisible tags."""
+"""Control characters except tab and line end, separators, marks of text direction, surrogates and invisible tags."""
 
 
 def printable(text: str) -> str:
-    """``text`` with a replacement character for every one that would steer a terminal, or that none can show."""
-    if text.isprintable():  # which no such character is
+    """``text`` with a replacement character for every one that controls a terminal or cannot be shown."""
+    if text.isprintable():  # without any such character
         return text
-    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def counted(number: int, noun: str) -> str:
@@ -28,6 +29,20 @@ def counted(number: int, noun: str) -> str:
 
 
 def plain(text: object) -> str:
-    """Anything as printable words on one line."""
+    """``text`` on one line, without control characters."""
     text = str(text)
     return text if text.isprintable() else " ".join(printable(text).splitlines())
+
+
+def setting_text(value: Any) -> str:
+    """A setting as the user types it; a component by its kind and settings."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{name}={setting_text(each)}" for name, each in value.items() if name != "kind")
+        return " ".join(filter(None, (str(value.get("kind", "")), f"({inner})" if inner else "")))
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(setting_text, value)) + "]"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -53,7 +53,7 @@ SETTINGS = {
     "threads": Setting("OMP_NUM_THREADS", "number", "threads of a process on a CPU", "as many as are fastest"),
     "timeout": Setting("SKELBENCH_TIMEOUT", "number", "seconds that processes of one run wait for each other", "600"),
 }
-"""By their keys in the file."""
+"""Settings by key in the file."""
 
 
 class Found(NamedTuple):

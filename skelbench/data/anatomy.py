@@ -14,7 +14,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.views.skeleton.topology import Topology
 
 JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right"))
-"""What a whole body calls the joints that tell up from down and left from right."""
+"""Joints of a whole body that tell up from down and left from right."""
 SAMPLE = 2000
 """Most clips that are looked at, evenly spread over the store."""
 
@@ -28,7 +28,7 @@ class Anatomy:
     bone_J: np.ndarray
     """Length of the bone from each joint to its parent; nan at the root."""
     spread_J: np.ndarray
-    """How much it varies within a clip: the range of the middle 80 % of frames as a share of the median length."""
+    """Variation within a clip: the range of the middle 80 % of frames as a share of the median length."""
     up_NC: np.ndarray
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray

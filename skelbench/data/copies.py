@@ -25,7 +25,7 @@ def first_copies(store: ClipStore) -> np.ndarray:
 
 
 class Copies(NamedTuple):
-    """What a split has on both sides."""
+    """Clips that a split has on both sides."""
 
     split: str
     test: int

@@ -28,7 +28,7 @@ MOST_ASYMMETRY = 0.25
 
 
 class Known(NamedTuple):
-    """What is known of a data set: exact figures, or ones commonly quoted that nobody confirmed (``sure`` False)."""
+    """Published counts of a dataset; ``sure`` False = commonly quoted, never confirmed."""
 
     clips: int
     splits: dict[str, tuple[int, int]]
@@ -54,7 +54,7 @@ NAMES = {
     "pku2": r"A\d\dN\d\d-[LMR]_\d+",
     "pku1": r"\d{4}-[LMR]_\d+",
 }
-"""What clips of a known data set are called; the first that fits all names decides."""
+"""Names of clips of each known dataset; the first that fits all names decides."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Check:
     found: str
     expected: str = ""
     advice: str = ""
-    """What a line that is not ok means and what to do."""
+    """Meaning of a line that is not ok, and what to do."""
 
 
 def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherwise: State = "look") -> Check:
@@ -74,7 +74,7 @@ def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherw
 
 
 def recognise(store: ClipStore, kind: str | None = None) -> str | None:
-    """Which known data set this is: as ``kind``, else by the clips' names; None = another one."""
+    """Return the known dataset that this is: as ``kind``, else by the clips' names; None = another one."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
             raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "data set to verify against"))
@@ -90,10 +90,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
     yield from _counts(store, kind)
     yield from _numbers(store)
     if missing := [name for name in JOINTS if name not in store.topology.joints]:
-        advice = (
-            f"skeleton {store.topology.name} has no joint called {missing[0]!r}, so bones, up and left were not looked "
-            f"at; call the joints of a whole body {', '.join(JOINTS)}"
-        )
+        advice = f"skeleton {store.topology.name} has no joint called {missing[0]!r}; name all of {', '.join(JOINTS)}"
         yield Check("anatomy", "look", "not looked at", "", advice)
         return
     if body is None:
@@ -132,9 +129,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
         gone = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
         advice = f"{gone}: complete the download (or leave out other files) and prepare {kind} again"
         yield _counted("clips", len(store), known.clips, known.sure, advice)
-        advice = (
-            "the data set's longest clips are missing" if longest < known.longest else "clips were not cut as usual"
-        )
+        advice = "the longest clips are missing" if longest < known.longest else "clips were not cut as usual"
         wrong: State = "wrong" if known.sure else "look"
         yield _judge("longest clip", longest == known.longest, f"{longest} frames", f"{known.longest}", advice, wrong)
     unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
@@ -182,7 +177,7 @@ def _numbers(store: ClipStore) -> Iterator[Check]:
     example = copies[0].example if copies else ""
     advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
     yield _judge("on both sides of a split", not copies, found, "none", advice)
-    wrong, empty, large = 0, 0, 0
+    wrong = empty = large = 0
     with np.errstate(invalid="ignore", over="ignore"):
         for start, length, bodies in zip(store.offsets, store.lengths, store.bodies):
             rows_MCTJ = store.frames_FJ[start : start + 3 * length * bodies].reshape(bodies, 3, length, -1)
@@ -208,10 +203,7 @@ def _up(store: ClipStore, body: Anatomy) -> Check:
     count = np.bincount(both_N6.argmax(axis=1), minlength=6)
     most, share = int(count.argmax()), count.max() / count.sum()
     found = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
-    advice = (
-        f"bodies do not stand along {store.meta.up_axis}: rotations about the vertical would tilt them; import again "
-        f"with the right axis (image coordinates have y down)"
-    )
+    advice = f"bodies do not stand along {store.meta.up_axis}; import again with the right axis (images have y down)"
     ok = axes[most] == store.meta.up_axis and share >= SHARE
     return _judge("up", ok, found, store.meta.up_axis, advice, "wrong" if share >= SHARE else "look")
 
@@ -222,13 +214,10 @@ def _left(store: ClipStore, body: Anatomy) -> Check:
         return Check("left and right", "ok", found, "cannot be told in 2-D; so it is seen from the front")
     share = float((body.left_N > 0).mean())
     found = f"left is left in {share:.0%} of {body.clips:,} clips"
-    advice = (
-        f"too noisy or too unlike to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
-        if share > 1 - SHARE
-        else "coordinates are mirrored, or left and right joints swapped: a method that tells sides apart would learn "
-        "them the wrong way round; negate one axis or swap the joints, and import again"
-    )
     otherwise: State = "look" if share > 1 - SHARE else "wrong"
+    advice = "coordinates are mirrored, or left and right joints swapped; negate an axis or swap them, and import again"
+    if otherwise == "look":
+        advice = f"too noisy to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
     return _judge("left and right", share >= SHARE, found, "in nearly all", advice, otherwise)
 
 
@@ -254,11 +243,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
     # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
     one_side = not any(store.topology.swap[j] in loose for j in loose)
-    reason = (
-        "on one side only, as of joints that the camera seldom saw; look at some clips"
-        if one_side
-        else "are these joints connected, and each coordinate where it belongs?"
-    )
+    reason = "on one side only, which the camera seldom saw" if one_side else "are these joints connected?"
     advice = f"not rigid: {named}; {reason}"
     otherwise: State = "look" if one_side else "wrong"
     return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, otherwise)

@@ -1,15 +1,15 @@
-"""Input of protocols that ask for more than features: the encoder itself, and clips as views.
+"""Input of protocols that need more than features: the encoder itself, and clips as views.
 
 Shapes: n clips, B clips of a batch, D width of a clip's features, C classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -31,20 +31,14 @@ from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.view import View
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 @dataclass(frozen=True)
 class Downstream:
-    """An encoder and the clips of a split, as one evaluation uses them.
-
-    Predictions go to :meth:`score`, which knows the labels of test clips; nothing else needs them.
-    """
+    """An encoder and the clips of a split, as one evaluation uses them. :meth:`score` rates predictions."""
 
     store: ClipStore
     spec: EvalSpec
-    """How clips are looked at: data, bodies, pooling, readout, origin, share of a clip."""
+    """Data, bodies, pooling, readout, origin, share of a clip."""
     stream: Stream
     grid: Grid
     device: torch.device
@@ -52,14 +46,12 @@ class Downstream:
     make: Callable[[bool], Encoder]
     """``make(trained)``: the encoder, on the device; see :meth:`encoder`."""
     state: Path
-    """File of its own in which an evaluation of minutes keeps how far it is, of several processes one for each; removed
-    when the record is written."""
+    """File in which a long evaluation saves its progress, one for each process; removed when the record is written."""
     hiding: Hiding = ""
     """How the encoder has learnt to do without tokens; "" = not."""
 
     def encoder(self, trained: bool = True) -> Encoder:
-        """A new copy of the run's encoder, in eval mode, that may be trained; ``trained`` False: as it was initialised,
-        with the run's seed."""
+        """New copy of the run's encoder in eval mode; ``trained`` False: as initialized with the run's seed."""
         return self.make(trained)
 
     @property
@@ -88,7 +80,7 @@ class Downstream:
 
     @cached_property
     def clips(self) -> PreparedClips:
-        """The clips as the evaluation shows them to encoders; copied and aligned once, however often degraded."""
+        """The clips as the evaluation shows them to encoders."""
         look, how = Preprocessing.of(self.spec, self.stream), (self.grid, self.device, self.precision)
         return PreparedClips(self.store, look, *how, self.hiding, self.spec.min_confidence)
 
@@ -99,7 +91,7 @@ class Downstream:
     def builder(
         self, crop: Crop | None = None, augment: tuple[Augment, ...] = (), resize: EvaluationResize | None = None
     ) -> Builder:
-        """Maker of one view per clip, named "eval": cut by ``crop`` and augmented, or as the evaluation has it."""
+        """Maker of one view per clip, named "eval": by ``crop`` and ``augment``, or as the evaluation has it."""
         return self.clips.builder(crop, augment, resize)
 
     def views(self, source: ClipSource, builder: Builder, ids: np.ndarray, keyed: Keyed | None = None) -> View:
@@ -123,16 +115,14 @@ class Downstream:
         return pool_bodies(encoded, view, self.spec.bodies_pool)
 
     def features(self, encoder: Encoder, progress: Progress | None = None) -> Features:
-        """Frozen features of both sides by ``encoder``, as protocols on features get them. ``progress`` counts clips
-        of one side, then of the other."""
+        """Frozen features of both sides by ``encoder``, as protocols on features get them."""
         split = self.store.split(self.spec.data.split, self.spec.data.min_frames)
         return split_features(encoder, self.clips, split, progress)
 
     def test_features(
         self, encoder: Encoder, degrade: Sequence[Degrade] = (), seed: int = 0, progress: Progress | None = None
     ) -> np.ndarray:
-        """float32 [n_test, D]: frozen features of :attr:`test_ids` after ``degrade``, joints that it declares missing
-        hidden from the encoder.
+        """float32 [n_test, D]: frozen features of :attr:`test_ids` after ``degrade``; missing joints are hidden.
 
         Raises:
             SkelbenchError: this encoder has not learnt to do without tokens.
@@ -140,17 +130,13 @@ class Downstream:
         return self.clips.features(encoder, self.test_ids, source=self.source(degrade, seed), progress=progress)
 
     def score(self, scores_nC: np.ndarray) -> tuple[Mapping[str, float], Mapping[str, np.ndarray]]:
-        """Metrics and predictions of ``scores_nC`` [n_test, C] of :attr:`test_ids`, or of several draws
-        [draws, n_test, C], of which metrics are means (:func:`~skelbench.evaluation.protocol.headline_of`)."""
+        """:func:`~skelbench.evaluation.protocol.headline_of` of scores [n_test, C] or [draws, n_test, C]."""
         labels = self.store.labels[self.test_ids].astype(np.int64)
         return headline_of(scores_nC, labels, self.test_ids, self.num_classes, len(self.train_ids))
 
 
 class EncoderProtocol(Protocol):
-    """Base class of protocols that ask for more than features: the encoder, to train it or to show it other clips.
-
-    It implements :meth:`evaluate_encoder`, and may keep its state in ``task.state``.
-    """
+    """Base class of protocols that train the encoder or show it other clips; ``task.state`` may hold progress."""
 
     unit: ClassVar[str] = "clips"
 

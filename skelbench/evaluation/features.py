@@ -48,7 +48,7 @@ UNDRAWN = Keyed(0, 0)
 
 @dataclass(frozen=True)
 class PreparedClips:
-    """Clips of a store as encoders see them in evaluation: every caller that wants features prepares them here."""
+    """Clips of a store as encoders see them in evaluation."""
 
     store: ClipStore
     look: Preprocessing
@@ -95,10 +95,7 @@ class PreparedClips:
 
 
 def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Report | None = None) -> Features:
-    """Features of the training and test clips of ``split``.
-
-    Augmented passes are made when asked for and never kept. ``report`` counts the clips of one side, then of the other.
-    """
+    """Features of the training and test clips of ``split``; ``report`` counts clips of one side, then of the other."""
     store = clips.store
 
     def again(
@@ -145,13 +142,10 @@ def extract(
 ) -> np.ndarray:
     """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
 
-    The encoder runs on ``device``, where it must already be, in eval mode without gradients, and is left in the mode
-    in which it came. Clips do not see each other, so ``batch_size`` changes nothing but rounding. ``keyed`` is handed
-    to the builder. ``progress(done, total)`` counts clips. An encoder that returns one row per clip has pooled the
-    bodies itself: ``pooling`` then has no effect. ``readout``, ``grid`` and ``dropout``: see :func:`read_out`; dropout
-    is drawn from ``keyed``'s seed and step along ``ids``, the same for the same order and batch size; so is that of the
-    encoder's own layers where it is ``noisy``: all but batch norm are then in training mode. ``hiding`` and
-    ``min_confidence``, for joints that are missing or doubtful: see :func:`~skelbench.evaluation.hidden.encode`.
+    The encoder is on ``device`` and runs in eval mode without gradients; its mode is restored. ``keyed`` goes to the
+    builder and seeds dropout along ``ids``. ``noisy``: all layers but batch norm are in training mode.
+    ``readout``, ``grid``, ``dropout``: :func:`read_out`; ``hiding``, ``min_confidence``:
+    :func:`~skelbench.evaluation.hidden.encode`.
     """
     ids = np.asarray(ids, dtype=np.int64)
     device = torch.device(device)
@@ -187,8 +181,9 @@ def extract(
 
 @contextmanager
 def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
-    """All of ``encoder`` but batch norm in training mode, with torch's own generators begun by ``keyed``'s seed and
-    step and left as they were. To be used within :func:`~skelbench.models.encoder.evaluating`, which ends it."""
+    """All of ``encoder`` but batch norm in training mode, with torch's generators seeded by ``keyed`` and restored.
+
+    Use it within :func:`~skelbench.models.encoder.evaluating`, which restores the modes."""
     for module in encoder.modules():
         module.training = not isinstance(module, _BatchNorm)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -197,11 +192,11 @@ def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[
 
 
 def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:
-    """SkelbenchError where ``dropout`` on tokens would fall on the mean that is left of different numbers of them."""
+    """SkelbenchError for ``dropout`` on tokens of which bodies have different numbers."""
     if dropout and min_confidence and hiding == "drop-tokens":
         raise SkelbenchError(
-            "this protocol drops out numbers of tokens, of which bodies have different ones when doubtful ones are "
-            "left out; leave out --min-confidence"
+            "this protocol applies dropout to tokens, which --min-confidence removes from some bodies; leave out "
+            "--min-confidence"
         )
 
 
@@ -214,11 +209,10 @@ def read_out(
 ) -> Encoded:
     """``encoded`` with the features of ``readout`` as ``pooled_RD``: D wide, J * D for "joints".
 
-    "pooled" is the readout that the encoder is made for, "mean" the mean over all tokens (no class token), "joints" the
-    mean over time with the joints side by side, any other name a level of the encoder's own. "joints" needs ``grid``
-    and an encoder that returns all its tokens for every body. Of one without tokens every readout is ``pooled_RD``, as
-    if that were a token. ``dropout`` sets numbers of tokens to 0 with that chance,
-    and scales the others up, before the tokens are averaged.
+    "pooled" is the encoder's own readout, "mean" the mean over all tokens (no class token), "joints" the mean over time
+    with the joints side by side, any other name a level of the encoder. "joints" needs ``grid`` and an encoder that
+    returns all its tokens for every body. Without tokens every readout is ``pooled_RD``. ``dropout``: on numbers of
+    tokens, before tokens are averaged.
     """
     if not encoded.tokens_RND.shape[1]:
         encoded, readout = replace(encoded, tokens_RND=encoded.pooled_RD[:, None]), "mean"
@@ -251,8 +245,8 @@ def read_out(
 def pool_bodies(encoded: Encoded, view: View, pooling: Pooling) -> Tensor:
     """One feature per clip, float32 [B, D] ([B, M * D] for "concat"), from one per present body.
 
-    "valid-mean" and "valid-sum" run over the rows of the clip, "all-mean" divides their sum by M (so that a view
-    with all slots as rows averages empty bodies in), "concat" puts slots side by side, zeros where a body is absent.
+    "valid-mean" and "valid-sum" run over the rows of the clip, "all-mean" divides their sum by M, "concat" puts slots
+    side by side, zeros for an absent body.
     """
     pooled_RD = encoded.pooled_RD.float()
     if encoded.per_clip:

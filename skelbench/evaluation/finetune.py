@@ -18,9 +18,8 @@ REDUCED = {
     "small": {"epochs": 30, "min_steps": 300, "lr": 2e-3},
     "quick": {"epochs": 10, "min_steps": 100, "lr": 1e-3},
 }
-"""For the harness's presets: at full length fine-tuning would see more clips than the pre-training there. The rates are
-the training's and half of it, as the recipe's is too low for so few steps: of UI-PRMD's held-out training subject a run
-of ``small`` has 44, 52 and 56 % by ``semi@10`` at 3e-4, 1e-3 and 3e-3."""
+"""Settings for reduced presets, whose few steps need a higher rate: on UI-PRMD ``small`` reaches 44, 52 and 56 % by
+``semi@10`` at 3e-4, 1e-3 and 3e-3."""
 
 
 @hookimpl
@@ -63,35 +62,31 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 class FineTune(FineTuneSettings):
     """The encoder and a classifier on its clip features, trained on newly cropped and rotated clips in every epoch.
 
-    The recipe is that of the masked-autoencoder family (maoyunyao/MAMP 09e6252: main_finetune.py, its scripts), the
-    only one that is published in full for transformers on skeletons; ours are one linear layer in place of its head
-    (``finetune@mamp`` has that), the bodies that are there, and ``min_steps``.
+    The recipe is that of maoyunyao/MAMP 09e6252 (main_finetune.py and its scripts), with one linear layer as head
+    (``finetune@mamp`` has the published head), the bodies that are present, and ``min_steps``.
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
-    classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing; both of the last epoch's augmented
-    batches, in training mode); ``accuracy_selected``: a second fit without a stratified part of the labelled clips, at
-    the epoch that is best on that part (ties: the lower loss there), scored on test clips at that epoch alone; with
-    ``best_on_test`` ``accuracy_best_on_test``, the maximum over the epochs of the first fit, an upper bound for
-    reference only; ``steps``, ``n_train`` (clips whose labels were used). Of several lists of labels all are means, and
-    ``accuracy_sd`` is the standard deviation over lists. The hash of every list is in the record's details.
+    classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing, of the last epoch's augmented
+    batches); ``accuracy_selected``: a second fit without a stratified part of the labelled clips, at the epoch that is
+    best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound;
+    ``steps``, ``n_train`` (labelled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
     """
 
     def evaluate_encoder(
         self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Fit once for every list of labels, and once more for ``accuracy_selected``; continues what was stopped."""
+        """Fit once for every list of labels, and once more for ``accuracy_selected``; continue a stopped fit."""
         return fine_tune(task, self, seed, progress)
 
 
 class Supervised(FineTune):
-    """``supervised``: what labels alone give, from the encoder as it was initialised with the run's seed."""
+    """``supervised``: from the encoder as it was initialized with the run's seed."""
 
     trained: ClassVar[bool] = False
 
 
 class SemiSupervised(FineTune):
-    """``semi@1``: 1 % of the labels of every class (SLiM's Table of semi-supervised learning; the paper names neither
-    its lists nor its fine-tuning)."""
+    """``semi@1``: 1 % of the labels of every class (SLiM; the paper specifies neither lists nor fine-tuning)."""
 
     label_share: float = Field(0.01, gt=0, le=1, description="share of the training clips whose labels are used")
     draws: int = Field(DRAWS, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")

@@ -1,4 +1,4 @@
-"""One fit of an encoder and a classifier, step by step, so that it can be left and gone on with to the same bits.
+"""One fit of an encoder and a classifier that can be stopped and continued to the same bits.
 
 Shapes: n clips, B clips of a batch, D width of a clip's features, C classes.
 """
@@ -29,9 +29,9 @@ from skelbench.views.transfer import fetch, send, waiting
 from skelbench.views.view import View
 
 SCORED = 256
-"""Clips of a batch that is scored; clips do not see each other then."""
+"""Clips of a batch in evaluation."""
 ROWS = 50
-"""Of the curve of a fit."""
+"""Rows of the curve of a fit."""
 
 Rest = Callable[["Fit"], None]
 """``rest(fit)`` between two batches: to save, to report, to stop."""
@@ -90,7 +90,7 @@ class Classifier(nn.Module):
 
 
 class Fit:
-    """A fit of ``part``, from its first step or from where :meth:`load` puts it, to its end."""
+    """A fit of ``part``, from its first step or from the state given to :meth:`load`."""
 
     def __init__(self, task: Downstream, source: ClipSource, settings: FineTuneSettings, part: Part, seed: int) -> None:
         self.task, self.source, self.settings, self.part, self.seed = task, source, settings, part, seed
@@ -112,37 +112,35 @@ class Fit:
         self.tests_always = settings.best_on_test and part.name == "all-train"
         self.scored = 0
         self.sums_2 = torch.zeros(2, dtype=torch.float64, device=task.device)
-        """Loss and correct predictions of the epoch's clips so far."""
+        """Loss and correct predictions of the epoch so far."""
         self.rows: list[dict[str, Any]] = []
         self.highest = 0.0
-        """Accuracy on test clips, where they are scored after every epoch."""
+        """Highest accuracy on test clips, if they are scored after every epoch."""
         self.best: dict[str, Any] = {}
         """Row of the curve, and weights, of the epoch that is best on held-out clips."""
 
-    # ------------------------------------------------------------------------------------------ how far it is
     @property
     def step(self) -> int:
         """Number of updates so far."""
         return self.trainer.step
 
     def state(self) -> dict[str, Any]:
-        """All that :meth:`load` needs, as it is between two batches."""
+        """State between two batches, for :meth:`load`."""
         names = ("step", "scored", "sums_2", "rows", "highest", "best")
         modules = {"model": self.model.state_dict(), "optimizer": self.trainer.optimizer.state_dict()}
         return {**{name: getattr(self, name) for name in names}, **modules}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` said."""
+        """Continue from the result of :meth:`state`."""
         self.model.load_state_dict(state["model"])
         self.trainer.optimizer.load_state_dict(state["optimizer"])
         self.trainer.step, self.scored, self.highest = state["step"], state["scored"], state["highest"]
         self.rows, self.best = list(state["rows"]), dict(state["best"])
         self.sums_2 = state["sums_2"].to(self.task.device)
 
-    # ------------------------------------------------------------------------------------------ the fit
     def run(self, rest: Rest) -> dict[str, Any]:
-        """Train to the end; what came out: ``logits`` [n_test, C] of the last epoch, or of the one that is best on
-        held-out clips, their ``accuracy``, ``step`` of that epoch, ``highest`` accuracy on test clips, ``rows``."""
+        """Train to the end; return ``logits`` [n_test, C] of the last epoch or the one that is best on held-out clips,
+        its ``accuracy`` and ``step``, ``highest`` accuracy on test clips, and ``rows``."""
         while True:
             if self.step == (self.scored + 1) * self.per_epoch:
                 self._score(rest)
@@ -167,7 +165,7 @@ class Fit:
         return np.array_split(torch.randperm(len(self.ids_n), generator=generator).numpy(), self.per_epoch)
 
     def batches(self) -> Iterator[tuple[np.ndarray, View]]:
-        """What is left of the epoch: places in ``ids_n``, and their view."""
+        """Remaining batches of the epoch: places in ``ids_n``, and their view."""
         epoch, first = divmod(self.step, self.per_epoch)
         batches, keyed = self._order(epoch)[first:], Keyed(self.seed, epoch)
         views = self._views(self.training_views, [self.ids_n[batch_B] for batch_B in batches], keyed)
@@ -204,12 +202,12 @@ class Fit:
         self.sums_2 += torch.stack([plain, (logits_BC.argmax(1) == y_B).sum()]).double()
 
     def check_finite(self, x: Tensor | None = None) -> None:
-        """Raise :class:`Diverged` where the loss of this epoch, or ``x``, was not; waits for the device."""
+        """Raise :class:`Diverged` if the loss of this epoch, or ``x``, is not finite; waits for the device."""
         if not fetch((self.sums_2[0] if x is None else x).isfinite().all()):
             epoch = max(1, math.ceil(self.step / self.per_epoch))
             raise Diverged(
-                f"fine-tuning diverged in epoch {epoch} of {self.epochs}, what it says is not finite, and nothing was "
-                f"written; give it a lower learning rate than {self.settings.lr:g}: --set lr=...",
+                f"fine-tuning diverged in epoch {epoch} of {self.epochs} and nothing was written; use a lower learning "
+                f"rate than {self.settings.lr:g}: --set lr=...",
                 self.step,
             )
 

@@ -1,4 +1,4 @@
-"""All fits of an evaluation, one after another: which clips they see, where they were left, what came out."""
+"""All fits of an evaluation, one after another: their clips, their saved state, their results."""
 
 from __future__ import annotations
 
@@ -29,17 +29,15 @@ from skelbench.records.state_file import read_state, write_state
 log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
-"""A state to go on from is written at least this often."""
+"""A state is saved at least this often."""
 LAST = ("train_accuracy", "train_loss")
-"""Of the last row of a fit."""
+"""Metrics that are those of the last row of a fit."""
 
 
 def fine_tune(
     task: Downstream, settings: FineTuneSettings, seed: int, progress: Progress | None = None
 ) -> ProtocolResult:
-    """Fit every part and measure; what was stopped before goes on from ``task.state``.
-
-    Of several processes each makes some of the fits, alone, so that a fit has the same bits whatever their number.
+    """Fit every part and measure; continue from ``task.state`` if there is one. Processes share the fits.
 
     Raises :class:`Interrupted` after SIGINT, SIGTERM or SIGUSR2, with the state saved, and :class:`Diverged`.
     """
@@ -48,30 +46,29 @@ def fine_tune(
     parts = [part for draw in range(settings.draws) for part in _parts(task, settings, lists, draw, seed)]
     world, rank = distributed.world(), distributed.rank()
     own = parts[rank::world]
-    sitting, source = _Sitting(task, settings, own, progress), task.source()
+    fits, source = _Fits(task, settings, own, progress), task.source()
 
     def make(part: Part) -> Fit:
         return Fit(task, source, settings, part, derive_seed(seed, part.draw))
 
-    with _of_its_own(task.device), stop_requested() as sitting.stopped:
-        if left := own[len(sitting.done) :]:
-            sitting.settle_threads(lambda: make(left[0]))
+    with _torch_state_kept(task.device), stop_requested() as fits.stopped:
+        if left := own[len(fits.done) :]:
+            fits.settle_threads(lambda: make(left[0]))
         try:
             for part in left:
-                sitting.finish(make(part))
+                fits.finish(make(part))
             if world > 1:
-                sitting.keep()
-                of_each = distributed.all_say(sitting.done)
-                sitting.done = [of_each[i % world][i // world] for i in range(len(parts))]
-        except Diverged:  # nothing that could be gone on with
+                fits.keep()
+                of_each = distributed.all_say(fits.done)
+                fits.done = [of_each[i % world][i // world] for i in range(len(parts))]
+        except Diverged:  # there is no good state to continue from
             task.state.unlink(missing_ok=True)
             raise
-    return _result(task, settings, lists, parts, sitting)
+    return _result(task, settings, lists, parts, fits)
 
 
 def _left(task: Downstream) -> dict[str, Any]:
-    """What :meth:`_Sitting.keep` wrote of this evaluation; empty where there is nothing, or nothing that can be
-    trusted, which is said: an evaluation that begins anew gives the same result."""
+    """State that :meth:`_Fits.keep` saved; empty, with a warning, if it is damaged."""
     if not task.state.exists():
         return {}
     try:
@@ -81,8 +78,8 @@ def _left(task: Downstream) -> dict[str, Any]:
         return {}
 
 
-class _Sitting:
-    """What is done of all parts, by this process and those before it."""
+class _Fits:
+    """Finished fits, and the state of the current one."""
 
     def __init__(
         self, task: Downstream, settings: FineTuneSettings, parts: list[Part], progress: Progress | None
@@ -90,15 +87,14 @@ class _Sitting:
         self.task, self.progress, self.stopped = task, progress, Event()
         state = _left(task)
         self.done: list[dict[str, Any]] = list(state.get("done", ()))
-        """What came out of the parts that are done."""
+        """Results of the finished parts."""
         self.threads: int = state.get("threads", 0)
-        """On a CPU, by which bits may differ."""
         self._unfinished: dict[str, Any] | None = state.get("fit")
         self._steps = [steps_of(settings, part) for part in parts]
         self._saved = time.monotonic()
 
     def settle_threads(self, make: Callable[[], Fit]) -> None:
-        """On a CPU: as many as before, else those with which a step is fastest now, unless the user names a number."""
+        """On a CPU: the saved number of threads, which decides bits, else the fastest, unless the user names one."""
         if self.task.device.type == "cpu" and not threads_are_named():
             if self.threads:
                 limit_threads(self.threads)
@@ -109,7 +105,7 @@ class _Sitting:
         self.threads = torch.get_num_threads()
 
     def finish(self, fit: Fit) -> None:
-        """Train ``fit`` to its end, from where it was left."""
+        """Train ``fit`` to its end, from the saved state if there is one."""
         if self._unfinished is not None:
             fit.load(self._unfinished)
             self._unfinished = None
@@ -140,8 +136,8 @@ class _Sitting:
 
 
 @contextmanager
-def _of_its_own(device: torch.device) -> Iterator[None]:
-    """torch's random state, and its number of threads, are afterwards what they were."""
+def _torch_state_kept(device: torch.device) -> Iterator[None]:
+    """Restore torch's random state and number of threads."""
     threads = torch.get_num_threads()
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -151,8 +147,7 @@ def _of_its_own(device: torch.device) -> Iterator[None]:
 
 
 def _label_lists(task: Downstream, settings: FineTuneSettings) -> list[LabelSubset]:
-    """The lists of clips whose labels are used; none where all are. Of the whole training part, also where clips that
-    are too short are left out of it: those of a list that are left are used, and the list keeps its hash."""
+    """The lists of clips whose labels are used; none if all are. Short clips stay in a list, for its hash."""
     if settings.label_share == 1:
         return []
     split, share = task.store.split(task.spec.data.split), settings.label_share
@@ -161,7 +156,7 @@ def _label_lists(task: Downstream, settings: FineTuneSettings) -> list[LabelSubs
 
 
 def _parts(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], draw: int, seed: int) -> list[Part]:
-    """The fits by list ``draw``: of all its clips, and of what is left when some are held out."""
+    """The fits by list ``draw``: of all its clips, and without held-out clips."""
     chosen_n = np.flatnonzero(np.isin(task.train_ids, lists[draw].ids)) if lists else np.arange(len(task.train_ids))
     if not len(chosen_n):
         raise SkelbenchError(
@@ -174,11 +169,11 @@ def _parts(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
 
 
 def _result(
-    task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], parts: list[Part], sitting: _Sitting
+    task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], parts: list[Part], fits: _Fits
 ) -> ProtocolResult:
     """Means over the lists, predictions of each, the rows of all fits."""
     found = {
-        name: [(part, done) for part, done in zip(parts, sitting.done) if part.name == name]
+        name: [(part, done) for part, done in zip(parts, fits.done) if part.name == name]
         for name in ("all-train", "held-out")
     }
     first, second = found["all-train"], found["held-out"]
@@ -209,14 +204,14 @@ def _result(
         *_notes(task, settings, lists, [part for part, _ in first]),
         *([NOT_SELECTED] if settings.val_share and not selects else []),
     ]
-    details: dict[str, Any] = {"threads": sitting.threads}
+    details: dict[str, Any] = {"threads": fits.threads}
     if lists:
         details["labels"] = [{"draw": x.draw, "clips": len(x.ids), "sha256": x.sha256} for x in lists]
     return ProtocolResult(metrics, dict(predictions), rows, notes, details=details)
 
 
 def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], parts: list[Part]) -> list[str]:
-    """What is other than the settings say, and which lists were used."""
+    """Notes on lists of labels, and on settings without effect."""
     clips = min(len(part.train_n) for part in parts)
     epochs, notes = settings.epochs_of(clips), []
     if lists:

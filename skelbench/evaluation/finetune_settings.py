@@ -1,4 +1,4 @@
-"""Settings of fine-tuning, and what follows from them: rates by layer and step, batches, epochs."""
+"""Settings of fine-tuning: learning rates by layer and step, batches, epochs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FineTuneSettings(EncoderProtocol):
         return crop if self.crop_min < 1 else None, (turn,) if self.rotation_deg else ()
 
     def per_epoch(self, clips: int) -> int:
-        """Batches of an epoch of ``clips``. No batch has one clip alone, of which batch norm knows no deviation."""
+        """Batches of an epoch of ``clips``. No batch has one clip alone, for batch norm."""
         return max(1, min(math.ceil(clips / self.batch_size), clips // 2))
 
     def epochs_of(self, clips: int) -> int:
@@ -86,14 +86,14 @@ class FineTuneSettings(EncoderProtocol):
         return max(self.epochs, math.ceil(self.min_steps / self.per_epoch(clips)))
 
     def classifier(self, width: int, classes: int) -> nn.Module:
-        """The last layer, logits [B, C] of what comes before it."""
+        """The last layer, which returns logits [B, C]."""
         layer = nn.Linear(width, classes)
         nn.init.normal_(layer.weight, std=0.01)
         nn.init.zeros_(layer.bias)
         return layer
 
     def hidden(self, width: int, hidden: int) -> nn.Linear:
-        """The layer before batch norm and ReLU, where there is one."""
+        """The layer before batch norm and ReLU."""
         return nn.Linear(width, hidden)
 
     def optimiser(self, groups: Groups) -> torch.optim.Optimizer:
@@ -101,8 +101,8 @@ class FineTuneSettings(EncoderProtocol):
         return OPTIMIZERS[self.optimizer].build(groups, self.lr, self.weight_decay)
 
     def groups(self, encoder: Encoder, head: nn.Module) -> Groups:
-        """Parameters by rate and decay: ``lr_scale`` falls by ``layer_decay`` from the encoder's last layer, which has
-        the peak rate, to its first; ``weight_decay`` is 0 for parameters that do not decay."""
+        """Parameters by rate and decay: ``lr_scale`` falls by ``layer_decay`` from the encoder's last layer to its
+        first."""
         layers = [] if self.frozen else layers_of(encoder)
         parts = [(self.layer_decay ** (len(layers) - 1 - place), layer) for place, layer in enumerate(layers)]
         groups = []

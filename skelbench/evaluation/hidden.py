@@ -1,4 +1,4 @@
-"""Joints that are not there, or not to be trusted, hidden from an encoder in the way in which its training hid tokens.
+"""Missing or doubtful joints, hidden from an encoder in the way in which its training masked tokens.
 
 R rows (bodies), T frames, J joints, P temporal tokens, N = P * J tokens, K tokens that stay.
 """
@@ -18,17 +18,15 @@ from skelbench.views.transfer import fetch, waiting
 from skelbench.views.view import View
 
 Hiding = Literal["replace-tokens", "drop-tokens", "drop-lines", ""]
-"""How an encoder has learnt to do without tokens: with a mask token in their place, from the others alone, without
-whole joints, not at all."""
+"""How an encoder learned to do without tokens: by a mask token, by dropping tokens or whole joints, not at all."""
 
 
 def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor | None:
     """bool [R, N]: tokens of joints that are declared missing, and tokens whose mean confidence over their ``patch``
-    frames is below ``min_confidence``; None where neither can be.
+    frames is below ``min_confidence``; None if there can be none.
 
-    The mean, not the lowest: one blurred frame does not spoil the rest, and the lowest of more frames would hide more
-    of a coarser grid. Padded frames do not count. Of a body nothing of which would be left what is doubted is shown;
-    one all of whose joints are missing is shown whole.
+    Padded frames do not count. A body of which nothing would be left keeps its doubtful tokens; a body without any
+    joint is shown whole.
     """
     times = view.x_RTJC.shape[1] // patch
     missing_RN = None if view.missing_RJ is None else _unless_all(view.missing_RJ).repeat(1, times)
@@ -48,7 +46,7 @@ def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor
 
 
 def _unless_all(hidden_RX: Tensor) -> Tensor:
-    """Nothing of a row all of which is hidden."""
+    """``hidden_RX`` without rows that are hidden completely."""
     return hidden_RX & ~hidden_RX.all(1, keepdim=True)
 
 
@@ -62,11 +60,10 @@ def encode(
 ) -> Encoded:
     """``encoder(view, **options)`` with :func:`hidden_tokens` hidden, so that their coordinates change nothing.
 
-    Where different bodies keep different numbers of tokens, each is encoded with those that keep as many; what is then
-    returned as tokens is their mean. Of an encoder that leaves out whole joints only such can be hidden.
+    Bodies with equal numbers of tokens are encoded together; with different numbers the returned token is their mean.
 
     Raises:
-        SkelbenchError: tokens are to be hidden from an encoder that has not learnt to do without.
+        SkelbenchError: tokens are to be hidden from an encoder that has not learned to do without.
     """
     hidden_RN = hidden_tokens(view, patch, min_confidence)
     if hidden_RN is None:
@@ -93,7 +90,7 @@ def encode(
 
 
 def cannot() -> str:
-    """The sentence for an encoder from which nothing can be hidden."""
+    """Message for an encoder from which nothing can be hidden."""
     return (
         "this encoder was trained with neither a mask token nor tokens left out, so that it cannot be told which "
         "joints are missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
@@ -101,12 +98,12 @@ def cannot() -> str:
 
 
 def can_hide_tokens(hiding: Hiding) -> bool:
-    """Whether single tokens can be hidden, not joints alone."""
+    """Whether single tokens can be hidden, not only whole joints."""
     return hiding in ("replace-tokens", "drop-tokens")
 
 
 def check_confidence(min_confidence: float, store: ClipStore, hiding: Hiding, run: str) -> None:
-    """SkelbenchError where tokens below ``min_confidence`` cannot be found, or cannot be hidden."""
+    """SkelbenchError if tokens below ``min_confidence`` cannot be found or hidden."""
     if min_confidence and store.confidence_FJ is None:
         raise SkelbenchError(f"data set {store.meta.name} has no confidence of its joints; leave out --min-confidence")
     if min_confidence and not can_hide_tokens(hiding):
@@ -124,7 +121,7 @@ def _rows(view: View, rows_K: Tensor) -> View:
 
 
 def _together(parts: list[Encoded], order_R: Tensor) -> Encoded:
-    """Rows of all parts in ``order_R``; of their tokens, which are not equally many, the mean."""
+    """Rows of all parts in ``order_R``, with the mean of their tokens."""
 
     def joined(pieces: list[Tensor]) -> Tensor:
         return torch.cat(pieces)[order_R]

@@ -33,8 +33,7 @@ from skelbench.views.transfer import fetch, send
 CHUNK = 1024
 """Queries compared with the whole gallery at a time."""
 CHUNK_BYTES = 2**28
-"""Of similarities at a time: fewer queries than that from a gallery of 65,536 clips on, 588 with 114,000. With the
-gallery (117 MB if 256 wide) and a second such array (the next stream's, or sorted ones) that is well below 1 GB."""
+"""Similarities at a time: fewer queries than ``CHUNK`` for galleries above 65,536 clips."""
 
 
 @hookimpl
@@ -47,8 +46,8 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 
 
 class Neighbours(Protocol):
-    """Base of what is measured by the similarity of test clips to training clips; of several feature sets similarities
-    are summed, and each is measured alone as well. Nothing is random, so ``seed`` has no effect."""
+    """Base of protocols on similarities of test clips to training clips, summed over feature sets; ``seed`` has no
+    effect."""
 
     unit: ClassVar[str] = "queries"
     logits: ClassVar[str]
@@ -94,16 +93,15 @@ class Neighbours(Protocol):
         raise lacking(self, "measure(self, sets, weights, device, progress)")
 
     def notes(self, sets: Mapping[str, Features]) -> list[str]:
-        """How many clips have no direction, which a cosine needs."""
+        """Note on clips whose features are all zero."""
         empty = sum(int((x_nD == 0).all(1).sum()) for part in sets.values() for x_nD in (part.train_x, part.test_x))
         return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
 
 
 class Knn(Neighbours):
-    """Nearest neighbours among the training clips (the paper's retrieval protocol: k = 1, cosine).
+    """Nearest neighbors among the training clips (the paper's retrieval protocol: k = 1, cosine).
 
-    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label. Of several
-    feature sets the similarities of two clips are summed.
+    Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label.
     """
 
     logits: ClassVar[str] = "nearest neighbours have no logits"
@@ -153,10 +151,9 @@ def similarities(
     progress: Progress | None = None,
     metric: Literal["cosine", "euclidean"] = "cosine",
 ) -> Iterator[Tensor]:
-    """[Q, G] for chunk after chunk of the test clips, in their order: the weighted sum over ``sets``, larger is nearer.
-    Of several processes each has chunks of its own: :func:`own_queries`, :func:`of_all`.
-    An array is the caller's, to be changed at will; let it go before the next is asked for, or two are in memory.
-    ``progress`` counts queries that the caller has done with.
+    """[Q, G] for each chunk of the test clips of this process: the weighted sum over ``sets``, larger is nearer.
+
+    Delete an array before the next is made, or two are in memory. ``progress`` counts finished queries.
     """
     mine, chunk = own_queries(sets), _chunk(sets)
     galleries = [send(torch.from_numpy(part.train_x), device) for part in sets]
@@ -181,14 +178,14 @@ def _chunk(sets: Sequence[Features]) -> int:
 
 
 def own_queries(sets: Sequence[Features]) -> slice:
-    """The test clips that this process asks for, whole chunks; all where there are fewer chunks than processes."""
+    """Test clips of this process, in whole chunks; all if there are fewer chunks than processes."""
     count = len(sets[0].test_x)
     starts, _ = distributed.own_pieces(count, _chunk(sets))
     return slice(starts.start, min(starts.stop, count))
 
 
 def of_all(answers: Sequence[Tensor], sets: Sequence[Features]) -> Tensor:
-    """What was found of every test clip, in their order, from the ``answers`` of this process's chunks."""
+    """Answers for every test clip, in their order, from the ``answers`` of this process's chunks."""
     found = torch.cat(list(answers))
     return found if len(found) == len(sets[0].test_x) else distributed.gather(found)
 

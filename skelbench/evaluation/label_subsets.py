@@ -1,7 +1,6 @@
-"""Which training clips keep their labels in semi-supervised learning: lists that anybody can make again.
+"""Lists of training clips that keep their labels in semi-supervised learning.
 
-No two public codes share a list, and most draw theirs anew. Here a list follows from the data set's fingerprint, the
-split and its number alone, whatever machine and library versions, and has a hash that every record names.
+A list follows from the data set's fingerprint, the split and its number alone, and every record names its hash.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ class LabelSubset:
     ids: np.ndarray
     """int64, ascending: clip ids in the store."""
     names: tuple[str, ...]
-    """What the clips are called: by their names, of a data set without names by their ids."""
+    """Names of the clips; their ids if the data set has no names."""
 
     @property
     def text(self) -> str:
-        """The list as it is published, a clip on each line."""
+        """The published list, a clip on each line."""
         return "".join(f"{name}\n" for name in self.names)
 
     @cached_property
     def sha256(self) -> str:
-        """Of :attr:`text`."""
+        """Hash of :attr:`text`."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -48,10 +47,9 @@ def label_subset(
 ) -> LabelSubset:
     """List ``draw`` of the ``share`` of the training clips ``ids`` of ``split`` whose labels are used.
 
-    The clips of a class are put in an order that depends on fingerprint, split and ``draw``, and the first
-    round(share * n) of its n clips are taken, at least one (AimCLR's, HYSP's, PSTL's and HiCLR's number, drawn anew
-    there). So a list of 1 % is a part of the list of 10 % with the same number. ``stratified`` False: the first
-    int(share * n) of all n clips, of whatever classes (CMD's, HaLP's and MAMP's codes).
+    The first round(share * n) of the n clips of a class, at least one (as AimCLR, HYSP, PSTL and HiCLR), in an order
+    that depends on fingerprint, split and ``draw``: a list of 1 % is a part of the list of 10 %. ``stratified`` False:
+    the first int(share * n) of all n clips (as CMD, HaLP and MAMP).
     """
     seed = derive_seed("labels", store.fingerprint, split, draw)
     first_n, second_n = Keyed(seed, 0).uniform(ids, 2).numpy().T

@@ -27,7 +27,7 @@ WINDOW = 500
 """Steps over which the fall of the training loss is judged."""
 CHECKPOINTS = 20
 NOTHING = 1e-30
-"""A probability below this is none."""
+"""Smaller probabilities count as 0: products of denormal numbers are ten times slower."""
 
 
 @hookimpl
@@ -51,15 +51,12 @@ class Linear(Protocol):
 
     Metrics: ``accuracy`` (last step, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more classes),
     ``train_accuracy``; ``accuracy_selected``: a second fit without a stratified part of train, at the checkpoint that
-    is best on that part; ``accuracy_best_on_test``: the maximum over the checkpoints of the first fit, an upper bound
-    for reference only; ``steps``, ``train_loss`` (nats), ``train_loss_fall`` (over the last 500 steps at constant
-    learning rate, as a share of log C; only with a ``tolerance``).
+    is best on that part; ``accuracy_best_on_test``: the maximum over checkpoints, an upper bound; ``steps``,
+    ``train_loss`` (nats), ``train_loss_fall`` (over the last 500 steps at constant rate, as a fraction of log C).
 
     The defaults are the neutral recipe. Length: ``max(min_steps, epochs * ceil(n / batch_size))`` steps. With a
-    ``tolerance`` the learning rate stays constant for the first half, and on until 500 steps lower the training loss by
-    less than ``tolerance`` times the chance-level loss log(classes), or until ``max_steps`` is reached; only then does
-    the schedule decay. A slope measured while the rate decays to zero would vanish whether or not the probe has
-    converged, and a slope relative to the loss itself never does on separable features.
+    ``tolerance`` the rate stays constant for the first half, and until 500 steps lower the training loss by less than
+    ``tolerance`` times log(classes), or until ``max_steps``; then the schedule decays.
     """
 
     standardise: bool = True
@@ -69,8 +66,7 @@ class Linear(Protocol):
     lr: float = Field(1e-2, gt=0)
     """Peak learning rate, not scaled by the batch size."""
     weight_decay: float = Field(0.1, ge=0)
-    """Decoupled. With ``lr`` strong enough for an optimum that is reached: on a thousand clips in 4,000 steps, where
-    1e-3 and 0.01 were still falling after 10,000."""
+    """Decoupled; strong enough to converge: a thousand clips take 4,000 steps."""
     batch_size: int = Field(256, ge=1)
     epochs: int = Field(20, ge=1)
     min_steps: int = Field(2000, ge=0)
@@ -80,8 +76,7 @@ class Linear(Protocol):
     """None = exactly the planned length."""
     schedule: Literal["cosine", "constant"] = "cosine"
     val_share: float = Field(0.1, ge=0, lt=1)
-    """Share of the training clips, stratified by class, held out to choose the checkpoint of ``accuracy_selected``;
-    0 = no such figure."""
+    """Fraction of the training clips, stratified by class, held out for ``accuracy_selected``; 0 = no such metric."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
@@ -140,12 +135,12 @@ class SlimLinear(Linear):
 
 @dataclass(frozen=True)
 class Fitted(Heads):
-    """The probe at about 20 checkpoints, the last one included; or the last checkpoint of several probes."""
+    """The probe at about 20 checkpoints, the last one included; or several probes at the last step."""
 
     hold: int
     """Steps at constant learning rate."""
     fall: float | None
-    """Share of log C by which the training loss fell over the last WINDOW of them; None = not measured."""
+    """Fraction of log C by which the training loss fell over the last WINDOW of them; None = not measured."""
 
 
 def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,8 +153,6 @@ def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
 
 def residual(logits: Tensor, y_b: Tensor) -> Tensor:
     """Gradient of the mean cross-entropy by ``logits`` [b, C], or by those of several probes [b, P, C]."""
-    # Written out: softmax minus one-hot. Where clips are told apart surely, its smallest values would be multiplied as
-    # denormal numbers, which takes processors ten times as long.
     found = F.threshold(logits.softmax(-1), NOTHING, 0.0)
     found[torch.arange(len(y_b), device=y_b.device), ..., y_b] -= 1
     return found.div_(len(y_b))
@@ -174,8 +167,7 @@ def fit_linear(
     length: tuple[int, int] | None = None,
     pairs: Sequence[tuple[float, float]] = (),
 ) -> Fitted:
-    """Train a probe, or one probe for each (learning rate, weight decay) of ``pairs``: with the same first weights,
-    order of clips and schedule, each as if it were trained alone.
+    """Train a probe, or one for each (learning rate, weight decay) of ``pairs``, each as if it were trained alone.
 
     ``length`` = (steps at constant rate, steps in all) instead of the config's rule.
     """

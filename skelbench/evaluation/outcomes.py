@@ -32,7 +32,7 @@ class Outcomes(NamedTuple):
     correct_DC: np.ndarray
     """bool [draws, C]: whether each was recognised."""
     subject_C: np.ndarray | None
-    """Who is seen; None in files that do not say, and where all are the same."""
+    """Subject of each clip; None if not known, or if there is one only."""
 
     @property
     def spread(self) -> float | None:
@@ -41,7 +41,7 @@ class Outcomes(NamedTuple):
 
     @property
     def by_subject(self) -> dict[int, tuple[float, int]] | None:
-        """Clips recognised (means over draws) and clips, of each subject."""
+        """Correct clips (means over draws) and clips, by subject."""
         if self.subject_C is None:
             return None
         right_G, clips_G = sums(self.subject_C, self.correct_DC.mean(0))
@@ -49,18 +49,18 @@ class Outcomes(NamedTuple):
 
 
 def _protocol(run: RunDir, record: Mapping[str, Any]) -> str:
-    """The option that names the protocol of the evaluation, as far as its file says it."""
+    """Option that names the protocol of the evaluation; "" if its file is damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         return " --protocol " + read_json(run.path / f"eval-{record['id']}.json")["spec"]["protocol"]
     return ""
 
 
 def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
-    """Per-clip test predictions of an evaluation: ids, labels [C]; predicted, correct [C], or of several draws
-    [draws, C]; and, where the file says who is seen in the clips, subjects [C]. ``named``: those of its headline, or
-    of a condition that it has predictions of (``predicted_noise_0.01``)."""
+    """Test predictions of an evaluation: ids, labels [C], subjects [C] if known; predicted, correct [C] or [draws, C].
+
+    ``named``: the headline, or a condition (``predicted_noise_0.01``)."""
     try:
-        path = run.path / Path(record["predictions"]).name  # a record that came from elsewhere leads nowhere else
+        path = run.path / Path(record["predictions"]).name  # an added record must not name a file elsewhere
         check_regular(path)
         with np.load(path) as file:
             arrays = {"ids": file["ids"], "labels": file["labels"], "predicted": file[named]}
@@ -103,14 +103,13 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
 
 
 def paired_outcomes(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
-    """The same of outcomes that are read, of the runs ``names``; Damaged where they are of other clips."""
+    """Paired test of outcomes of the runs ``names``; Damaged if they are of other clips."""
     from skelbench.evaluation.stats.paired import paired_test
 
-    # Of the same clips the subjects are the same, whichever of the files says so.
     subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
     try:
         return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
-    except SkelbenchError as error:  # other clips: no test of this pair, and all the others as ever
+    except SkelbenchError as error:  # other clips: only this pair has no test
         raise Damaged(str(error)) from error
 
 
@@ -119,8 +118,7 @@ Reader = Callable[[Path, str, str], Outcomes]
 
 
 def reader(named: str = "predicted") -> Reader:
-    """Of outcomes, each of which it reads once: who compares many rows comes back to the same ones. ``named``: see
-    :func:`predictions`."""
+    """Cached :func:`outcomes_of`, for many comparisons. ``named``: see :func:`predictions`."""
     return lru_cache(maxsize=256)(
         lambda run, evaluation, name: outcomes_of(RunDir(run), {"id": evaluation, "predictions": name}, named)
     )
@@ -129,11 +127,10 @@ def reader(named: str = "predicted") -> Reader:
 def paired_over_seeds(
     store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame, read: Reader | None = None
 ) -> SeedsTest | None:
-    """Paired test of two settings, each with one row of the frame per seed, over the seeds that both have; coordinates
-    without a network (``raw``) have none, and stand beside every seed.
+    """Paired test of two settings, each with one row of the frame per seed, over their common seeds.
 
-    None where they have no seed in common, or predictions of one are damaged. The same test clips under several seeds
-    and draws are not several clips: a clip counts once, with its mean over them.
+    ``raw`` has no seed and is compared with every seed. None if they have no seed in common or predictions are
+    damaged. A clip counts once, with its mean over seeds and draws.
     """
     from skelbench.evaluation.stats.paired import seeds_test
 

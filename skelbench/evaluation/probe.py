@@ -115,8 +115,8 @@ def probe_result(
     notes: list[str],
     **metrics: float,
 ) -> ProtocolResult:
-    """The headline is that of ``logits_nC`` of the test clips, from the end of the fit "all-train" of ``curve``. Of the
-    fit "held-out" the checkpoint counts that is best on the held-out clips (ties: the lower loss there)."""
+    """Result with the headline of ``logits_nC``, from the end of the fit "all-train"; ``accuracy_selected`` is of the
+    checkpoint of the fit "held-out" that is best on held-out clips (ties: the lower loss)."""
     logits_nC = fetch(logits_nC)
     figures, predictions = headline(features, logits_nC.numpy())
     first, last = curve["all-train"], curve["all-train"][-1]

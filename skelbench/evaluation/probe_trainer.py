@@ -47,8 +47,7 @@ class ProbeTrainer:
     ) -> Iterator[Found]:
         """Update once per mini-batch of the clips ``index_n``, in random order; yield each result of ``backward``.
 
-        ``generator`` is on the CPU, so that a seed means the same on every device. Each batch is picked by itself: a
-        shuffled copy of all wide features costs as much as the products with them.
+        ``generator`` is on the CPU, so that a seed means the same on every device.
         """
         order_n = index_n[torch.randperm(len(index_n), generator=generator)]
         if drops_incomplete:

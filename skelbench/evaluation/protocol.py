@@ -23,35 +23,20 @@ Progress = Callable[[int, int], None]
 
 
 def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
-    """``progress`` of one part, the first is 0, of equally large ``parts`` of the work.
-
-    >>> second_half = share(lambda done, total: print(done, "of", total), 1, 2)
-    >>> second_half(3, 10)
-    13 of 20
-    """
-    if progress is None:
-        return None
-    return lambda done, total: progress(part * total + done, parts * total)
+    """``progress`` of part number ``part``, from 0, of ``parts`` equally large parts of the work."""
+    return progress and (lambda done, total: progress(part * total + done, parts * total))
 
 
 def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
-    """``(done, total)`` of successive pieces of work as advances of one progress report.
+    """Function that reports ``(done, total)`` of successive pieces of work as advances of one progress report.
 
     ``with_total``: there is one piece only, and its total, which may grow, is the report's.
-
-    >>> progress = advances(lambda advance: print("+", advance))
-    >>> progress(2, 3), progress(3, 3), progress(1, 3)
-    + 2
-    + 1
-    + 1
-    (None, None, None)
     """
     last = 0
 
     def progress(done: int, total: int) -> None:
         nonlocal last
         advance = done - last if done >= last else done
-        # The next piece counts from 0 again, and its first word may be larger than the last of this one.
         last = 0 if done == total and not with_total else done
         report(advance, **({"total": total} if with_total else {}))
 
@@ -59,13 +44,11 @@ def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
 
 
 Again = Callable[..., np.ndarray]
-"""``again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False)``: another pass of the frozen encoder, in eval
-mode, over the training clips. Features like ``train_x``, of the clips cut and augmented with the draws of ``keyed`` (by
-clip).
+"""``again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False)``: features like ``train_x`` of another pass
+of the frozen encoder over the training clips, cropped and augmented with the draws of ``keyed`` (by clip).
 
-``dropout``: chance with which each number of each token is set to 0 (the others grow) before tokens are averaged.
-``noisy``: the encoder's own dropout and stochastic depth stay on. ``progress`` counts clips. Only the array returned is
-kept in memory.
+``dropout``: probability of dropout on tokens before they are averaged. ``noisy``: the encoder's own dropout and
+stochastic depth stay on. ``progress`` counts clips.
 """
 
 
@@ -74,7 +57,7 @@ class Features:
     """Frozen features of one split. Row i of ``*_x`` belongs to ``*_y[i]`` and ``*_ids[i]``.
 
     Raises :class:`SkelbenchError` for wrong shapes, an empty side, non-finite values, labels out of range, repeated
-    test clips, and clips that stand on both sides of the split.
+    test clips, and clips on both sides of the split.
 
     >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
     >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
@@ -147,22 +130,14 @@ class Features:
 
 
 def check_classes(number: int) -> None:
-    """SkelbenchError where there is nothing to tell apart.
-
-    >>> check_classes(2)
-    """
+    """SkelbenchError for fewer than two classes."""
     if number < 2:
         raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {number}")
 
 
 @dataclass(frozen=True)
 class ProtocolResult:
-    """What a protocol measured.
-
-    >>> predictions = {"ids": np.array([4]), "labels": np.array([1]), "predicted": np.array([1])}
-    >>> ProtocolResult({"accuracy": 1.0}, predictions, notes=["one clip"]).metrics["accuracy"]
-    1.0
-    """
+    """Metrics, predictions and notes of one evaluation."""
 
     metrics: dict[str, float]
     """``accuracy`` is the headline; accuracies are shares in [0, 1]. Others of its own: see ``Protocol.measures``."""
@@ -172,22 +147,21 @@ class ProtocolResult:
     curve: list[dict[str, Any]] = field(default_factory=list)
     """One row per checkpoint of the probe's training; empty where nothing is trained."""
     notes: list[str] = field(default_factory=list)
-    """Sentences a reader of the numbers must see."""
+    """Sentences for the reader of the numbers."""
     scores: np.ndarray | None = None
-    """[n_test, C], larger = likelier and comparable between feature sets (probabilities): what score fusion sums."""
+    """[n_test, C], probabilities: summed by score fusion."""
     logits: np.ndarray | None = None
-    """[n_test, C], what the probe itself says, in its own scale."""
+    """[n_test, C], in the probe's own scale."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What else the record keeps, as JSON: hashes of what was drawn."""
+    """Further JSON data of the record, such as hashes of label lists."""
 
 
 def result_problem(result: Any, clips: int) -> str:
-    """What is wrong with what a protocol returned for ``clips`` test clips; "" = nothing."""
+    """Problem of the ``result`` that a protocol returned for ``clips`` test clips; "" = none."""
     if not isinstance(result, ProtocolResult):
         return f"returned {result!r:.60}, not a ProtocolResult(metrics, predictions)"
-    for name, value in result.metrics.items():
-        if not isinstance(name, str) or not isinstance(value, Real):
-            return f"returned {value!r:.60} as metric {name!r}; metrics are numbers by name"
+    if bad := next((name for name, value in result.metrics.items() if not isinstance(value, Real)), ""):
+        return f"returned {result.metrics[bad]!r:.60} as metric {bad!r}; metrics are numbers by name"
     for name in ("accuracy", "n_test"):
         if name not in result.metrics:
             return f"returned no metric {name!r}; accuracy_metrics(features, predicted) has what every table needs"
@@ -228,11 +202,11 @@ class Protocol(Spec):
     """
 
     unit: ClassVar[str] = "steps"
-    """What ``progress`` counts."""
+    """Unit of ``progress``."""
     measures: ClassVar[Mapping[str, Measure]] = {}
-    """How metrics of its own are shown, ``{"map": Measure("mAP", share=True)}``; others by their names, as numbers."""
+    """Labels of the protocol's own metrics in tables: ``{"map": Measure("mAP", share=True)}``."""
     drawn: ClassVar[str] = "draws"
-    """What several draws are of, as tables say it: ``label subsets``, ``corruption draws``."""
+    """Name of several draws in tables, such as ``label subsets``."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
@@ -249,12 +223,10 @@ class Protocol(Spec):
         weights: Sequence[float],
         summed: Literal["scores", "logits"],
     ) -> ProtocolResult:
-        """Measure several feature sets of the same clips as one: each by itself, and then by the sum of their scores,
-        each times its weight.
+        """Measure each feature set, and the weighted sum of their scores.
 
-        ``accuracy_NAME`` is the accuracy of a set alone, and rows of the curve name their set. "scores" are
-        probabilities, as logits of probes on different features differ in scale; AimCLR's ``ensemble_ntu_cs.py`` sums
-        "logits" of joint, bone and motion times 0.6, 0.6 and 0.4.
+        ``accuracy_NAME`` is the accuracy of one set; rows of the curve name their set. "scores" are probabilities,
+        because logits of different probes differ in scale; AimCLR's ``ensemble_ntu_cs.py`` sums "logits".
         """
         results: dict[str, ProtocolResult] = {}
         for i, (name, features) in enumerate(sets.items()):
@@ -269,7 +241,7 @@ class Protocol(Spec):
 
 
 def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
-    """Notes of several results: what all say once, the rest with the name of its set."""
+    """Notes of several results: common notes once, the others with the name of their set."""
     return list(
         dict.fromkeys(
             note if all(note in other.notes for other in results.values()) else f"{name}: {note}"
@@ -282,14 +254,7 @@ def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
 def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Metrics and predictions of ``scores_nC`` of the test clips; ``top5_accuracy`` with 10 or more classes.
 
-    Raises :class:`SkelbenchError` for scores of another shape, and for such that are not finite, of which the largest
-    would be no class at all.
-
-    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
-    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
-    >>> metrics, predictions = headline(features, np.array([[0.9, 0.1], [0.6, 0.4]]))
-    >>> metrics["accuracy"], predictions["predicted"]
-    (0.5, array([0, 0]))
+    Raises :class:`SkelbenchError` for scores that are not finite.
     """
     sides = features.test_y, features.test_ids, features.num_classes, len(features.train_y)
     return headline_of(scores_nC, *sides)
@@ -300,11 +265,6 @@ def headline_of(
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """:func:`headline` of scores [n, C] of the test clips ``ids_n``, or of several draws [draws, n, C]: metrics are
     then means over draws, ``accuracy_sd`` is the sample standard deviation of the accuracy, ``predicted`` [draws, n].
-
-    >>> scores_DnC = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.9, 0.1], [0.4, 0.6]]])
-    >>> metrics, predictions = headline_of(scores_DnC, np.array([0, 1]), np.array([7, 8]), num_classes=2, n_train=4)
-    >>> metrics["accuracy"], round(metrics["accuracy_sd"], 4), predictions["predicted"].tolist()
-    (0.75, 0.3536, [[0, 0], [0, 1]])
     """
     if scores.ndim == 3:
         draws = [headline_of(one_nC, labels_n, ids_n, num_classes, n_train) for one_nC in scores]
@@ -320,8 +280,7 @@ def headline_of(
     if not (finite := np.isfinite(scores).all(1)).all():
         raise SkelbenchError(
             f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
-            f"{ids_n[~finite][0]}: of a probe that is trained lower the learning rate (--set lr=...), of another look "
-            "for a division by 0 in what scores the clips"
+            f"{ids_n[~finite][0]}; lower the learning rate of the probe (--set lr=...), or look for a division by 0"
         )
     predicted = scores.argmax(1)
     metrics = _accuracies(labels_n, predicted, num_classes, n_train)
@@ -332,24 +291,12 @@ def headline_of(
 
 
 def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
-    """The ``predictions`` of a result, from the predicted class of every test clip.
-
-    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
-    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
-    >>> prediction_arrays(features, np.array([0, 0]))["labels"]
-    array([0, 1])
-    """
+    """The ``predictions`` of a result, from the predicted class of every test clip."""
     return {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
 
 
 def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, float]:
-    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``.
-
-    >>> x, y, ids = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]), np.arange(4)
-    >>> features = Features(x, y, x[:2], y[:2], ids, ids[:2] + 4, num_classes=2)
-    >>> accuracy_metrics(features, np.array([0, 0]))
-    {'accuracy': 0.5, 'macro_accuracy': 0.5, 'n_test': 2.0, 'n_train': 4.0}
-    """
+    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``."""
     return _accuracies(features.test_y, predicted, features.num_classes, len(features.train_y))
 
 
@@ -367,12 +314,7 @@ def _accuracies(labels_n: np.ndarray, predicted_n: np.ndarray, num_classes: int,
 
 
 def coverage_notes(features: Features) -> list[str]:
-    """A warning when classes of the test split never occur in training.
-
-    >>> x, ids = np.eye(2, dtype=np.float32), np.arange(2)
-    >>> coverage_notes(Features(x, np.array([0, 0]), x, np.array([0, 1]), ids, ids + 2, num_classes=2))
-    ['1 test classes (50.0% of the test clips) have no training clip and cannot be right']
-    """
+    """A warning when classes of the test split never occur in training."""
     unseen = np.setdiff1d(features.test_y, features.train_y)
     if not len(unseen):
         return []

@@ -1,4 +1,4 @@
-"""Checks of a run from elsewhere: ids follow from specs, and accuracies follow from per-clip predictions."""
+"""Checks of an added run: ids follow from specs, and accuracies follow from per-clip predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skelbench.records.errors import Damaged
 from skelbench.records.run_dir import RunDir
 
 TOLERANCE = 1e-9
-"""Largest difference between sums of the same clips in another order."""
+"""Largest difference between sums in another order."""
 
 
 def problems(run: RunDir) -> Iterator[str]:

@@ -35,15 +35,12 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 
 
 class Retrieval(Neighbours):
-    """Training clips ranked by cosine similarity to each test clip; those of its class are hits.
+    """Training clips ranked by cosine similarity to each test clip; clips of its class are hits.
 
-    Metrics: ``accuracy``, that of the nearest clip, equal to ``knn``'s (SLiM paper, appendix A: l2-normalised features,
-    cosine, k = 1); ``map``, the mean over test clips of the average precision of the whole ranking (0 for a clip whose
-    class is not in the gallery); ``recall_at_1``, ``_5``, ``_10``: the share of test clips with a hit among so many. Of
-    several feature sets similarities are summed, and ``map_NAME`` and so on are those of each alone.
-
-    Ties: average precision lets in clips that are equally similar all at once, as scikit-learn's
-    ``average_precision_score`` does; among the nearest they stand in the order of the gallery, as in ``knn``.
+    Metrics: ``accuracy``, as ``knn`` (SLiM paper, appendix A); ``map``, mean average precision of the whole ranking (0
+    for a clip whose class is not in the gallery); ``recall_at_1``, ``_5``, ``_10``: fraction of test clips with a hit
+    among so many. Ties: average precision takes equally similar clips at once, as scikit-learn's
+    ``average_precision_score``; the nearest are in the order of the gallery, as in ``knn``.
     """
 
     measures: ClassVar[Mapping[str, Measure]] = _MEASURES
@@ -77,9 +74,8 @@ class Retrieval(Neighbours):
 def ranking(similarity_G: Tensor, hits_H: Tensor) -> tuple[Tensor, Tensor]:
     """Clips ahead of the first hit (int64; G if there is no hit) and average precision (float64) of one query.
 
-    ``hits_H``: places of the clips of the query's class in the gallery, ascending. Clips that are as similar as the
-    first hit but earlier in the gallery are ahead of it. Average precision: mean over the hits of the fraction of hits
-    among all clips that are at least as similar; 0 if there is no hit.
+    ``hits_H``: places of the clips of the query's class in the gallery, ascending. Average precision: mean over the
+    hits of the fraction of hits among all clips that are at least as similar; 0 if there is no hit.
     """
     gallery = len(similarity_G)
     if not len(hits_H):

@@ -1,9 +1,7 @@
-"""How much of a linear probe's accuracy is left on test clips that are degraded (SLiM, section "Robustness to Missing
-and Noisy Joints").
+"""Accuracy of a linear probe of clean clips on degraded test clips (SLiM, "Robustness to Missing and Noisy Joints").
 
-The probe is that of ``linear``, fitted to clean training clips and never again; encoder and probe are the same for
-every condition. Each condition is measured on several draws, seeds of :mod:`skelbench.views.degradations`: the same
-corrupted clips for every run that is compared.
+Encoder and probe are the same for every condition. Each condition is measured on several draws, seeds of
+:mod:`skelbench.views.degradations`: the same corrupted clips for every run.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from skelbench.core.hashing import derive_seed
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
 from skelbench.evaluation.hidden import cannot
 from skelbench.evaluation.linear import Linear
-from skelbench.evaluation.protocol import Measure, Progress, ProtocolResult
+from skelbench.evaluation.protocol import Measure, Progress, ProtocolResult, advances
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.degradations import JointNoise, MissingJoints, ParentFill, ZeroFill, joints_lost
@@ -50,11 +48,9 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 class DegradedLinear(EncoderProtocol, Linear):
     """A linear probe of clean training clips, on test clips as they are and under ``conditions``.
 
-    Settings and metrics of ``linear``, of clean clips: ``accuracy`` is the headline. For each condition, such as
-    ``missing_0.12``, there is ``accuracy_NAME``, the mean over draws, and ``accuracy_NAME_sd``, the sample standard
-    deviation (of draws of the corruption alone, not of pre-training; two draws or more); rows of the curve hold the
-    same with each draw, and ``predicted_NAME`` [draws, n_test] the predictions. A condition that this encoder cannot
-    meet has none of these, and its row says why.
+    Settings and metrics of ``linear`` are of clean clips. Each condition, such as ``missing_0.12``, adds
+    ``accuracy_NAME``, the mean over draws, ``accuracy_NAME_sd``, the sample standard deviation over draws, and
+    ``predicted_NAME`` [draws, n_test]. A condition that this encoder cannot meet has a row that says why.
     """
 
     draws: tuple[Annotated[int, Field(ge=0)], ...] = Field(
@@ -62,7 +58,7 @@ class DegradedLinear(EncoderProtocol, Linear):
     )
 
     def conditions(self) -> Iterator[Step]:
-        """What test clips are put under, in the order in which it is shown."""
+        """Degradations of test clips, in the order of tables."""
         raise lacking(self, "conditions(self)")
 
     @property
@@ -80,7 +76,15 @@ class DegradedLinear(EncoderProtocol, Linear):
         """The probe is bit by bit that of ``linear`` with the evaluation's seed."""
         encoder, joints = task.encoder(), task.grid.joints
         able = [step for step in self.conditions() if task.hiding or not step.declares]
-        count = _Count(progress, len(task.train_ids) + len(task.test_ids) * (1 + len(able) * len(self.draws)))
+        total, done = len(task.train_ids) + len(task.test_ids) * (1 + len(able) * len(self.draws)), 0
+
+        def advance(clips: int) -> None:
+            nonlocal done
+            done += clips
+            if progress:
+                progress(done, total)
+
+        count = advances(advance)
         features = task.features(encoder, count)
         result, head = self.fitted(features, derive_seed(task.spec.seed, "probe", "linear"), device)
         metrics, predictions, rows, cannot_be = dict(result.metrics), dict(result.predictions), [], []
@@ -138,33 +142,12 @@ class MissingRepresentation(DegradedLinear):
 
 
 def name_of(step: Step) -> str:
-    """What metrics and predictions call it, for any skeleton.
-
-    >>> name_of(ZeroFill(share=0.2)), name_of(JointNoise(sigma=0.01))
-    ('zero-fill_0.2', 'noise_0.01')
-    """
+    """Name in metrics and predictions, such as ``zero-fill_0.2`` and ``noise_0.01``."""
     return f"{step.kind}_{step.sigma if isinstance(step, JointNoise) else step.share:g}"
 
 
 def title_of(step: Step, joints: int) -> str:
-    """What readers of a skeleton's results see.
-
-    >>> title_of(MissingJoints(share=0.12), joints=25), title_of(JointNoise(sigma=0.01), joints=25)
-    ('missing 3/25', 'noise 0.01')
-    """
+    """Title in tables, such as ``missing 3/25`` and ``noise 0.01``."""
     if isinstance(step, JointNoise):
         return f"{step.kind} {step.sigma:g}"
     return f"{step.kind} {joints_lost(step.share, joints)}/{joints}"
-
-
-class _Count:
-    """Progress over several passes, each of which counts from 0 to its own total."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done, self._last = progress, total, 0, 0
-
-    def __call__(self, done: int, total: int) -> None:
-        self._done += done - self._last
-        self._last = 0 if done == total else done
-        if self._progress:
-            self._progress(self._done, self._total)

@@ -37,13 +37,12 @@ class LinearSwept(Protocol):
     """The neutral linear probe with the learning rate and weight decay that suit the features.
 
     A probe of every pair of ``lrs`` and ``weight_decays`` is trained without a fifth of the training subjects; the pair
-    that is best on the clips of those (ties: the lower loss there) is trained anew on all training clips, as ``linear``
-    trains with these settings for ``max(min_steps, epochs * ceil(n / batch_size))`` steps. Test labels choose nothing.
+    that is best on their clips (ties: the lower loss) is trained again on all training clips, as ``linear`` trains.
+    Test labels choose nothing.
 
-    Metrics: those of :class:`~skelbench.evaluation.linear.Linear`, where ``accuracy`` is that of the probe trained anew
-    and ``accuracy_selected`` the chosen probe's before, of fewer clips; ``chosen_lr``, ``chosen_weight_decay``,
-    ``held_out_accuracy`` (of the chosen pair). Rows "sweep" of the curve are the grid, scored on held-out clips; the
-    chosen pair alone is scored on test clips.
+    Metrics: those of ``linear`` for the probe trained again; ``accuracy_selected``, of the chosen probe before;
+    ``chosen_lr``, ``chosen_weight_decay``, ``held_out_accuracy``. Rows "sweep" of the curve are the grid, scored on
+    held-out clips.
     """
 
     measures: ClassVar[Mapping[str, Measure]] = {
@@ -105,10 +104,10 @@ class LinearSwept(Protocol):
 
 
 def held_out(features: Features) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Indices (kept, held) of training clips, ascending, and what readers must know of them.
+    """Indices (kept, held) of training clips, ascending, and notes.
 
-    A fifth of the subjects, chosen by a hash of who they are: the same ones for every encoder and seed. Where there are
-    no two subjects to tell apart, a fifth of the clips, stratified by class.
+    A fifth of the subjects, chosen by a hash of their number: the same for every encoder and seed. Without two
+    subjects, a fifth of the clips, stratified by class.
     """
     subjects = features.train_subjects
     if subjects is not None and len(np.unique(subjects)) > 1:

@@ -25,13 +25,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 
 
 class Transfer(Linear):
-    """``transfer``: the neutral linear probe (:class:`~skelbench.evaluation.linear.Linear`) on another data set's
-    clips,
-    by an encoder that has seen none of them and stays as it is (SLiM paper, appendix: transfer learning).
-
-    Fine-tuned transfer, which most papers report, is another protocol and never in the same column: the frozen encoder
-    tells what was learnt before, fine-tuning also what the target teaches.
-    """
+    """``transfer``: the neutral linear probe on another data set (SLiM paper, appendix: transfer learning)."""
 
 
 class SlimTransfer(SlimLinear):

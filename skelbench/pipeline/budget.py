@@ -1,8 +1,4 @@
-"""How long a run trains, said as what it may spend: clips, steps, FLOPs or minutes (torch-free).
-
-Methods are compared at equal compute by one budget for all: of each the length of its schedule follows from it. What
-decides a run, and its id, is the number of steps that comes out, never how it was asked for.
-"""
+"""Training budget in clips, steps, FLOPs or minutes (torch-free). Only the resulting number of steps is in the id."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ _WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)
 
 @dataclass(frozen=True)
 class Budget:
-    """What pre-training may spend.
+    """Training budget.
 
     >>> str(Budget.parse("flops=1.5P")), str(Budget.parse("clips=40k"))
     ('flops=1.5e15', 'clips=40000')
@@ -66,15 +62,15 @@ class Pace:
 
 @dataclass(frozen=True)
 class Length:
-    """What a budget comes to for one run."""
+    """Length of one run that follows from a budget."""
 
     budget: Budget
     steps: int
     batch_size: int
     flops_per_clip: float | None = None
-    """Of a whole training step, of a clip of two bodies; None where it was not needed."""
+    """Of a whole training step, of a clip of two bodies; None if not needed."""
     pace: Pace | None = None
-    """None where nothing had to be timed."""
+    """None if nothing was timed."""
 
     @property
     def clips(self) -> int:
@@ -93,7 +89,7 @@ class Length:
         return text
 
     def record(self) -> dict[str, Any]:
-        """What run.json holds of it."""
+        """Fields of run.json."""
         record: dict[str, Any] = {"asked": str(self.budget), "steps": self.steps, "clips": self.clips}
         record |= {"flops_per_clip": self.flops_per_clip} if self.flops_per_clip else {}
         return record | ({"seconds_per_step": self.pace.seconds_per_step} if self.pace else {})

@@ -19,7 +19,7 @@ from skelbench.views.builder import ViewBuilder
 
 
 def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> None:
-    """Views and modules that cannot be made fail here, before a run directory exists."""
+    """SkelbenchError for views and modules that cannot be built, before a run directory exists."""
     topology = store.topology
     if spec.train.align != "none":
         Alignment(store, spec.train.align)
@@ -59,7 +59,7 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
 
 
 def _check_length(spec: RunSpec, store: ClipStore) -> None:
-    """A schedule of no step is the untrained encoder by another name."""
+    """SkelbenchError for a schedule without steps."""
     clips, train = len(store.split(spec.data.split, spec.data.min_frames).train), spec.train
     if not total_steps(spec, clips):
         raise SkelbenchError(
@@ -69,7 +69,7 @@ def _check_length(spec: RunSpec, store: ClipStore) -> None:
 
 
 def _check_queues(spec: RunSpec, method: Method, store: ClipStore) -> None:
-    """A queue that the run cannot fill (as often as the method needs it) is a mistake of scale: keys never grow old."""
+    """SkelbenchError for a queue that the run cannot fill as often as the method needs."""
     sizes = [part.size for part in method.modules() if isinstance(part, KeyQueue)]
     if not sizes or spec.imported:
         return

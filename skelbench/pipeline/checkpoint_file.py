@@ -1,4 +1,4 @@
-"""Checkpoint files of other people's code: read without running any of it, and put into a method of ours."""
+"""Checkpoint files of released code, read without running code, and loaded into a method."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Method
 
 ALLOWED: list[Any] = [argparse.Namespace]
-"""Classes a file may hold besides tensors and plain containers: the options of its author's command line."""
+"""Classes a file may hold besides tensors and plain containers: options of the command line."""
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTERS = ("num_batches_tracked", "queue_ptr")
 """Integers of batch norms, and of MoCo's queues."""
 STATES = ("model", "state_dict")
-"""Where a file that holds more than a state dict has it: the masked family's, the contrastive methods'."""
+"""Keys of the state dict in a larger file."""
 DATA_PARALLEL = "module."
-"""What ``DistributedDataParallel`` puts before every name."""
+"""Prefix of names by ``DistributedDataParallel``."""
 
 
 @dataclass(frozen=True)

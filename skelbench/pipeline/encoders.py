@@ -30,11 +30,10 @@ def load_encoder(
     stream: str = "joint",
     readout: str = "pooled",
 ) -> Encoder:
-    """The inference encoder of a run that looks at ``stream``, or gives ``readout``, with its weights, in eval mode.
+    """The inference encoder of a run for ``stream`` or ``readout``, with its weights, in eval mode.
 
     Raises:
-        SkelbenchError: the encoder, or the skeleton, of that name is another than the run's: it may make other features
-            of the weights.
+        SkelbenchError: the encoder or skeleton of that name is another than the run's.
     """
     made = run.spec
     for kind, name in (("methods", made.method), ("encoders", made.encoder)):
@@ -91,12 +90,10 @@ def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], en
 def hiding_of(
     session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
 ) -> Hiding:
-    """How the encoder of a run has learnt to do without tokens: what its method requires of encoders says it.
-
-    A method that turned out to mask nothing keeps no mask token.
+    """How the encoder of a run has learned to do without tokens, by the requirements of its method.
 
     Raises:
-        SkelbenchError: ``spec`` wants joints of low confidence hidden, which there are none of or which cannot be.
+        SkelbenchError: ``spec`` wants joints of low confidence hidden, which is not possible.
     """
     hiding = _learnt(session, run, stream, checkpoint or spec.checkpoint)
     check_confidence(spec.min_confidence, store, hiding, run.name)

@@ -39,7 +39,7 @@ from skelbench.records.run_dir import PROBES, RunDir
 from skelbench.training.build import build_encoder, build_method, grid_of
 
 WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize", "min_confidence"}
-"""What of an evaluation its features depend on, besides encoder and stream."""
+"""Settings of an evaluation that decide its features, besides encoder and stream."""
 
 
 def eval_spec(
@@ -47,9 +47,8 @@ def eval_spec(
 ) -> EvalSpec:
     """The evaluation of ``run`` by ``protocol``.
 
-    Settings: ``fields``, else the protocol's defaults, else those that suit the run ``like`` (None = ``run``), by whose
-    preset the protocol's own settings are scaled. ``fields``: those of :class:`EvalSpec`, and config (settings of the
-    protocol).
+    Settings: ``fields`` of :class:`EvalSpec` and ``config`` of the protocol, else the protocol's defaults, else those
+    of the run ``like`` (None = ``run``), whose preset scales the protocol's own settings.
     """
     descriptor = host.get("protocols", protocol)
     spec, like = run.spec, like or run
@@ -98,13 +97,13 @@ def evaluate(
 
     def begun() -> dict[str, Any] | None:
         check_finished(run, spec.checkpoint)
-        # A second command that wants the same, as of trials with one untrained twin, waits, and reads.
+        # A second command that wants the same record waits, and reads.
         held.enter_context(lease)
         return there()
 
     lease = Lease(run.path / PROBES, math.inf)
 
-    with ExitStack() as held:  # of several processes that evaluate together the first looks, and writes
+    with ExitStack() as held:  # the first process reads and writes
         if (record := distributed.first(there) or distributed.first(begun)) is not None:
             return record
         what = f"probing {run.name} by {spec.protocol}"
@@ -121,8 +120,7 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 def _evaluate(
     session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool, lease: Lease
 ) -> dict[str, Any]:
-    """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: not from where an
-    earlier one was stopped."""
+    """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: from the start."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
     store = clips_of(session, spec, run)
@@ -151,7 +149,7 @@ def _evaluate(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
-    # A protocol for other data has none of its own accord: any is as standard as another.
+    # A protocol for other data has no default data set.
     descriptor = session.host.get("protocols", spec.protocol)
     fields: dict[str, Any] = {"data": spec.data} if descriptor.elsewhere else {}
     plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)
@@ -166,7 +164,6 @@ def _evaluate(
         "id": spec.id,
         "run": run.name,
         "standard": spec == plain,
-        # Of a control it is that of the run beside it, which the control's own may differ from.
         **({"preset": (like or run).preset} if descriptor.presets else {}),
         "spec": spec.model_dump(mode="json"),
         "metrics": result.metrics,
@@ -204,7 +201,7 @@ def _seed(spec: EvalSpec) -> int:
 
 @contextmanager
 def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[Callable[[int, int], None]]:
-    """The progress of a protocol, as it is told."""
+    """The progress of a protocol."""
     with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
         yield advances(report, with_total=True)
     give_back_memory()
@@ -213,7 +210,7 @@ def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[C
 def _measure_encoder(
     session: Session, run: RunDir, spec: EvalSpec, protocol: EncoderProtocol, store: ClipStore, state: Path
 ) -> ProtocolResult:
-    """What a protocol measures that asks for the encoder."""
+    """Result of a protocol that needs the encoder."""
     if len(spec.streams) > 1:
         raise SkelbenchError(
             f"protocol {spec.protocol} works on the encoder, of one stream; give one --stream, or fuse by a protocol "

@@ -1,4 +1,4 @@
-"""What is known of a run when it has ended: its probes and cost, and those of its controls."""
+"""Probes and cost of a finished run and its controls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from skelbench.core import distributed
+from skelbench.core.files import write_json
 from skelbench.core.spec import RunSpec
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import for_choosing
 from skelbench.pipeline.controls import control, raw_control
-from skelbench.pipeline.costs import measure_cost
 from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.memory import memory_errors
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.resolve import Resolved
 from skelbench.pipeline.session import Session
@@ -32,9 +34,22 @@ class Conclusion:
 
 
 def costed(spec: RunSpec) -> bool:
-    """Whether the cost of a run is measured: no table shows that of a trial of tuning, and timing an encoder takes a
-    fifth of a short one."""
+    """Whether the cost of a run is measured; no table shows the cost of a tuning trial."""
     return not for_choosing(spec.data.split)
+
+
+def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
+    """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
+    if not force and (cost := run.cost()):
+        return cost
+    from skelbench.evaluation.cost.report import run_cost
+
+    spec = run.spec
+    bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
+    with memory_errors(f"measuring the cost of {run.name}", session.device):
+        cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
+    write_json(run.cost_path, cost)
+    return cost
 
 
 def conclude(
@@ -45,9 +60,9 @@ def conclude(
     force: bool = False,
     uncounted: Callable[[Resolved, Exception], None] | None = None,
 ) -> Conclusion:
-    """Probe a finished run, make and probe its controls, count what each costs (:func:`costed`). What is there is read.
+    """Probe a finished run, make and probe its controls, measure the cost of each; existing records are read.
 
-    ``uncounted`` is told of what could not be counted, and why: the rest is worth showing without it.
+    ``uncounted`` is called with each run whose cost cannot be counted, and the error.
     """
 
     def probed(of: RunDir) -> Records:

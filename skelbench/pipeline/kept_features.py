@@ -1,4 +1,4 @@
-"""Features of a finished run's clips, extracted once and kept beside it: what pictures of features are made of."""
+"""Features of a finished run's clips for figures, extracted once and kept in its directory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from skelbench.records.run_dir import RunDir
 
 log = logging.getLogger(__name__)
 FORMAT = 1
-"""Raise it whenever the way features are extracted changes: what was kept before is then made again."""
+"""Raise it whenever the extraction of features changes."""
 
 
 def kept_features(session: Session, run: RunDir, checkpoint: str = "last") -> tuple[Features, ClipStore]:
-    """Features of the training and test clips of the run's own split, looked at as the protocol ``knn`` does, and the
-    clips themselves.
+    """Features of the clips of the run's own split, as the protocol ``knn`` prepares them, and the clips themselves.
 
-    They are read from ``features-KEY.npz`` of the run's directory, KEY being the hash of everything that decides them,
-    else extracted and written there. A directory that cannot be written to is no obstacle, nor is a damaged file.
+    Read from ``features-KEY.npz`` of the run's directory, KEY being the hash of everything that decides them, else
+    extracted and written there.
 
     Raises:
         SkelbenchError: the run is not finished, kept no such snapshot, or its data are gone or have changed.

@@ -1,4 +1,4 @@
-"""The clips that an evaluation looks at, and whether its encoder has seen them before."""
+"""Clips of an evaluation, and whether its encoder was trained on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
 
 
 def source_of(session: Session, data: DataSpec) -> ClipStore | None:
-    """The data set that a run was made with; None where it is not here, which it need not be."""
+    """The data set that a run was trained on; None if it is not here."""
     try:
         return open_dataset(data.name, session.host, session.data_root)
     except SkelbenchError:
@@ -42,8 +42,7 @@ def source_of(session: Session, data: DataSpec) -> ClipStore | None:
 
 
 def check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, topology: str) -> None:
-    """SkelbenchError if an encoder that was trained on ``source``, ``clips`` if they are here, cannot look at clips of
-    ``target``. Without them another number of joints is found by the weights."""
+    """SkelbenchError if an encoder trained on ``source`` (``clips`` if they are here) cannot read ``target``."""
     if source.dimensions != target.dimensions:
         raise SkelbenchError(
             f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
@@ -57,8 +56,7 @@ def check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, top
 
 
 def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """Says so if clips of another split or data set, on which an encoder is tested, are some that it was trained on;
-    ``there``: the data set that its run was made with, if it is here."""
+    """Note if test clips of another split or data set are training clips; ``there``: the run's data set if here."""
     source = run.data
     if not run.views or there is None or there.fingerprint != source.fingerprint:
         return
@@ -72,7 +70,7 @@ def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.nd
 
 
 def not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """The same of the runs that a run has its first weights from."""
+    """:func:`not_new` for the runs from which a run has its first weights."""
     while run.init_from:
         parent = if_whole(partial(session.results.by_id, run.init_from))
         if parent is None:

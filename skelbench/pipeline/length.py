@@ -23,7 +23,7 @@ _counted: dict[str, float] = {}
 
 
 def lengthless(spec: RunSpec) -> RunSpec:
-    """``spec`` at one length, a thousand steps, and one seed: what all its lengths and seeds have in common."""
+    """``spec`` with a thousand steps and seed 0, the same for all its lengths and seeds."""
     train = spec.train.model_copy(update={"epochs": 1.0, "iters_per_epoch": 1000})
     return spec.model_copy(update={"train": train, "seed": 0})
 
@@ -54,17 +54,11 @@ def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer
             f"--budget {budget} is less than one step of {batch} clips of method {spec.method}, which takes "
             f"{step:.3g} {budget.kind}; give more"
         )
-    steps = budget.amount / step
-    if steps > MOST_STEPS:
-        raise SkelbenchError(
-            f"--budget {budget} is {steps:.3g} steps of method {spec.method}, more than any run makes; give less"
-        )
-    return Length(budget, round(steps), batch, flops, pace)
+    return Length(budget, round(budget.amount / step), batch, flops, pace)
 
 
 def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
-    """The training of ``spec`` on ``clips`` training clips with ``steps`` steps: as it is where it has so many, so
-    that a budget that is a preset's length is that preset's run."""
+    """Training settings of ``spec`` with ``steps`` steps of ``clips`` training clips; unchanged if it has so many."""
     if total_steps(spec, clips) == steps:
         return spec.train
     per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size
@@ -72,21 +66,18 @@ def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
 
 
 def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
-    """Of a whole training step, of a clip of one body."""
+    """FLOPs of a whole training step per body."""
     key = lengthless(spec).id
     if key not in _counted:
+        flops, problem = 0.0, "it holds no matrix product"
         try:
             flops = step_cost(spec, host, store.topology)["flops_per_clip"]
         except Exception as error:
-            raise _uncounted(spec, one_line(error)) from error
+            problem = one_line(error)
         if not flops:
-            raise _uncounted(spec, "it holds no matrix product")
+            raise SkelbenchError(
+                f"the FLOPs of a training step of method {spec.method} cannot be counted ({problem}); give a budget of "
+                "clips, steps or minutes"
+            )
         _counted[key] = flops
     return _counted[key]
-
-
-def _uncounted(spec: RunSpec, why: str) -> SkelbenchError:
-    return SkelbenchError(
-        f"the FLOPs of a training step of method {spec.method} cannot be counted ({why}); give a budget of clips, "
-        "steps or minutes"
-    )

@@ -1,4 +1,4 @@
-"""Observers: further logs of a run. Their errors do not stop it (torch-free)."""
+"""Observers of training: further destinations of metrics. Their errors stop nothing (torch-free)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Base class of observer plugins: ``Observer(folder)``, one for each command that trains a run.
+    """Base class of observer plugins: ``Observer(folder)``, one for each attempt of each run that trains.
 
-    ``folder``, below the run's directory, is its own and may not exist yet. A resumed run may have written to it
-    before, and repeats the steps since its last saved state. Only the first of several processes has observers.
+    ``folder``, below the run's directory, is its own; it may not exist yet or hold files of an earlier attempt. A
+    resumed run repeats steps since its last saved state. Only the first process has observers.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def run_started(self, run: Mapping[str, Any]) -> None:
-        """Training begins or resumes; ``run`` has ``id``, ``name``, ``directory`` and ``spec``."""
+        """Training begins or goes on; ``run`` has ``id``, ``name``, ``directory`` and ``spec``."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Metrics after ``step`` steps: ``loss``, ``lr``, ``epoch``, ...; some are missing in some lines."""
+        """A line of metrics was written after ``step`` steps: ``loss``, ``lr``, ``epoch``, ..., some not every time."""
 
     def run_finished(self, outcome: str) -> None:
-        """Training ended: done, interrupted, diverged or failed."""
+        """This attempt ended: done, interrupted, diverged or failed."""
 
 
 def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSpec, ...]:
-    """The observers with these names, which may be comma separated; None = as in the user configuration.
+    """The observers of these names, which may be comma separated; ``None`` = those of the user's settings.
 
     Raises:
         SkelbenchError: there is no such observer, or a package that it needs is not installed.
@@ -62,7 +62,7 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
 
 
 class Observing:
-    """The observers of one training of a run; an observer that raises is skipped from then on, with a warning."""
+    """The observers of one attempt of a run. An observer that raises is removed, with one warning."""
 
     def __init__(self, host: Host, specs: Iterable[ObserverSpec], run: Mapping[str, Any]) -> None:
         self._run = run
@@ -77,7 +77,7 @@ class Observing:
         self._at_work[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
 
     def tell(self, event: str, **values: Any) -> None:
-        """Call ``run_started``, ``log`` or ``run_finished`` of every observer that still works."""
+        """``run_started``, ``log`` or ``run_finished`` of every observer that still works."""
         if event == "run_started":
             values = {"run": self._run}
         for name, observer in list(self._at_work.items()):
@@ -88,5 +88,5 @@ class Observing:
             call()
         except (Exception, SystemExit) as error:
             self._at_work.pop(name, None)
-            log.warning("observer %s failed (%s) and is skipped, the run continues: %s", name, event, one_line(error))
+            log.warning("observer %s failed (%s) and is left out, the run goes on: %s", name, event, one_line(error))
             log.debug("traceback of the failed observer", exc_info=error)

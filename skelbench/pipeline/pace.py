@@ -1,7 +1,6 @@
-"""How fast this machine trains: steps that are timed once per setting and hardware, and kept with the results.
+"""Time of a training step, measured once per setting and hardware and kept with the results.
 
-Timed anew, a step takes a little longer or shorter every time, and a budget in minutes would be another run each time
-its command is issued.
+So a budget in minutes gives the same run each time its command is issued.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ from skelbench.training.build import build_method
 from skelbench.training.loop import Trainer
 
 HOW = ("recompute", "accumulate", "compile")
-"""Settings of training that decide how long a step takes and not what it makes: no part of an id."""
+"""Settings that change the time of a step and not its result: no part of an id."""
 WARM_STEPS, WARM_COMPILED = 2, 10
-"""Not timed, of plain steps and of compiled ones (whose parts are compiled again for numbers of tokens that are new to
-them): what a first time costs is no matter of pace."""
+"""Untimed first steps, plain and compiled."""
 LEAST_STEPS = 2
 MOST_STEPS = 200
 SECONDS = 3.0
-"""Steps are timed for so long, unless they are fewer than the least or more than the most."""
+"""Steps are timed for so long, within the least and the most number."""
 
 
 class Timer:
@@ -75,7 +73,7 @@ class Timer:
         return self._timed[path]
 
     def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> tuple[float, int]:
-        """Mean over so many steps, made as in training, from the middle of each phase on; nothing of them is kept."""
+        """Mean time and number of steps, from the middle of each phase on; their results are dropped."""
         threads = torch.get_num_threads()
         method = build_method(spec, self.session.host, store.topology, self.session.device)
         run = RunDir(Path("a timed trial"))
@@ -97,7 +95,7 @@ class Timer:
 
 
 def _timed(trainer: Trainer, first: int, warm: int, report: Callable[[], Any]) -> tuple[float, int]:
-    """Seconds of so many steps from step ``first`` on, after ``warm`` that do not count."""
+    """(seconds, steps) from step ``first`` on, after ``warm`` untimed steps."""
     started, done, seconds = time.perf_counter(), -warm, 0.0
     for step, views in trainer.batches(first):
         trainer.train_step(step, views)
@@ -113,7 +111,7 @@ def _timed(trainer: Trainer, first: int, warm: int, report: Callable[[], Any]) -
 
 
 def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:
-    """Where the pace of ``spec`` on ``hardware`` is kept; apart from others where it is told how to train."""
+    """File of the pace of ``spec`` on ``hardware`` by the given settings :data:`HOW`."""
     told = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
     return results.root / "pace" / f"{digest([lengthless(spec).id, hardware, *([told] if told else [])])}.json"
 

@@ -44,7 +44,7 @@ PATIENCE = 60.0
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
     """Train ``resolved`` to the end, or continue, or return at once when it is done."""
 
-    mine: list[RunDir] = []  # with the lock that the first process holds, which it looks at before it writes
+    mine: list[RunDir] = []  # with the lock, in the first process
 
     def opened() -> tuple[Path, bool]:
         session.results.prepare()
@@ -79,7 +79,7 @@ def _await(path: Path) -> None:
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
-    """Whether it is a control that was added without its weights: they are its seed's, and made here in an instant."""
+    """Whether it is a control that was added without its weights, which follow from its seed."""
     return not resolved.method.trains and FIELD in run.info and not run.encoder().exists()
 
 
@@ -266,9 +266,7 @@ def settle_threads(trainer: Trainer, run: RunDir) -> str:
 def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, after: Collection[str] = ()) -> None:
     """Weights of the parent: all that fit by name and shape, and its inference encoder in every encoder.
 
-    So a second stage of the same method starts where the first ended, and another method with the parent's encoder.
-    The same method, and the second stage of one that is named in ``after``, take each encoder that the parent has too
-    as it is.
+    The same method, and a second stage of a method named in ``after``, keep each encoder that the parent has too.
 
     Raises:
         SkelbenchError: there is no such run, its state is not here, or its encoder does not fit.
@@ -289,5 +287,4 @@ def warm_start(results: ResultStore, method: Method, name: str, parent_id: str, 
         needed = module.state_dict().keys() - set(module.prepared_state)
         if staged and all(f"{path}.{x}" in fitting for x in needed):
             continue
-        # A method that replaces hidden tokens may start from one that drops them, and the other way round.
         load_weights(parent.encoder(), module, parent_id, module.prepared_state)

@@ -1,4 +1,4 @@
-"""From what the user typed to a complete run spec.
+"""From a request to a complete run spec.
 
 Later sources win: defaults, the method's optimiser, its native setting (with ``--native``), the preset, the variant
 (``slim:glcl-only``), the TOML file, ``--set``, other options.
@@ -66,27 +66,26 @@ class Resolved:
     variant: str = ""
     """Name of the method's variant, "" = the method as it is."""
     from_preset: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the bare preset, those that the variant changes among them."""
+    """Settings that differ from the bare preset, including those of the variant."""
     setting: str = "shared"
-    """"shared": the encoder, grid and bodies that every method is compared in; "native": the method's own."""
+    """"shared": the encoder, grid and bodies of every method; "native": the method's own."""
     notes: tuple[str, ...] = ()
     usual: Mapping[str, Any] = field(default_factory=dict)
-    """What the bare preset and variant have of the settings that differ."""
+    """Values that the bare preset and variant have for the modified settings."""
     length: Length | None = None
-    """What a budget came to; None = its schedule is as long as the settings say."""
+    """Length that follows from a budget; None = there is no budget."""
 
     @property
     def title(self) -> str:
-        """``slim``, ``slim:glcl-only``: the method and its variant as they are typed."""
+        """Method and variant: ``slim``, ``slim:glcl-only``."""
         return titled(self.spec.method, self.variant)
 
 
 def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
 
-    Raises :class:`SkelbenchError` naming the nearest right name for a misspelt method, variant, encoder, target, data
-    set, split, key or value, and for settings that no run can have. Nothing is written, unless by ``timer``, which says
-    how fast steps are where a budget is one of minutes. ``device`` decides the usual preset and precision.
+    Raises :class:`SkelbenchError` with the nearest right name for a misspelt name, and for impossible settings.
+    ``timer`` times steps for a budget in minutes. ``device`` decides the default preset and precision.
     """
     kind, half = device.split(":")[0], has_bf16(device)
     top, from_file = read_config(request.config) if request.config else ({}, {})
@@ -148,9 +147,9 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         spec = spec.model_copy(update={"train": complete.train})
     steps = total_steps(spec, len(split.train)) if method.trains else 0
     if steps > MOST_STEPS:
+        asked = f"--budget {budget}" if budget else f"train.epochs={spec.train.epochs:g}"
         raise SkelbenchError(
-            f"train.epochs={spec.train.epochs:g} is {steps:.3g} steps of method {method.name}, more than any run "
-            "makes; give less"
+            f"{asked} is {steps:.3g} steps of method {method.name}, more than any run makes; give less"
         )
     if method.trains and complete.train.precision == "bf16" and not half:
         raise SkelbenchError(
@@ -188,18 +187,17 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
 
 @dataclass(frozen=True)
 class _Settle:
-    """From layers of settings to typed ones that fit the training clips and name plugins in full where names clash."""
+    """Typed settings from layers, with a batch that fits the training clips and full names of plugins."""
 
     host: Host
     parts: Parts
     place: str
-    """Data set and split, in words."""
     split: Split
     request: Request
     preset: str
 
     def __call__(self, layers: list[Layer], typed: Layer | None = None, notes: list[str] | None = None) -> Settings:
-        """``typed``: the layer that the user gave; what they should know of the outcome is added to ``notes``."""
+        """``typed``: the layer of the user. Notes for the user are added to ``notes``."""
         values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
         sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
         sections["method"] = sections["method"].model_copy(update=dict(self._named(sections["method"])))
@@ -207,7 +205,7 @@ class _Settle:
         return Settings(train=train, **sections)
 
     def _named(self, method: Spec) -> Iterator[tuple[str, Any]]:
-        """What of the method's settings names plugins, in full, with all settings of an encoder that is named."""
+        """Full names of plugins in the method's settings, with all settings of a named encoder."""
         for setting, kind in self.host.subclass(self.parts.method, Method).exchangeable.items():
             if name := getattr(method, setting):
                 descriptor = self.host.get(kind, name)
@@ -231,12 +229,7 @@ class _Settle:
             iterations = train.iters_per_epoch if "train.iters_per_epoch" in typed else None
             epoch = iterations * train.batch_size if iterations else clips
             train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
-        trains = self.parts.method.trains
-        if trains and not self.request.imported and not train.epochs:
-            raise SkelbenchError(
-                "train.epochs=0 trains nothing; give more, or `skelbench run untrained` for the encoder as initialised"
-            )
-        if not trains:
+        if not self.parts.method.trains:
             return still(train.precision if self.parts.method.weights else "fp32")
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
@@ -245,7 +238,7 @@ class _Settle:
         return train.model_copy(update={"degrade": tuple(steps)})
 
     def _name(self, part: Component) -> str:
-        """By which the host finds it again: with its plugin where two share one."""
+        """Name in the host, with its plugin if two share it."""
         return self.host.name(self.host.of_class(type(part)))
 
 
@@ -268,7 +261,7 @@ def _native(request: Request, top: Mapping[str, Any]) -> bool:
 def _budget(
     request: Request, top: Mapping[str, Any], method: MethodSpec, user: Layer, notes: list[str]
 ) -> Budget | None:
-    """The one that decides how long ``method`` trains, if any."""
+    """The budget of ``method``'s training, if any."""
     budget = request.budget or (Budget.parse(top["budget"]) if "budget" in top else None)
     if budget and not method.trains:
         notes.append(f"{method.name} does not train: budget {budget} changes nothing")
@@ -285,15 +278,15 @@ def _seed(request: Request, top: Mapping[str, Any]) -> int:
 
 
 def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
-    """A preset of the harness for these parts: what they do not have is skipped, and of a method's settings what a
-    plugin's config itself declares, as a name says nothing there; an encoder brings its own sizes.
+    """A preset of the harness for these parts; unknown settings, and those that a plugin itself declares, are skipped.
 
-    Its learning rate is one for Adam and its kin; SGD keeps the method's, which needs no scaling by the batch here.
+    The learning rate is for adaptive optimizers; SGD keeps the method's.
     """
-    fields, optimizer = parts.fields, parts.classes["optimizer"]
+    optimizer = parts.classes["optimizer"]
     for trait in _traits(parts):
         preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
-    known = {key: value for key, value in preset.items() if key == "clips_seen" or _has(fields, key)}
+    fields = {f"{part}.{name}" for part, of_part in parts.fields.items() for name in of_part}
+    known = {key: value for key, value in preset.items() if key == "clips_seen" or key in fields}
     apart = {key for key in known if _foreign(parts.classes["method"], key)}
     if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
         apart.add("train.lr")
@@ -302,7 +295,7 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
 
 
 def _traits(parts: Parts) -> Iterator[str]:
-    """What of a method makes presets otherwise, keys of ``EXCEPTIONS``: settings that the harness declares say it."""
+    """Keys of ``EXCEPTIONS`` that apply to a method, by its settings."""
     config = parts.classes["method"]
     fields = {name: one for name, one in config.model_fields.items() if not _foreign(config, f"method.{name}")}
     if "queue" in fields:
@@ -311,11 +304,6 @@ def _traits(parts: Parts) -> Iterator[str]:
         yield "features"
     if "centering" in fields and fields["centering"].default == "sinkhorn":
         yield "sinkhorn"
-
-
-def _has(fields: Mapping[str, set[str]], key: str) -> bool:
-    part, _, name = key.partition(".")
-    return name in fields[part]
 
 
 def _foreign(config: type, key: str) -> bool:
@@ -343,7 +331,7 @@ def _notes(method: MethodSpec, native: bool, store: ClipStore) -> Iterator[str]:
 
 
 def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> Iterator[str]:
-    """Clips that have fewer frames than one patch, where a token holds less than one frame of what was recorded."""
+    """Notes on clips with fewer frames than one patch."""
     if left_out := len(whole.train) - len(split.train):
         yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
     short, test = (int((store.lengths[ids] < patch).sum()) for ids in (split.train, split.test))
@@ -354,7 +342,7 @@ def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> It
 
 
 def _content(host: Host, method: MethodSpec, name: str) -> str:
-    """sha256 of a file beside the method's own that it reads."""
+    """sha256 of a file that the method reads."""
     path = Path(host.origin(method).path).parent / name
     try:
         with open(path, "rb") as file:
@@ -444,7 +432,7 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
 MOST_OPEN = 8
 """Data sets that stay open for later use."""
 _opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
-"""Data sets that this process opened, with the state of their files then."""
+"""Open data sets with the state of their files."""
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
@@ -479,7 +467,7 @@ def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
 @contextmanager
 def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[None]:
-    """A variant, or a recipe, that cannot be is the mistake of the plugin that announces it."""
+    """Name the plugin in an error about its variant or recipe."""
     try:
         yield
     except SkelbenchError as error:

@@ -23,8 +23,7 @@ THEIRS = (FIELD, "budget")
 
 @contextmanager
 def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
-    """No other process works in ``run`` meanwhile; one that only looks in, or makes an untrained twin, is waited for
-    (at most ``patience`` seconds)."""
+    """Lock ``run`` for this process, waiting at most ``patience`` seconds."""
     try:
         with run.lock(patience) as run.held:
             yield
@@ -38,11 +37,10 @@ def alone(run: RunDir, patience: float = 1.0) -> Iterator[None]:
 
 
 def clear(run: RunDir, **facts: Any) -> None:
-    """Forget a run's results, and that it was added from elsewhere if it was; keep its spec, and ``facts`` of who makes
-    it now. Files that are not ours (an observer's) stay.
+    """Remove a run's results and provenance; keep its spec, add ``facts``. Files of observers stay.
 
     Raises:
-        SkelbenchError: another process evaluates it, whose record would be taken for one of what is made now.
+        SkelbenchError: another process evaluates it.
     """
     try:
         with Lease(run.path / PROBES, 0.0):

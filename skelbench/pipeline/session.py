@@ -62,11 +62,8 @@ def open_session(
 
 
 def prepare(device: str) -> None:
-    """Make a named GPU the current one, for what asks for none by name, and GPUs deterministic where that is wanted.
-
-    float32 stays float32 in convolutions and recurrent layers, as it does in products. cuDNN's attention, which some
-    versions of PyTorch prefer, is left out: it plans anew, in tenths of a second, for every number of rows.
-    """
+    """Make a named GPU the current one, without TF32 and cuDNN's attention, which plans again for every batch size;
+    deterministic if the user's settings say so."""
     import torch
 
     from skelbench.core.user_config import said
@@ -85,9 +82,8 @@ def prepare(device: str) -> None:
 
 
 def _take_memory_in_segments(device: str) -> None:
-    """Have PyTorch's CUDA allocator grow its blocks, unless the environment says how it is to work; read when a GPU is
-    first used. The number of bodies differs from batch to batch, and blocks of one size do not serve the next: of SLiM
-    at the paper's size 136 GiB of a card's 140 were held for 105 in use, in segments 105."""
+    """Have PyTorch's CUDA allocator grow its blocks, unless the environment configures it, as batches differ in size:
+    SLiM at the paper's size needs 105 GiB instead of 136."""
     said = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"} & os.environ.keys()
     if device.startswith("cuda") and not said:
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"

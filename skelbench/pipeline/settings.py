@@ -20,7 +20,7 @@ Layer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Parts:
-    """What a run is put together from: the method, and a component for each section of :data:`CHOICES`."""
+    """Parts of a run: the method, and a component for each section of :data:`CHOICES`."""
 
     method: MethodSpec
     chosen: Mapping[str, Descriptor]
@@ -84,7 +84,7 @@ def config(spec: Spec) -> dict[str, Any]:
 
 
 def names(layers: Iterable[Layer]) -> dict[str, Any]:
-    """Which component each section of :data:`CHOICES` has, by the last layer that says it."""
+    """Component of each section of :data:`CHOICES`, by the last layer that names it."""
     chosen: dict[str, Any] = {name: RunSpec.model_fields[name].default for name in CHOICES}
     for layer in layers:
         chosen |= {name: layer[name] for name in CHOICES if name in layer}
@@ -103,8 +103,7 @@ def joined(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def check_layers(parts: Parts, layers: list[Layer], chosen: Mapping[str, Any]) -> None:
-    """SkelbenchError for what ``layers`` set that there is not, or that does not hold. What they mean for another
-    component than the ``chosen`` one is for none of the classes here."""
+    """SkelbenchError for unknown or invalid settings in ``layers``, except settings of components not ``chosen``."""
     values, meant = joined(layers), names(layers)
     for key in values:
         if key != "clips_seen" and _head(key) not in parts.classes:
@@ -120,9 +119,9 @@ def _head(key: str) -> str:
 
 
 def variant_layers(parts: Parts, variant: str, layers: list[Layer], plain: Settings) -> Iterator[Layer]:
-    """``layers`` and what a variant of the method changes, given the settings ``plain`` that they make without it.
+    """``layers`` and the changes of a variant of the method to the settings ``plain``.
 
-    Raises :class:`SkelbenchError` where the variant sets what there is not, or what makes no run.
+    Raises :class:`SkelbenchError` for unknown or invalid changes.
     """
     changes = dict(parts.method.variants[variant])
     values = joined(layers)
@@ -155,7 +154,7 @@ def variant_layers(parts: Parts, variant: str, layers: list[Layer], plain: Setti
 
 
 NO_PATCH = {"patch": 1}
-"""Of a grid whose patch decides nothing."""
+"""Patch of methods without tokens."""
 
 
 def still(precision: Literal["fp32", "bf16"]) -> TrainSpec:

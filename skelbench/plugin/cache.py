@@ -19,7 +19,7 @@ from typing import Any
 from skelbench.core.files import keep_newest, read_json, write_json
 from skelbench.core.user_config import cache_root
 from skelbench.core.version import __version__
-from skelbench.plugin.descriptors import API_VERSION, KINDS, Descriptor, NativeProbe, Stage
+from skelbench.plugin.descriptors import KINDS, Descriptor, NativeProbe, Stage
 from skelbench.plugin.space import Linear, Log
 
 KEPT = 128
@@ -54,37 +54,29 @@ class DescriptorCache:
             folder = Path(os.devnull)
         self.path = folder / f"{location.stem}-{name}.json"
         self._own = source_hash(Path(__file__).parent)
-        self._format = f"{__version__} {API_VERSION} {self._own}"
+        self._format = f"{__version__} {self._own}"
         self._changed = False
         self._kept: dict[str, Any] = {}
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):  # absent, or damaged
             document = read_json(self.path)
-            if document["format"] == self._format:
-                self._kept = document["plugins"]
-        except (OSError, ValueError, KeyError, TypeError):  # absent, or damaged
-            pass
+            self._kept = document["plugins"] if document["format"] == self._format else {}
 
     def get(self, name: str, source: str) -> Announcement | None:
         """Return the announcement of plugin ``name`` whose source has this hash; None if it is not kept."""
-        try:
+        with suppress(KeyError, TypeError, ValueError):
             kept = self._kept[name]
-            if kept["source"] != source:
-                return None
-            descriptors = [(kind, _decoded(descriptor)) for kind, descriptor in kept["descriptors"]]
-            return Announcement(descriptors, kept["observers"], kept["settings"])
-        except (KeyError, TypeError, ValueError):
-            return None
+            if kept["source"] == source:
+                descriptors = [(kind, _decoded(descriptor)) for kind, descriptor in kept["descriptors"]]
+                return Announcement(descriptors, kept["observers"], kept["settings"])
+        return None
 
     def put(self, name: str, source: str, announcement: Announcement) -> None:
         """Keep an announcement, unless its source has no hash or one of its values is not plain data."""
-        try:
-            descriptors = [(kind, _encoded(descriptor)) for kind, descriptor in announcement.descriptors]
-        except TypeError:
-            return
         if source and self._own:
-            observers, settings = announcement.observers, announcement.settings
-            kept = {"source": source, "descriptors": descriptors, "observers": observers, "settings": settings}
-            self._kept[name], self._changed = kept, True
+            with suppress(TypeError):
+                descriptors = [(kind, _encoded(descriptor)) for kind, descriptor in announcement.descriptors]
+                self._kept[name] = {**vars(announcement), "source": source, "descriptors": descriptors}
+                self._changed = True
 
     def save(self) -> None:
         """Write the file if something was added to it and the folder is writable."""

@@ -12,20 +12,18 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.files import PluginFile, named_file
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import own_places
-from skelbench.plugin.status import PluginStatus, one_line
+from skelbench.plugin.status import SINGULAR, PluginStatus, one_line
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem of a plugin."""
 
-    title: str
-    """``method my-idea, target MyIdea``; "" = the plugin as a whole."""
-    sentence: str
+    message: str
     todo: str
+    """The nearest fix; "" = the message says it."""
     own: str = ""
     """Lines of the plugin that the error came through, as a traceback shows them."""
-    traceback: str = ""
 
 
 def host_for(name: str) -> tuple[Host, str]:
@@ -39,59 +37,50 @@ def host_for(name: str) -> tuple[Host, str]:
 
 
 def find(host: Host, name: str, path: str = "") -> list[PluginStatus]:
-    """Return the plugins called ``name``, or that announce something called ``name``.
-
-    Raises:
-        SkelbenchError: there is none; names the nearest.
-    """
+    """Return the plugins called ``name``, or that announce something called ``name``; SkelbenchError if none does."""
     if path:
         sha256 = PluginFile(Path(path)).sha256
         return [plugin for plugin in host.plugins if plugin.source_hash == sha256]
-    found = [plugin for plugin in host.plugins if plugin.name == name]
+    found = [plugin for plugin in host.plugins if plugin.name == name or plugin.might_have(name)]
     found += [entry.plugin for entry in host.entries if name in entry.names]
-    found += [plugin for plugin in host.plugins if plugin.might_have(name)]
     if not found:
         known = {plugin.name for plugin in host.plugins} | {entry.name for entry in host.entries}
         raise SkelbenchError(did_you_mean(name, known, "plugin", others="A file is named by its path: mine.py."))
-    return list({id(plugin): plugin for plugin in found}.values())
+    return list(dict.fromkeys(found))
 
 
 def diagnose(host: Host, plugin: PluginStatus) -> list[Finding]:
     """Import all code of ``plugin``; return what is wrong, each error once."""
-    findings = list(_of_announcement(host, plugin))
-    for title, error in host.import_all(plugin):
-        finding = _finding(title, error, plugin)
+    findings = [_finding("", error, plugin) for error in plugin.errors]
+    place = plugin.path or plugin.source
+    if plugin.state == "conflict":
+        findings.append(Finding(plugin.error, f"rename one of them: in {place}, or in the other plugin"))
+    elif plugin.state != "ok" and not plugin.errors:
+        fix = f"correct {place}; `skelbench plugins new` writes one that works"
+        findings.append(Finding(plugin.error, "upgrade skelbench" if plugin.state == "api-mismatch" else fix))
+    for finding in (_finding(title, error, plugin) for title, error in _import_errors(host, plugin)):
         if not finding.own or finding.own not in [each.own for each in findings]:
             findings.append(finding)
     return findings
 
 
-def _of_announcement(host: Host, plugin: PluginStatus) -> Iterator[Finding]:
-    for error in plugin.errors:
-        yield _finding("", error, plugin)
-    clashes = [entry.clash for entry in host.entries if entry.plugin is plugin and entry.clash]
-    where = plugin.path or plugin.source
-    for sentence in clashes:
-        yield Finding("", sentence, f"rename one of them: in {where}, or in the other plugin")
-    if plugin.state != "ok" and not plugin.errors and not clashes:
-        upgrade = plugin.state == "api-mismatch"
-        todo = "upgrade skelbench" if upgrade else f"correct {where}; `skelbench plugins new` writes one that works"
-        yield Finding("", plugin.error, todo)
+def _import_errors(host: Host, plugin: PluginStatus) -> Iterator[tuple[str, BaseException]]:
+    for entry in (entry for entry in host.entries if entry.plugin is plugin):
+        for place in entry.descriptor.places:
+            if target := getattr(entry.descriptor, place):
+                try:
+                    host.load(entry.descriptor, place)
+                except (Exception, SystemExit) as error:
+                    yield f"{SINGULAR[entry.kind]} {entry.name}, {place} {target.partition(':')[2]}: ", error
 
 
 def _finding(title: str, error: BaseException, plugin: PluginStatus) -> Finding:
     raised = error.__cause__ if isinstance(error, SkelbenchError) and error.__cause__ else error
     frames = traceback.StackSummary.extract(own_places(raised))
     own = "".join([*frames.format(), *traceback.format_exception_only(raised)]).rstrip()
-    full = "" if isinstance(raised, SkelbenchError) else "".join(traceback.format_exception(raised)).rstrip()
-    place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else plugin.path or plugin.source
-    match raised:
-        case SkelbenchError():
-            todo = ""
-        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "skelbench":
-            todo = f"install what has the module {name} (pip install ...), or correct the import: {place}"
-        case SyntaxError():
-            todo = f"correct line {raised.lineno} of {raised.filename}"
-        case _:
-            todo = f"correct {place}"
-    return Finding(title, one_line(error), todo, own, full)
+    todo = f"correct {frames[-1].filename}, line {frames[-1].lineno}" if frames else f"correct {plugin.path}"
+    if isinstance(raised, SyntaxError):
+        todo = f"correct line {raised.lineno} of {raised.filename}"
+    elif isinstance(raised, ModuleNotFoundError) and not str(raised.name).startswith("skelbench"):
+        todo = f"install what has the module {raised.name} (pip install ...), or {todo}"
+    return Finding(title + one_line(error), "" if isinstance(raised, SkelbenchError) else todo, own)

@@ -1,4 +1,4 @@
-"""Plugin files: where they are found, and the import of one."""
+"""Plugin files: finding and importing them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from skelbench.plugin.plugin_errors import SINGLE
 
 
 def files_on_path() -> list[Path]:
-    """Files named by ``SKELBENCH_PLUGIN_PATH`` or ``skelbench.toml``: each item a file or a directory of ``*.py`` (not
-    ``_*.py``)."""
+    """Return the files of ``SKELBENCH_PLUGIN_PATH`` or ``skelbench.toml``: files, and ``*.py`` (not ``_*.py``) of
+    folders."""
     files: list[Path] = []
     for path in said("plugins") or ():
         inside = sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else []
@@ -30,8 +30,7 @@ def files_on_path() -> list[Path]:
 
 
 def named_file(name: str, what: str, folder: Path = Path()) -> Path:
-    """The plugin file ``name``, below ``folder`` if it is relative; SkelbenchError begins with ``what`` if there is
-    none."""
+    """Return the plugin file ``name``, below ``folder`` if it is relative; SkelbenchError if there is none."""
     path = folder / Path(name).expanduser()
     if path.is_dir():
         variable = SETTINGS["plugins"].variable
@@ -42,7 +41,7 @@ def named_file(name: str, what: str, folder: Path = Path()) -> Path:
 
 
 def named_files(names: Any, file: Path) -> list[str]:
-    """The plugin files that a TOML ``file`` lists as ``plugins``, relative to its folder."""
+    """Return the plugin files that a TOML ``file`` lists as ``plugins``, relative to its folder."""
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise SkelbenchError(f'{file}: plugins = {names!r:.60} is no list of files; write plugins = ["my_method.py"]')
     return [str(named_file(name, f"{file}: plugins: {name}", file.parent)) for name in names]

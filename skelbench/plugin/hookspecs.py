@@ -1,6 +1,8 @@
-"""The complete plugin surface: ``skelbench_<kind>()`` of every kind of :data:`KINDS` returns a list of descriptors of
-its type (``skelbench_methods`` of MethodSpec, ``skelbench_encoders`` of EncoderSpec, ``skelbench_tables`` ...);
-observers watch and return nothing."""
+"""The pluggy hooks of a plugin.
+
+``skelbench_<kind>()`` returns a list of descriptors of a kind of :data:`KINDS` (``skelbench_methods`` of MethodSpec,
+``skelbench_tables`` of TableSpec, ...). Observer hooks return nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def _announcement() -> None:
-    """What is announced of one kind: an iterable of descriptors."""
+def _descriptors() -> None:
+    """List the descriptors of one kind."""
 
 
 @hookspec
@@ -37,5 +39,5 @@ def skelbench_run_finished(run: Mapping[str, Any], outcome: str) -> None:
 
 
 OBSERVERS = {hook.__name__: hook for hook in (skelbench_run_started, skelbench_log, skelbench_run_finished)}
-HOOKS = {f"skelbench_{kind}": _announcement for kind in KINDS} | OBSERVERS
+HOOKS = {f"skelbench_{kind}": _descriptors for kind in KINDS} | OBSERVERS
 SURFACE = type("Surface", (), dict(HOOKS))

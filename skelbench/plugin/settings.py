@@ -1,4 +1,4 @@
-"""What there is to set: the fields of a config class with type, default and documentation."""
+"""Settings of a config class as text: fields with type, default and documentation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+UNITS = {"_deg": ((int, float), "degrees"), "_frames": ((int,), "frames")}
+"""End of a name -> types of the values that have this unit, and the unit."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -21,29 +24,21 @@ class Setting:
     default: str
     doc: str
     unit: str = ""
-    """Of a field made by ``Field(..., json_schema_extra={"unit": "m"})``, or told by the end of its name."""
-
-
-UNITS = {"_deg": ((int, float), "degrees"), "_frames": ((int,), "frames")}
-"""End of a name -> types of the values that have this unit, and the unit."""
+    """From ``Field(..., json_schema_extra={"unit": "m"})``, or from the end of the name."""
 
 
 def settings(model: type[BaseModel]) -> list[Setting]:
-    """The fields of ``model`` in order, documented by ``Field(description=...)`` or the string below a field."""
+    """Return the fields of ``model`` in order, documented by ``Field(description=...)`` or the string below a field."""
     rows = []
     for name, field in model.model_fields.items():
-        needs_data = field.default_factory_takes_validated_data
-        default = field.get_default() if needs_data else field.get_default(call_default_factory=True)
-        shown = "required" if default is PydanticUndefined else _value(default)
-        limits = [limit for item in field.metadata if (limit := _limit(item))]
         description = " ".join((field.description or "").replace("``", "").split())
-        kind = ", ".join([_type(field.annotation), *limits])
-        rows.append(Setting(name, kind, shown, description, _unit(name, field)))
+        kind = ", ".join([_type(field.annotation), *_limits(field)])
+        rows.append(Setting(name, kind, _default(field), description, _unit(name, field)))
     return rows
 
 
 def _type(annotation: Any) -> str:
-    """``int``, ``"a" | "b"``, ``tuple[int, ...]``, the name of a class."""
+    """Return ``int``, ``"a" | "b"``, ``tuple[int, ...]`` or the name of a class."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _type(arguments[0])
@@ -53,26 +48,30 @@ def _type(annotation: Any) -> str:
         return " | ".join(map(_type, arguments))
     if annotation is type(None):
         return "none"
-    if annotation is Ellipsis:
-        return "..."
-    name = getattr(origin or annotation, "__name__", str(annotation))
+    name = "..." if annotation is Ellipsis else getattr(origin or annotation, "__name__", str(annotation))
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
 
 
 def _unit(name: str, field: FieldInfo) -> str:
-    said = field.json_schema_extra
-    if isinstance(said, dict) and "unit" in said:
-        return str(said["unit"])
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "unit" in extra:
+        return str(extra["unit"])
     types, unit = UNITS.get(name[name.rfind("_") :], ((), ""))
     return unit if field.annotation in types else ""
 
 
-def _limit(item: Any) -> str:
+def _limits(field: FieldInfo) -> list[str]:
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    return " ".join(f"{sign} {getattr(item, key)}" for key, sign in signs.items() if hasattr(item, key))
+    return [
+        f"{sign} {getattr(item, key)}" for item in field.metadata for key, sign in signs.items() if hasattr(item, key)
+    ]
 
 
-def _value(default: Any) -> str:
+def _default(field: FieldInfo) -> str:
+    needs_data = field.default_factory_takes_validated_data
+    default = field.get_default() if needs_data else field.get_default(call_default_factory=True)
+    if default is PydanticUndefined:
+        return "required"
     if isinstance(default, BaseModel):
         return repr(default)
     if isinstance(default, float):

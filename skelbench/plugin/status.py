@@ -1,4 +1,4 @@
-"""How loading a plugin went, and which descriptors it announced."""
+"""State of plugins, and the descriptors that they announced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USABLE = ("ok", "conflict")
 """States of plugins that can be used, at least in part."""
 
 
-@dataclass
+@dataclass(eq=False)
 class PluginStatus:
     """State of one plugin."""
 
@@ -30,62 +30,59 @@ class PluginStatus:
     error: str = ""
     """One line."""
     source_hash: str | None = None
-    """sha256 of a single file: its code has no version, so the hash is part of the identity of runs."""
+    """sha256 of a single file, part of the identity of runs: its code has no version."""
     requested: bool = False
-    """Named on the command line: its failure is an error, not a note."""
+    """Whether it was named on the command line: its failure is an error."""
     path: str = ""
-    """The file with its code; "" for an object, or a file that cannot be read."""
+    """File with its code; "" for an object, or a file that cannot be read."""
     errors: list[BaseException] = field(default_factory=list)
     """Exceptions raised by its import and its hooks."""
 
     @property
     def traceback(self) -> str:
-        """Tracebacks of its errors; "" if nothing was raised."""
+        """Tracebacks of :attr:`errors`."""
         return "".join("".join(traceback.format_exception(error)) for error in self.errors)
 
     def might_have(self, name: str) -> bool:
-        """Whether it failed, and is called ``name`` or names it in its problem."""
+        """Return whether it failed, and is called ``name`` or names it in its problem."""
         plugin, _, last = name.rpartition(":")
         return self.state not in USABLE and (self.name in (name, plugin) or repr(last) in self.error)
 
-    def fail(self, state: State, sentence: str, error: BaseException | None = None) -> None:
-        """Record a problem; the first one decides the state."""
+    def fail(self, state: State, message: str, error: BaseException | None = None) -> None:
+        """Record a problem; the first problem decides the state."""
         self.state = state if self.state == "ok" else self.state
-        self.error = f"{self.error}; {sentence}" if self.error else sentence
-        if error is not None:
-            self.errors.append(error)
+        self.error = "; ".join(filter(None, (self.error, message)))
+        self.errors += [error] if error else []
 
 
 @dataclass
 class Entry:
-    """One announced descriptor. ``clash``: why it is usable as ``plugin:name`` only."""
+    """One announced descriptor."""
 
     kind: str
     name: str
     descriptor: Descriptor
     plugin: PluginStatus
     clash: str = ""
+    """Why it is usable as ``plugin:name`` only; "" = it does not clash."""
     settings: tuple[str, ...] = ()
     """Names of its settings."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name this answers to: alone, with its plugin, and with its distribution."""
+        """All names: alone, with its plugin, and with its distribution."""
         owners = self.plugin.name, self.plugin.dist or self.plugin.name
         return self.name, *(f"{owner}:{self.name}" for owner in owners)
 
     @property
     def shown(self) -> str:
-        """The name that is unambiguous: with its plugin where it clashes."""
+        """Unambiguous name: with its plugin if it clashes."""
         return self.names[1] if self.clash else self.name
 
 
 def one_line(error: BaseException) -> str:
-    """``Type: message`` on one line, after the place in a plugin that it came through, if any; the message alone for
-    errors that are written for users."""
+    """Return ``Type: message`` on one line, with the plugin's file and line; for a SkelbenchError the message."""
     text = " ".join(str(error).split())
     if isinstance(error, SkelbenchError):
         return text
-    if sentence := told(error):
-        return sentence
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return told(error) or (f"{type(error).__name__}: {text}" if text else type(error).__name__)

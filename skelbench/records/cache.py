@@ -1,7 +1,7 @@
-"""Cache of what tables read from the files of runs: hundreds of runs take long to read.
+"""Cache of data that tables read from the files of runs: hundreds of runs take long to read.
 
-It lies in the user's cache folder, one file for each results directory. An entry holds while size and time of the run's
-files stay the same. The file may be deleted at any time.
+The user's cache folder has one file for each results directory. An entry holds while size and time of the run's files
+stay the same. The file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from skelbench.core.files import keep_newest, write_atomic
 from skelbench.core.hashing import digest, hash_of_code
-from skelbench.core.threads import uncollected
 from skelbench.core.user_config import cache_root
 from skelbench.core.version import installed
+from skelbench.records.errors import Found, skipped
 
 LEAST = 200
 """Number of directories from which on the cache is used."""
@@ -33,43 +33,38 @@ SIGNS = ("run.json", "metrics.jsonl", "last.pt")
 FILES = ("run.json", "cost.json", "metrics.jsonl")
 """Files that tables read, next to ``eval-*``."""
 Progress = Callable[..., AbstractContextManager[Callable[..., None]]]
+Stamps = dict[str, list[int]]
+"""Size and time of the last change in ns of the files of a run, by name."""
 log = logging.getLogger(__name__)
-
-
-class Stamps:
-    """Size and time of the last change in ns of the files of a run."""
-
-    __slots__ = ("_files", "mark")
-
-    def __init__(self, files: dict[str, list[int]]) -> None:
-        self._files = files
-        self.mark = digest(sorted(files.items()), 24)
-
-    def of(self, name: str) -> list[int]:
-        """Size and time of one file; empty if there is none."""
-        return self._files.get(name, [])
 
 
 def scan(folder: str) -> Stamps | None:
     """Stamps of the files of a run; None for a folder that is no run."""
-    files, is_run = {}, False
+    stamps, is_run = {}, False
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 is_run |= entry.name in SIGNS
                 if entry.name in FILES or (entry.name.startswith("eval-") and entry.name.endswith((".json", ".npz"))):
                     status = entry.stat()
-                    files[entry.name] = [status.st_size, status.st_mtime_ns]
+                    stamps[entry.name] = [status.st_size, status.st_mtime_ns]
     except OSError:  # no folder, or removed meanwhile
         return None
-    return Stamps(files) if is_run else None
+    return stamps if is_run else None
+
+
+def mark_of(stamps: Stamps) -> str:
+    """Hash of ``stamps``."""
+    return digest(sorted(stamps.items()), 24)
 
 
 class ResultsCache:
     """Plain data by kind, name of the run and mark of its files, for the runs ``names`` of one results directory."""
 
     def __init__(self, root: Path, names: Collection[str], progress: Progress | None = None) -> None:
-        self._names, self._progress, self._changed = frozenset([*names, ALL]), progress, False
+        self._names, self._progress = frozenset([*names, ALL]), progress
+        self.changed = False
+        """Whether an entry is new or was modified in place."""
         place = str(root.resolve())
         code = [hash_of_code(Path(__file__).parents[1]), *(installed(name) for name in ("numpy", "pydantic"))]
         self._about = digest([place, *code])
@@ -79,9 +74,8 @@ class ResultsCache:
     def _entries(self) -> dict[str, list[Any]]:
         """``KIND/NAME`` -> [mark, data]; empty if the file is damaged or of other code."""
         try:
-            with uncollected():
-                about, entries = json.loads(self._file.read_bytes())
-                return dict(entries) if about == self._about else {}
+            about, entries = json.loads(self._file.read_bytes())
+            return dict(entries) if about == self._about else {}
         except (OSError, ValueError, TypeError, RecursionError):
             return {}
 
@@ -90,18 +84,23 @@ class ResultsCache:
         entry = self._entries.get(f"{kind}/{name}")
         return entry[1] if entry and entry[0] == mark else None
 
-    def put(self, kind: str, name: str, mark: str, data: Any) -> None:
-        """Keep ``data``, which must be the same after a trip through JSON."""
-        self._entries[f"{kind}/{name}"] = [mark, data]
-        self._changed = True
+    def keep(self, kind: str, name: str, mark: str, make: Callable[[], Found]) -> Found:
+        """Data of the entry, else ``make()``, whose value must stay the same after a trip through JSON.
 
-    def modified(self) -> None:
-        """Say that data of an entry were modified in place."""
-        self._changed = True
+        The value is not kept if a damaged file was skipped, so that every command warns about the file.
+        """
+        found = self.get(kind, name, mark)
+        if found is None:
+            before = len(skipped)
+            found = make()
+            if found is not None and len(skipped) == before:
+                self._entries[f"{kind}/{name}"] = [mark, found]
+                self.changed = True
+        return found
 
     def save(self) -> None:
-        """Write the file if an entry is new."""
-        if self._changed:
+        """Write the file if an entry changed."""
+        if self.changed:
             kept = {key: entry for key, entry in self._entries.items() if key.partition("/")[2] in self._names}
             text = json.dumps([self._about, kept]).encode()
             try:
@@ -109,12 +108,11 @@ class ResultsCache:
                 keep_newest(self._file.parent.glob("results-*.json"), STORES)
             except OSError as error:
                 log.debug("runs are not cached: %s", error)
-            self._changed = False
+            self.changed = False
 
     @contextmanager
     def filling(self, total: int, missing: int, label: str) -> Iterator[Callable[..., None]]:
-        """Save at the end, even of an interrupted command; show progress over ``total`` runs if many are
-        ``missing``."""
+        """Save at the end, even of an interrupted command; show progress if many of ``total`` runs are ``missing``."""
         try:
             if self._progress is None or missing < LEAST:
                 yield lambda *_, **__: None

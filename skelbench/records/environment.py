@@ -1,4 +1,4 @@
-"""What a run ran on: recorded beside the result, never hashed into it."""
+"""Environment of a run: recorded next to the result and not part of an id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from skelbench.core.version import __version__, installed
 
 PLACES = frozenset({"--results", "--data-root"})
-"""Options that say where things lie on this machine."""
+"""Options with folders of this machine."""
 _PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
 
 
@@ -42,9 +42,9 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def command() -> str:
-    """What this process was started with, as it is typed: ``skelbench run slim``, else ``python -m mine --fast``.
+    """The command of this process as the user typed it: ``skelbench run slim``, or ``python -m mine --fast``.
 
-    Without :data:`PLACES`: a record may be handed on, and who repeats it keeps results and data elsewhere.
+    The options :data:`PLACES` are left out, because results and data lie elsewhere on other machines.
     """
     program = Path(sys.argv[0])
     if program.name == "skelbench" or program.parts[-2:] == ("skelbench", "__main__.py"):
@@ -60,7 +60,7 @@ def command() -> str:
 
 
 def hardware(device: str) -> str:
-    """One short label: rows with different labels are marked in tables."""
+    """Short label of the hardware; tables mark rows with different labels."""
     if device.startswith("cuda"):
         import torch
 

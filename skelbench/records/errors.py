@@ -1,4 +1,4 @@
-"""Files of the results that hold nothing that can be used: one such file stops no command that looks at all runs."""
+"""Damaged files of results: one damaged file does not stop commands that read all runs."""
 
 from __future__ import annotations
 
@@ -12,42 +12,33 @@ from skelbench.core.errors import SkelbenchError
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
+skipped: list[str] = []
+"""Messages of the damaged files that :func:`if_whole` has skipped in this process."""
 
 
 class Damaged(SkelbenchError):
-    """A file of the results that holds nothing that can be used."""
-
-    @classmethod
-    def because(cls, sentence: str, error: Exception) -> Damaged:
-        """``sentence`` with what went wrong in brackets."""
-        return cls(f"{sentence} ({getattr(error, 'strerror', None) or error})")
-
-
-@cache
-def warn_once(sentence: str) -> None:
-    log.warning("note: left out: %s", sentence)
-
-
-_listening: list[list[str]] = []
-
-
-def if_whole(read: Callable[[], Found]) -> Found | None:
-    """What ``read`` returns; None where that is :class:`Damaged`, with one warning per file in a process."""
-    try:
-        return read()
-    except Damaged as error:
-        for said in _listening:
-            said.append(str(error))
-        warn_once(str(error))
-        return None
+    """A file of the results cannot be used."""
 
 
 @contextmanager
-def left_out() -> Iterator[list[str]]:
-    """What :func:`if_whole` leaves out meanwhile, as sentences."""
-    said: list[str] = []
-    _listening.append(said)
+def damage(message: str) -> Iterator[None]:
+    """Raise :class:`Damaged` with ``message`` for an OSError or ValueError within."""
     try:
-        yield said
-    finally:
-        _listening[:] = [one for one in _listening if one is not said]
+        yield
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{message} ({getattr(error, 'strerror', None) or error})") from error
+
+
+@cache
+def warn_once(message: str) -> None:
+    log.warning("note: left out: %s", message)
+
+
+def if_whole(read: Callable[[], Found]) -> Found | None:
+    """Call ``read``; on a damaged file, warn once and return None."""
+    try:
+        return read()
+    except Damaged as error:
+        skipped.append(str(error))
+        warn_once(str(error))
+        return None

@@ -1,4 +1,4 @@
-"""What a person does with runs that are there: gives them tags and a note, takes them away."""
+"""Tags, notes and removal of runs (``skelbench runs tag|note|rm``)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from skelbench.core.leases import Busy, Lease
 from skelbench.records.run_dir import PROBES, RunDir
 from skelbench.records.store import ResultStore
 
-_GONE = ".removed-"
-"""Begins the name of a run that is being deleted; nobody looks at hidden folders."""
+_REMOVED = ".removed-"
+"""Prefix of the folder of a run that is being deleted; hidden folders are no runs."""
 _TAG = re.compile(r"\w[\w.+-]{0,39}")
 NOTE = 500
-"""Characters of a note at most."""
+"""Largest number of characters of a note."""
 
 
 def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
-    """Give ``run`` these tags too; returns all it has.
-
-    Raises:
-        SkelbenchError: one is no word that a command line and a list can hold.
-    """
+    """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is no short word."""
     for word in tags:
         if not _TAG.fullmatch(word):
             raise SkelbenchError(
@@ -36,11 +32,7 @@ def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def untag(run: RunDir, tags: Collection[str]) -> tuple[str, ...]:
-    """Take these tags from ``run``; returns what it still has.
-
-    Raises:
-        SkelbenchError: it has no such tag; says the nearest.
-    """
+    """Remove ``tags`` from ``run`` and return the others; SkelbenchError for a tag that the run does not have."""
     for word in tags:
         if word not in run.tags:
             raise SkelbenchError(f"run {run.name}: {did_you_mean(word, run.tags, 'tag')}")
@@ -48,47 +40,33 @@ def untag(run: RunDir, tags: Collection[str]) -> tuple[str, ...]:
 
 
 def _keep_tags(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
-    kept = tuple(dict.fromkeys(tags))
-    if kept:
-        run.update(tags=list(kept))
-    else:
-        run.update("tags")
-    return kept
+    kept = list(dict.fromkeys(tags))
+    run.update("tags", **({"tags": kept} if kept else {}))
+    return tuple(kept)
 
 
 def note(run: RunDir, text: str) -> None:
-    """Keep ``text``, one line, with ``run`` in place of an earlier note; empty takes it away."""
+    """Replace the note of ``run`` by ``text``, as one line; an empty text removes it."""
     line = " ".join(text.split())
     if len(line) > NOTE:
         raise SkelbenchError(f"a note has {NOTE} characters at most, this one {len(line)}; shorten it")
-    if line:
-        run.update(note=line)
-    else:
-        run.update("note")
-
-
-def heirs(store: ResultStore, runs: Sequence[RunDir]) -> list[tuple[str, str]]:
-    """(run, other) where ``run``, which stays, starts from the weights of ``other``, one of ``runs``."""
-    parents = {run.spec.id: run.name for run in runs}
-    names = set(parents.values())
-    found = [(run.name, parents.get(run.spec.init_from or "")) for run in store.read() if run.name not in names]
-    return [(name, parent) for name, parent in found if parent]
+    run.update("note", **({"note": line} if line else {}))
 
 
 def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> None:
-    """Delete ``runs``, all or none of them; ``force``: also those that others start from, which keep their results.
+    """Delete all of ``runs`` or none; ``force``: also runs that others start from.
 
     Raises:
-        SkelbenchError: a process works in one of them, another run starts from one, or one is a link or cannot be
-            moved.
+        SkelbenchError: a process works in a run, another run starts from it, or it is a link or cannot be moved.
     """
     if link := next((run for run in runs if run.path.is_symlink()), None):
         raise SkelbenchError(f"run {link.name} is a link to another folder; nothing was removed, remove {link.path}")
-    if not force and (found := heirs(store, runs)):
-        heir, parent = found[0]
-        raise SkelbenchError(
-            f"run {heir} starts from {parent}, and could not be made again without it; remove both, or give --force"
-        )
+    parents = {run.spec.id: run.name for run in runs}
+    for other in () if force else store.read():
+        if other.name not in parents.values() and (parent := parents.get(other.spec.init_from or "")):
+            raise SkelbenchError(
+                f"run {other.name} starts from {parent} and needs it to be made again; remove both, or give --force"
+            )
     with ExitStack() as held:
         for run in runs:
             for lock in (run.lock(), Lease(run.path / PROBES)):
@@ -98,19 +76,19 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
                     raise SkelbenchError(
                         f"another process works on run {run.name}; stop it or wait for its end, nothing was removed"
                     ) from busy
-        hidden = _hide(store, runs)
-    # From here on they are gone for everyone; what a kill leaves of them the next removal takes.
-    for path in {*hidden, *store.root.glob(f"{_GONE}*")}:
+        _hide(store, runs)
+    # The runs are gone for everyone now. The next removal deletes folders that stay after a kill.
+    for path in store.root.glob(f"{_REMOVED}*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _hide(store: ResultStore, runs: Sequence[RunDir]) -> list[Path]:
-    """Rename the folders of ``runs``; back again where one cannot be."""
+def _hide(store: ResultStore, runs: Sequence[RunDir]) -> None:
+    """Rename the folders of ``runs``, and all of them back if one cannot be renamed."""
     moved: list[tuple[Path, Path]] = []
     try:
         for run in runs:
-            hidden = store.root / f"{_GONE}{run.name}"
-            if hidden.exists():  # what a kill left of an earlier one of this name
+            hidden = store.root / f"{_REMOVED}{run.name}"
+            if hidden.exists():  # of an earlier removal that was killed
                 shutil.rmtree(hidden)
             os.rename(run.path, hidden)
             moved.append((run.path, hidden))
@@ -121,4 +99,3 @@ def _hide(store: ResultStore, runs: Sequence[RunDir]) -> list[Path]:
             f"run {run.name} cannot be removed ({error.strerror or error}); nothing was removed, check the permissions "
             f"of {store.root}"
         ) from error
-    return [hidden for _, hidden in moved]

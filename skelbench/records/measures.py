@@ -1,4 +1,4 @@
-"""What a protocol measured besides accuracy: by which name and how readers see it (torch-free)."""
+"""Metrics of a protocol besides accuracy: their names and formats (torch-free)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-SHOWN = ("accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd")
-"""Figures that have columns of their own everywhere."""
-COUNTS = ("n_test", "n_train")
+OTHERS = ("accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "n_test", "n_train")
+"""Metrics that have columns of their own, and counts."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How one metric of a protocol is written."""
+    """Format of one metric of a protocol."""
 
     label: str = ""
-    """What readers see; "" = the metric's name."""
+    """Heading; "" = the metric's name."""
     share: bool = False
     """Whether it is a share in [0, 1], written in percent; any other is a plain number."""
 
     def text(self, value: float) -> str:
-        """``value`` as readers see it."""
         return f"{value:.1%}" if self.share else f"{value:.4g}"
 
 
@@ -32,31 +30,28 @@ STANDARD = {
     "train_accuracy": Measure("training accuracy", share=True),
 }
 """Metrics of :mod:`skelbench.evaluation.protocol`."""
-
-
 TRAINING = frozenset({"train_accuracy", "train_loss", "train_loss_fall", "steps", "selected_step"})
-"""How the training of a probe went: not what it measured."""
+"""Metrics of the training of a probe."""
 
 
 def measured(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:
-    """All further figures of an evaluation record by name, each with how it is written."""
-    said, found = record.get("measures", {}), {}
+    """All further metrics of an evaluation record by name: value and format."""
+    formats, found = record.get("measures", {}), {}
     for name, value in record["metrics"].items():
-        if name in (*SHOWN, *COUNTS) or not isinstance(value, Real):
-            continue
-        known = STANDARD.get(name, Measure(share=name.startswith("accuracy_")))
-        own = Measure(**said[name]) if name in said else known
-        found[name] = float(value), Measure(own.label or name, own.share)
+        if name not in OTHERS and isinstance(value, Real):
+            standard = STANDARD.get(name, Measure(share=name.startswith("accuracy_")))
+            measure = Measure(**formats[name]) if name in formats else standard
+            found[name] = float(value), Measure(measure.label or name, measure.share)
     return found
 
 
 def own(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:
-    """Those that the protocol brings itself."""
+    """The further metrics that are the protocol's own."""
+    formats = record.get("measures", {})
     return {
-        name: one
-        for name, one in measured(record).items()
-        if name in record.get("measures", {})
-        or not (name in STANDARD.keys() | TRAINING or name.startswith("accuracy_"))
+        name: figure
+        for name, figure in measured(record).items()
+        if name in formats or not (name in STANDARD.keys() | TRAINING or name.startswith("accuracy_"))
     }
 
 

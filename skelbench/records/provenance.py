@@ -6,9 +6,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any, NamedTuple
 
 from skelbench.core.text import plain
 
@@ -16,17 +14,15 @@ FIELD = "added"
 """Field of run.json."""
 
 
-class Added(BaseModel):
+class Added(NamedTuple):
     """Origin of an added run."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
     file: str
     """Name of the file, without its folder."""
     sha256: str
-    """Of the file."""
+    """Hash of the file."""
     at: float
-    """When it was added, seconds since 1970."""
+    """Time of the addition, seconds since 1970."""
 
     @property
     def sentence(self) -> str:
@@ -38,14 +34,10 @@ def mark(file: Path) -> dict[str, Any]:
     """Fields of run.json for a run that is added from ``file`` now."""
     with open(file, "rb") as content:
         sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-    return {FIELD: Added(file=plain(file.name), sha256=sha256, at=time.time()).model_dump()}
+    return {FIELD: Added(plain(file.name), sha256, time.time())._asdict()}
 
 
 def added(info: Mapping[str, Any]) -> Added | None:
-    """Origin by a run.json; None for a run that was made here."""
-    if FIELD not in info:
-        return None
-    try:
-        return Added.model_validate(info[FIELD])
-    except ValidationError:
-        return Added(file="an unknown file", sha256="", at=0.0)
+    """Origin in a run.json; None for a run that was made here."""
+    origin = info.get(FIELD)
+    return Added(str(origin["file"]), str(origin["sha256"]), float(origin["at"])) if origin else None

@@ -1,4 +1,4 @@
-"""What readers rely on in the files of a run: run.json, the records of evaluations, cost.json."""
+"""Fields that readers of run.json, evaluation records and cost.json require."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[float, Field(ge=0, lt=253402300800)]
-"""Seconds since 1970, before the year 10000, which no clock shows."""
+"""Seconds since 1970, before the year 10000."""
 
 
 class _Facts(BaseModel):
-    """What the readers of a file rely on; it may hold more."""
+    """Required fields of a file, which may have more."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -63,7 +63,7 @@ class RunFacts(_Facts):
     @model_validator(mode="after")
     def _length(self) -> RunFacts:
         if self.steps and (self.clips_seen is None or self.train_seconds is None):
-            raise ValueError("it says how many steps were made, but not of how many clips in what time")
+            raise ValueError("it has steps, but no clips_seen or train_seconds")
         return self
 
 
@@ -134,7 +134,7 @@ class CostFacts(_Facts):
 
 
 def facts_of(model: type[Model], values: Any) -> Model:
-    """``values`` as ``model``; ValueError with the first place where they are not what it says."""
+    """Validate ``values`` as ``model``; ValueError with the first field that is not valid."""
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""States on disk from which something goes on: whole or absent, and read without running code."""
+"""States on disk to resume from: whole or absent, and read without running code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from skelbench.core.files import check_regular, write_atomic
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Write a state: tensors, numbers, text, and under ``id`` whose it is."""
+    """Write a state of tensors, numbers and text; ``id`` is the id of its owner."""
     write_atomic(path, lambda file: torch.save(state, file))
 
 
 def read_state(path: Path, owner: str, kind: str) -> dict[str, Any]:
-    """What :func:`write_state` wrote of ``owner``, a ``kind`` ("run"), on the CPU. A damaged file raises almost
-    anything, another's a ValueError."""
+    """Read the state of ``owner``, a ``kind`` ("run"), on the CPU; ValueError for the state of another owner.
+
+    A damaged file raises almost any error.
+    """
     check_regular(path)
     with zipfile.ZipFile(path) as file:  # the loader compares no checksums
         if file.testzip() is not None:

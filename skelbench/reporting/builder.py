@@ -32,6 +32,23 @@ if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
 
+_HEADERS = {
+    "dataset": "Data set", "data": "Data version", "changed": "Changed settings", "protocol": "Probe", "frames": "T",
+    "patch": "P_T", "timed": "Timed on", "memory_how": "Memory is", "asked": "Trials asked for",
+    "budget": "Budget of a trial",
+}  # fmt: skip
+
+
+def setting(key: str, **options: Any) -> Column:
+    """Column of how rows were trained or evaluated, shown where rows differ in it.
+
+    >>> setting("trained_on").header
+    'Trained on'
+    """
+    header = _HEADERS.get(key, key.replace("_", " ").capitalize())
+    return Column(key, header, **dict[str, Any](shown="varies") | options)
+
+
 @dataclass(frozen=True)
 class Measure:
     """A column and what fills it.
@@ -124,7 +141,7 @@ def build(
     columns = [*_expanded(layout, inputs)]
     if not rows:
         shown = tuple(replace(one, shown=one.shown is True) for one in columns)
-        return Table(layout.title, shown, notes=(layout.how,))
+        return Table(layout.title, shown, notes=(layout.how,), footnotes=layout.footnotes)
     blocks = _blocks(layout.block, rows)
     for block in blocks:
         adjust([one.row for one in block])
@@ -141,8 +158,7 @@ def build(
     kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
     below |= published.footnotes(kept)
-    used = {note for one in columns if one.shown for note in one.footnotes}
-    used |= {*footnotes_of(kept, below)}
+    used = {note for one in columns for note in one.footnotes} | {*footnotes_of(kept, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
     every = (*all_rows(constant), *layout.notes, *notes, *subjects, *told)
@@ -161,7 +177,7 @@ def _value(cell: Any) -> Any:
 
 
 def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
-    """The columns with those of the comparisons that were asked for behind their accuracies."""
+    """The columns, each accuracy followed by the columns of the comparisons that ``inputs`` asks for."""
     for one in layout.columns:
         yield one.column if isinstance(one, Measure) else one
         if inputs and isinstance(one, Measure) and one.predicted:

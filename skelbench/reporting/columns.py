@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.text import counted
 from skelbench.data.store.splits import full_name
 from skelbench.reporting import published
-from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds
+from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS, accuracy, metric, seeds_of
 from skelbench.reporting.study_rows import figures_of
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
 
     from skelbench.reporting.inputs import TableInputs
 
-_SHOWN = {
-    "setting": "Setting", "preset": "Preset", "encoder": "Encoder", "stream": "Stream", "checkpoint": "Checkpoint",
-    "hardware": "Hardware",
-}  # fmt: skip
+_SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
 _SETTING = ["title", "dataset", "split", "data", "tokens", *_SHOWN]
 BLOCK = ["dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
 """Columns in which rows that compete agree; of presets the name without its changes."""
@@ -92,8 +88,6 @@ class ColumnTable:
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
-    figures_differ: bool = False
-    """Published figures come about in different ways: each has a footnote."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
@@ -107,10 +101,11 @@ class ColumnTable:
         layout = self._layout([column.measure() for column in wanted])
         rows = over_seeds(layout.columns, trainings(frame, _SETTING))
         rows = [one for one in rows if any(one.row[key].value is not None for key in keys)]
-        papers = [row for row in self._papers(inputs, [row for row, _ in rows]) if keys & row.keys()]
-        for row, _ in rows if papers else ():
+        own = [row for row, _ in rows]
+        papers = [row for row in self._papers(inputs, own) if keys & row.keys()]
+        for row in own if papers else ():
             row["method"] = smaller(row)
-        gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *(row for row, _ in rows)))}
+        gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *own))}
         layout = replace(layout, columns=[one for one in layout.columns if one.key not in gone])
         notes = [
             *([] if rows else [self.how]),
@@ -118,12 +113,9 @@ class ColumnTable:
             *([INTERVALS] if rows else []),
             *(published.notes(inputs.host, self.name) if papers else ()),
         ]
-        if inputs.left_out:
-            gone_runs = counted(inputs.left_out, "run")
-            notes.append(f"Left out: {gone_runs} with settings changed from their preset or protocol; see --all.")
         studied = self.name in inputs.host.names("studies")
         also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
-        texts = {"printed": PRINTED + also, **size_footnotes([row for row, _ in rows])}
+        texts = {"printed": PRINTED + also, **size_footnotes(own)}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
         every = [*rows, *map(Filled, papers)]
         return build(layout, every, inputs, notes=notes, texts=texts, frame=frame if rows else None, show=show)
@@ -133,10 +125,10 @@ class ColumnTable:
             Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
             Column("dataset", "Data set", leads=True),
             Column("split", "Split", leads=True),
-            Column("data", "Data version", shown="varies", leads=True),
-            Measure(Column("changed", "Changed settings", shown="varies", leads=True), partial(changed_text, measures)),
+            setting("data", leads=True),
+            Measure(setting("changed", leads=True), partial(changed_text, measures)),
             Column("tokens", "Tokens", shown="filled"),
-            *(Column(key, header, shown="varies") for key, header in _SHOWN.items()),
+            *map(setting, _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(seeds_text, measures)),
             *measures,
             Measure(Column("run", "Run", shown="filled"), partial(runs_text, measures)),
@@ -145,16 +137,14 @@ class ColumnTable:
         return Layout(self.title, self.how, columns, BLOCK, footnotes=footnotes, ranks=False, order=_order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Published figures by method, stream, data set and split; those of places where there are runs, or all."""
+        """Published figures by method, stream, data set and split: where there are runs, or all without runs."""
         places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
-            if not inputs.filters.takes(method=row.title):
-                continue
             stream = row.labels.get("stream", "joint")
             for one in figures:
                 place = one["dataset"], full_name(one["split"])
-                if (places and place not in places) or not inputs.filters.takes(dataset=one["dataset"]):
+                if places and place not in places:
                     continue
                 name = one["method"] + (f":{row.variant}" if row.variant else "")
                 first = {
@@ -165,8 +155,7 @@ class ColumnTable:
                     "stream": stream,
                 }
                 made = rows.setdefault((row.title, stream, *place), first)
-                told = published.told(one) if self.figures_differ else ()
-                made.setdefault(row.labels["column"], Cell(one["value"], one["std"], published=True, footnotes=told))
+                made.setdefault(row.labels["column"], published.cell(one))
         yield from rows.values()
 
 
@@ -177,8 +166,8 @@ def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
     """
     import pandas
 
-    for _, setting in frame.groupby([*keys, "training"], dropna=False, sort=False):
-        groups = list(seeds_of(setting, ["protocol"]))
+    for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):
+        groups = list(seeds_of(rows, ["protocol"]))
         if len({group["protocol"].iloc[0] for group in groups}) < len(groups):
             yield from groups
         else:
@@ -225,7 +214,7 @@ def _filled(value: Any) -> bool:
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Data set and split, controls last, a paper's row below those of the same method."""
+    """Data set and split, controls last, a published row below the same method's own rows."""
     places = (str(row[key].value if isinstance(row[key], Cell) else row[key]) for key in ("dataset", "split"))
     title = row["title"] if is_printed(row) else row["method"].value
     return *places, title in CONTROLS, title, is_printed(row), row["stream"]

@@ -59,7 +59,7 @@ def shapes(spec: RunSpec) -> dict[str, str]:
 
 def question(record: Mapping[str, Any], seed: bool = True) -> str:
     """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
-    ``seed`` False: and the seed, of which the control ``raw`` has none."""
+    ``seed`` False: the seed may differ too, as the control ``raw`` has none."""
     apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
     return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)
 

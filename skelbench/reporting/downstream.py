@@ -116,7 +116,6 @@ SEMI = ColumnTable(
     "no run was fine-tuned on few labels yet: `skelbench study semi`, or of a run `skelbench eval RUN --protocol "
     "semi@1,semi@10`",
     notes=("A column with a name is by the recipe of that source's code.",),
-    figures_differ=True,
 )
 ROBUSTNESS = ColumnTable(
     "robustness",
@@ -140,5 +139,4 @@ RETRIEVAL = ColumnTable(
     neighbours,
     "no run was measured by nearest neighbours yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
     "--protocol retrieval`",
-    figures_differ=True,
 )

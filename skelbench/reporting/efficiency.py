@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,7 @@ _SETTING = [
     "title", "dataset", "split", "data", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol",
     "stream",
 ]  # fmt: skip
-_SHOWN = {
-    "preset": "Preset", "changed": "Changed settings", "setting": "Setting", "encoder": "Encoder",
-    "hardware": "Hardware", "timed": "Timed on", "memory_how": "Memory is", "protocol": "Probe", "stream": "Stream",
-}  # fmt: skip
+_SHOWN = ("preset", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
 _BLOCK = (
     "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
 )  # fmt: skip
@@ -75,10 +72,10 @@ LAYOUT = builder.Layout(
             Column("place", "Data set and split", shown="varies", heads=True),
             lambda group: f"{group['dataset'].iloc[0]} / {group['split'].iloc[0]}",
         ),
-        Column("data", "Data version", shown="varies"),
+        builder.setting("data"),
         Column("dataset", "Data set", shown=False),
         Column("split", "Split", shown=False),
-        *(Column(key, header, shown="varies") for key, header in _SHOWN.items()),
+        *map(builder.setting, _SHOWN),
         builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),
         builder.Measure(Column("accuracy", "Linear", ".1f", best="max"), builder.LINEAR.cell),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),
@@ -97,7 +94,7 @@ LAYOUT = builder.Layout(
     _BLOCK,
     (
         "Pre-training: FLOPs of a training step per clip (all views, teacher, heads, forward and backward) times clips "
-        f"seen, {BODIES} bodies, matrix products, 2 per multiply-accumulate: a budget, of which neither end is better. "
+        f"seen, {BODIES} bodies, matrix products, 2 per multiply-accumulate: a budget, not ranked. "
         "Clips/s: over all seconds of training. Latency (median) and memory (64 clips): of the frozen encoder on the "
         "run's own machine; ranked only where hardware, device and threads agree.",
         INTERVALS,
@@ -132,14 +129,15 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     whole = len(costs) == len(group)
     name = Cell(group["title"].iloc[0], footnotes=() if whole else ("costless",))
 
+    def each(*keys: str) -> list[Any]:
+        found = [reduce(_entry, keys, cost) for cost in costs]
+        return found if whole and None not in found else []
+
     def over(*keys: str) -> float | None:
-        found = [_within(cost, keys) for cost in costs] if whole else [None]
-        numbers = [value for value in found if isinstance(value, int | float)]
-        return mean(numbers) if len(numbers) == len(found) else None
+        return mean(numbers) if (numbers := each(*keys)) else None
 
     def text(*keys: str) -> str:
-        found = [_within(cost, keys) for cost in costs] if whole else []
-        return ", ".join(dict.fromkeys(str(value) for value in found if value is not None))
+        return ", ".join(dict.fromkeys(map(str, each(*keys))))
 
     device, threads = text("latency", "batch 1", "device"), text("latency", "batch 1", "threads")
     memory = over("peak_memory", "bytes")
@@ -156,8 +154,5 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     }
 
 
-def _within(cost: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    value: Any = cost
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+def _entry(cost: Any, key: str) -> Any:
+    return cost.get(key) if isinstance(cost, Mapping) else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from skelbench.reporting.table import Table
 
 _CALLED = {"dataset": "data set", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
+_COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
+"""Column of the frame of evaluations by kind."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Names of which a row must have one of each kind; an empty kind takes all.
+    """Wanted names by kind: a row needs one of each kind; an empty kind takes all.
 
     >>> Filters(method=("slim",)).takes(method="slim:glcl-only")
     True
@@ -40,13 +43,17 @@ class Filters:
     tag: tuple[str, ...] = ()
     """Given by ``skelbench runs tag``."""
 
+    @property
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        """Names by kind, of the kinds that do not take all."""
+        return {one.name: names for one in fields(self) if (names := getattr(self, one.name))}
+
     def __bool__(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self))
+        return bool(self.wanted)
 
     def __str__(self) -> str:
         """``method slim or mamp, preset small``."""
-        kinds = ((one.name, getattr(self, one.name)) for one in fields(self))
-        return ", ".join(f"{_CALLED[kind]} {' or '.join(names)}" for kind, names in kinds if names)
+        return ", ".join(f"{_CALLED[kind]} {' or '.join(names)}" for kind, names in self.wanted.items())
 
     def takes(self, **facts: str | Collection[str]) -> bool:
         """Whether a row with these facts is wanted; ``tag`` is a collection, kinds that are not given do not count.
@@ -62,7 +69,11 @@ class Filters:
         """The wanted ``runs``."""
         from skelbench.records.run_dir import shown
 
-        found = [run for run in runs if self.takes(**_facts(run))] if self else [*runs]
+        found = [
+            run
+            for run in runs
+            if self.takes(dataset=run.about["data"], method=run.title, preset=run.about["preset"], tag=run.tags)
+        ]
         if not self.protocol:
             return found
         every = shown(found, "evaluations", "reading evaluations")
@@ -73,13 +84,9 @@ class Filters:
 
         Paired tests against the controls are in the frame already: a control need not be wanted itself.
         """
-        import numpy as np
-
-        columns = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
-        for kind, column in columns.items():
-            if getattr(self, kind):
-                wanted = [self.takes(**{kind: value}) for value in frame[column]]
-                frame = frame[np.array(wanted, bool)]  # an empty list would be taken for names of columns
+        for kind in self.wanted:
+            wanted = [self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]
+            frame = frame.iloc[[place for place, one in enumerate(wanted) if one]]
         return frame
 
     def narrowed(self, table: Table, name: str) -> Table:
@@ -92,48 +99,44 @@ class Filters:
             return table
         if table.rows:
             self.check_told(name, keys)
-        kinds = [one.name for one in fields(self) if getattr(self, one.name)]
-        columns = {kind: "plugin" if kind == "method" and "plugin" in keys else kind for kind in kinds}
+        columns = {kind: "plugin" if kind == "method" and "plugin" in keys else kind for kind in self.wanted}
         rows = [row for row in table.rows if self.takes(**{kind: str(row[key].value) for kind, key in columns.items()})]
         return replace(table, rows=tuple(rows))
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:
         """Reject a filter by a kind that the rows of table ``name``, which have ``kinds``, cannot be chosen by."""
-        for one in fields(self):
-            if getattr(self, one.name) and one.name not in kinds:
-                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[one.name]}; leave --{one.name} out")
+        for kind in self.wanted:
+            if kind not in kinds:
+                raise SkelbenchError(f"table {name} does not say a row's {_CALLED[kind]}; leave --{kind} out")
 
     def check(self, runs: Sequence[ReadRun], host: Host) -> None:
-        """Refuse a name that neither ``runs`` nor plugins know.
+        """Reject a name that neither ``runs`` nor plugins know; the error has the nearest known name."""
+        if not self:
+            return
+        from skelbench.pipeline.presets import BLURB
+        from skelbench.records.run_dir import shown
 
-        Raises:
-            SkelbenchError: says the nearest that is known.
-        """
-        known = {
-            "dataset": lambda: [*host.names("datasets"), *_datasets(runs)],
-            "method": lambda: [*_methods(host), *(name for run in runs for name in _names("method", run.title))],
-            "protocol": lambda: [*host.names("protocols")],
-            "preset": lambda: [*_presets(host), *(run.about["preset"] for run in runs)],
-            "tag": lambda: [tag for run in runs for tag in run.tags],
+        def datasets() -> Iterator[str]:
+            yield from host.names("datasets")
+            for run in shown(runs, "evaluations", "reading evaluations"):
+                yield from (run.about["dataset"], *(one["dataset"] for one in run.evaluations))
+
+        methods = [one for one in host.all("methods") if isinstance(one, MethodSpec)]
+        variants = (f"{one.name}:{variant}" for one in methods for variant in one.variants)
+        known: dict[str, Callable[[], Iterable[str]]] = {
+            "dataset": datasets,
+            "method": lambda: chain(
+                host.names("methods"), variants, *(_names("method", title) for title in {run.title for run in runs})
+            ),
+            "protocol": lambda: host.names("protocols"),
+            "preset": lambda: chain(BLURB, *(one.presets for one in methods), (run.about["preset"] for run in runs)),
+            "tag": lambda: chain(*(run.tags for run in runs)),
         }
-        for kind, names in known.items():
-            if wanted := getattr(self, kind):
-                there = set(names())
-                for name in wanted:
-                    if name not in there:
-                        otherwise = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" else ""
-                        said = otherwise if not there else ""
-                        raise SkelbenchError(did_you_mean(name, there, _CALLED[kind], said))
-
-
-def _facts(run: ReadRun) -> dict[str, Any]:
-    """Facts of a run without its evaluations."""
-    return {
-        "dataset": run.about["data"],
-        "method": run.title,
-        "preset": run.about["preset"],
-        "tag": run.tags,
-    }
+        for kind, names in self.wanted.items():
+            there = set(known[kind]())
+            hint = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" and not there else ""
+            if unknown := [name for name in names if name not in there]:
+                raise SkelbenchError(did_you_mean(unknown[0], there, _CALLED[kind], hint))
 
 
 def _names(kind: str, value: str | Collection[str]) -> set[str]:
@@ -145,27 +148,3 @@ def _names(kind: str, value: str | Collection[str]) -> set[str]:
     if kind == "method":
         return {value, value.rpartition(":")[0] or value}  # the name of a plugin may be a path with a colon
     return {value, value.partition(" (")[0].removesuffix("+")}
-
-
-def _datasets(runs: Sequence[ReadRun]) -> Iterator[str]:
-    from skelbench.records.run_dir import shown
-
-    for run in shown(runs, "evaluations", "reading evaluations"):
-        yield run.about["dataset"]
-        yield from (one["dataset"] for one in run.evaluations)
-
-
-def _methods(host: Host) -> Iterator[str]:
-    for method in host.all("methods"):
-        assert isinstance(method, MethodSpec)
-        yield method.name
-        yield from (f"{method.name}:{variant}" for variant in method.variants)
-
-
-def _presets(host: Host) -> Iterator[str]:
-    from skelbench.pipeline.presets import BLURB
-
-    yield from BLURB
-    for method in host.all("methods"):
-        assert isinstance(method, MethodSpec)
-        yield from method.presets

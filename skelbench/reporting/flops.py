@@ -6,7 +6,7 @@ Needs no training: rows come from counting (:mod:`skelbench.evaluation.cost`), n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -66,19 +66,17 @@ _COLUMNS_DETAIL = (
     *_LEADING,
     Column("grid", "Grid"),
     Column("visible", "Visible", "d"),
-    *(
-        Column(key, header, ".2f")
-        for key, header in {
-            "inference": "Inference", "student": "Student encoder", "decoder": "Decoder",
-            "target": "Target / auxiliary", "heads": "Heads",
-        }.items()
-    ),
+    Column("inference", "Inference", ".2f"),
+    Column("student", "Student encoder", ".2f"),
+    Column("decoder", "Decoder", ".2f"),
+    Column("target", "Target / auxiliary", ".2f"),
+    Column("heads", "Heads", ".2f"),
     Column("step", "Whole step", ".1f"),
     Column("published_inference", "Paper: inference", ".2f", published=True),
     Column("published_encoder", "Paper: student", ".2f", published=True),
     Column("published_decoder", "Paper: decoder", ".2f", published=True),
     Column("published_target", "Paper: target", ".2f", published=True),
-)  # fmt: skip
+)
 
 
 @hookimpl
@@ -92,21 +90,21 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The cost of every installed method."""
+    """The cost of every method."""
     return build(_counted(inputs, "flops", shares=True), inputs.host)
 
 
 def table_detail(inputs: TableInputs) -> Table:
-    """The cost of every installed method by module."""
+    """The cost of every method by module."""
     return build_detail(_counted(inputs, "flops-detail"), inputs.host)
 
 
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
     """Every wanted method on every grid, counted with progress or as it was counted before; with ``shares`` the dense
     grid too, whatever is wanted."""
-    inputs.filters.check_told(table, ("method",))  # which would be said after minutes
+    inputs.filters.check_told(table, ("method",))  # before counting takes minutes
     from skelbench.evaluation.cost.cache import kept_rows
-    from skelbench.evaluation.cost.grids import flops_grids, with_reference
+    from skelbench.evaluation.cost.count import flops_grids, with_reference
 
     every = flops_grids(inputs.host)
     grids = [pair for pair in every if inputs.filters.takes(method=pair[0].name)]
@@ -117,52 +115,44 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:
     """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
-    costs = list(costs)
-    dense = next((cost.encoder.body_macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
-
-    def cells(cost: CostRow) -> dict[str, Any]:
-        return {
-            "gmacs_body": cost.encoder.body_macs / 1e9,
-            "gflops_1": cost.encoder.flops() / 1e9,
-            "gflops_2": cost.encoder.flops(BODIES) / 1e9,
-            "ratio": dense / cost.encoder.body_macs if dense else None,
-            "pretrain_encoder": _gflops(cost.visible_macs),
-            "pretrain_decoder": _gflops(cost.decoder_macs),
-        }
-
-    return _build("flops", "Cost of encoders and of pre-training", _COLUMNS, SCOPE, costs, cells, host)
+    return _build("flops", "Cost of encoders and of pre-training", _COLUMNS, SCOPE, [*costs], host)
 
 
 def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
     """Methods on their native grids, then on the other budgets, then those only papers give figures for."""
-
-    def cells(cost: CostRow) -> dict[str, Any]:
-        return {
-            "grid": "native" if cost.native else "budget",
-            "visible": cost.visible or cost.encoder.tokens,
-            "inference": _gflops(cost.encoder.body_macs),
-            "student": _gflops(cost.visible_macs),
-            "decoder": _gflops(cost.decoder_macs),
-            "target": _gflops(cost.target_macs),
-            "heads": _gflops(cost.head_macs),
-        }
-
     costs, title = sorted(costs, key=lambda cost: not cost.native), "Cost of the modules of a pre-training step"
-    return _build("flops-detail", title, _COLUMNS_DETAIL, SCOPE_DETAIL, costs, cells, host)
+    return _build("flops-detail", title, _COLUMNS_DETAIL, SCOPE_DETAIL, costs, host)
 
 
-def _build(
-    table: str,
-    title: str,
-    columns: tuple[Column, ...],
-    scope: str,
-    costs: list[CostRow],
-    cells: Callable[[CostRow], dict[str, Any]],
-    host: Host,
-) -> Table:
-    """A row of ``cells`` per cost beside its published figures, and the notes that both tables share."""
+def _gflops(macs_body: float | None) -> float | None:
+    """GFLOPs of a clip with :data:`BODIES` bodies."""
+    return None if macs_body is None else 2 * BODIES * macs_body / 1e9
+
+
+_COUNTED: Mapping[str, Callable[[CostRow], Any]] = {
+    "gmacs_body": lambda cost: cost.encoder.body_macs / 1e9,
+    "gflops_1": lambda cost: cost.encoder.flops() / 1e9,
+    "gflops_2": lambda cost: cost.encoder.flops(BODIES) / 1e9,
+    "pretrain_encoder": lambda cost: _gflops(cost.visible_macs),
+    "pretrain_decoder": lambda cost: _gflops(cost.decoder_macs),
+    "grid": lambda cost: "native" if cost.native else "budget",
+    "visible": lambda cost: cost.visible or cost.encoder.tokens,
+    "inference": lambda cost: _gflops(cost.encoder.body_macs),
+    "student": lambda cost: _gflops(cost.visible_macs),
+    "decoder": lambda cost: _gflops(cost.decoder_macs),
+    "target": lambda cost: _gflops(cost.target_macs),
+    "heads": lambda cost: _gflops(cost.head_macs),
+    "step": lambda cost: None if cost.step_flops is None else cost.step_flops / 1e9,
+}
+"""Value of a counted column by its key."""
+
+
+def _build(table: str, title: str, columns: tuple[Column, ...], scope: str, costs: list[CostRow], host: Host) -> Table:
+    """A row per cost beside its published figures, and the notes that both tables share."""
     figures = _published(columns, host)
     names = {slug(row["method"]): row["method"] for row in reversed([*chain(*published.tables(host).values())])}
+    dense = next((cost.encoder.body_macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
+    shown = {column.key for column in columns}
     rows: list[dict[str, Any]] = []
     for cost in costs:
         name = names.get(slug(cost.method), cost.method)
@@ -170,9 +160,10 @@ def _build(
             "method": Cell(name, footnotes=("one-body",) if cost.one_body else ()),
             "plugin": cost.method,
             "tokens": cost.tokens + ("+1" if cost.class_token else ""),
-            "step": None if cost.step_flops is None else cost.step_flops / 1e9,
+            **{key: value(cost) for key, value in _COUNTED.items() if key in shown},
         }
-        rows.append(row | cells(cost) | figures.get((name, cost.tokens), {}))
+        row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in shown else {}
+        rows.append(row | figures.get((name, cost.tokens), {}))
     counted = {slug(cost.method) for cost in costs}
     for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
         if "published_encoder" in values and slug(method) not in counted:
@@ -208,8 +199,3 @@ def _published(columns: Iterable[Column], host: Host) -> dict[tuple[str, str], d
         if column in shown:
             values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
     return values
-
-
-def _gflops(macs_body: float | None) -> float | None:
-    """GFLOPs of a clip with :data:`BODIES` bodies."""
-    return None if macs_body is None else 2 * BODIES * macs_body / 1e9

@@ -60,9 +60,9 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
 
     * ``title``: what one types (``slim:glcl-only``); ``encoder``: its name with settings that its preset has not.
     * ``changed``: settings that differ from preset, variant and protocol (``train.lr=0.001, probe.k=5``); ``probe``:
-      those of the evaluation; ``exact``: there are none; ``standard``: none of the evaluation, nor another stream,
+      settings of the evaluation; ``exact``: there are none; ``standard``: none of the evaluation, nor another stream,
       checkpoint or data.
-    * ``group`` is the same for seeds of one setting, ``training`` for those of one training, whatever the evaluation.
+    * ``group`` is the same for seeds of one setting, ``training`` for seeds of one training, whatever the evaluation.
     * ``trained_on``: streams of the training, of all fused runs; ``stream``: what was evaluated.
     * ``source``: data set and split of the training if the evaluation's differ; ``dataset`` then names both
       (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the data set.
@@ -88,20 +88,16 @@ def _origin(found: dict[str, Any] | None) -> str | None:
     return origin.sentence if origin else None
 
 
-def _measures(found: dict[str, list[Any]]) -> dict[str, tuple[float, Measure]]:
-    return {name: (value, Measure(*how)) for name, (value, *how) in found.items()}
-
-
-def _by_subject(found: list[list[Any]] | None) -> dict[int, tuple[float, int]] | None:
-    return dict(zip(found[0], zip(found[1], found[2]))) if found else None
-
-
-_MADE: Mapping[str, Callable[[Any], Any]] = {"added": _origin, "measures": _measures, "by_subject": _by_subject}
+_MADE: Mapping[str, Callable[[Any], Any]] = {
+    "added": _origin,
+    "measures": lambda found: {name: (value, Measure(*how)) for name, (value, *how) in found.items()},
+    "by_subject": lambda found: dict(zip(found[0], zip(found[1], found[2]))) if found else None,
+}
+"""Value of a column from its cached JSON data."""
 
 
 def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
-    """The rows of finished runs. What the own files of a run say may have been kept (:func:`_facts`); what other runs
-    decide is added here."""
+    """The rows of finished runs: cached facts from a run's own files (:func:`_facts`), and what other runs decide."""
     read, rows = reader(), list[dict[str, Any]]()
     facts_of = cache(lambda run: run.keep(KIND, partial(_facts, read=read)))
     by_id = {run.about["id"]: run for run in runs}
@@ -233,14 +229,13 @@ def _evaluation(
 
 
 def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
-    """``with cmd:bone@50 (train.lr=0.1)``: in what a run that ``run`` is fused with is more than its like for another
-    stream; "" for nothing."""
-    apart = [name for name in ("method", "preset", "changed") if partner.about[name] != run.about[name]]
-    if not apart and not epoch:
-        return ""
-    facts = [partner.preset if "preset" in apart else "", partner.about["changed"] if "changed" in apart else ""]
-    named = ", ".join(filter(None, facts))
-    return f"with {partner.title}{epoch and f'@{epoch}'}{named and f' ({named})'}"
+    """``with cmd:bone@50 (train.lr=0.1)`` for a fused run that is not like ``run``; "" for one of another stream
+    alone."""
+    theirs = {name: partner.about[name] for name in ("method", "preset", "changed")}
+    other = {name: value for name, value in theirs.items() if value != run.about[name]}
+    named = ", ".join(value for name, value in other.items() if value and name != "method")
+    text = f"with {partner.title}{epoch and f'@{epoch}'}{named and f' ({named})'}"
+    return text if other or epoch else ""
 
 
 class _Plain:
@@ -318,7 +313,7 @@ class _Tests:
         self, kind: str, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
     ) -> Sequence[float]:
         """Difference and p; nothing if predictions are missing or of other clips."""
-        stamp = control.stamps.of(Path(theirs["predictions"]).name) if control.stamps else []
+        stamp = control.stamps.get(Path(theirs["predictions"]).name)
         mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
         tests = self._facts_of(run)["tests"].setdefault(mine["evaluation"], {})
         if stamp and kind in tests and tests[kind][0] == mark:
@@ -330,26 +325,25 @@ class _Tests:
         test = first and second and if_whole(partial(paired_outcomes, first, second, (run.name, control.name)))
         if not test:
             return ()
-        if stamp and run.is_kept(KIND):
+        if stamp and run.cache:
             tests[kind] = [mark, [test.difference, test.p_value]]
-            run.kept_more(KIND)
+            run.cache.changed = True
         return [test.difference, test.p_value]
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
-    """GFLOPs of the inference encoder for a clip of so many bodies."""
+    """GFLOPs of the inference encoder for a clip with ``bodies`` bodies."""
     return 2e-9 * cost["encoder"]["macs"] * passes(bodies, cost["encoder"].get("bodies", 1)) if cost else None
 
 
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:
-    """FLOPs of pre-training on so many clips; None where no step or no clip was counted."""
+    """FLOPs of pre-training on ``clips`` clips; None without a counted step or clip."""
     return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
 
 
 def _grids(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Token grid of each run, ``8x25``, with ``+1`` for a class token: two untrained encoders of one grid can differ in
-    it. Joints and class token stand in the cost alone: a run without one has those of its neighbours, on the same data
-    and with the same encoder."""
+    """Token grid of each run, ``8x25``, with ``+1`` for a class token. A run without cost has joints and class token of
+    other runs on the same data and with the same encoder."""
     costed = [found for found in facts.values() if found["grid"]]
     joints = {found["fingerprint"]: found["grid"] for found in costed}
     class_token = {found["network"]: found["class_token"] for found in costed}
@@ -361,8 +355,8 @@ def _grids(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict
 
 
 def _encoders(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """The encoder of each run: its name, and those of its settings in which it differs from the encoder that the exact
-    runs of its preset have. A method's own setting has its own form of the encoder, which is not spelt out."""
+    """The encoder of each run: its name, and settings that differ from the encoder of its preset's exact runs. Native
+    settings, which have an encoder of their own, are not spelled out."""
     settings: dict[tuple[str, ...], list[ReadRun]] = {}
     labels = {run.name: run.about["encoder"] for run in runs}
     for run in runs:
@@ -378,15 +372,14 @@ def _encoders(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> d
 
 @cache
 def _apart(config: str, usual: str) -> str:
-    """`` (dim=32)``: in which settings, written as JSON, an encoder is not the usual one."""
+    """`` (dim=32)``: settings, given as JSON, in which an encoder differs from the usual one."""
     theirs = json.loads(usual)
     own = {key: value for key, value in json.loads(config).items() if key not in theirs or theirs[key] != value}
     return f" ({listed(own)})" if own else ""
 
 
 def but_for_seed(run: RunDir) -> str:
-    """One for trainings that are seeds of one setting. A second stage starts from a first one of its own seed, which
-    is no difference unless it was changed from what the preset has there."""
+    """Hash that seeds of one setting share. The first stage of a second one counts only if it is a changed setting."""
     spec, same = run.spec, dict[str, Any](seed=0)
     if spec.init_from is not None and "init_from" not in run.info["modified"]:
         same |= {"init_from": "first stage"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.threads import uncollected
 from skelbench.data.store.splits import for_choosing
+from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
 from skelbench.records.measures import Measure
 from skelbench.records.run_dir import ReadRun
@@ -43,9 +43,6 @@ class TableInputs:
     """(run, checkpoint) whose evaluations figures of one protocol show; None = the last checkpoints."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
-
-    metrics: Collection[str] = ()
-    """Names of the metrics to show (``--metrics``)."""
 
     best_on_test: bool = False
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
@@ -78,10 +75,9 @@ class TableInputs:
 
         Trials of tuning, on held-out training subjects, are there only if ``only`` names them.
         """
-        with uncollected():
-            from skelbench.reporting.frame import frame
+        from skelbench.reporting.frame import frame
 
-            every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
+        every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
         if self.only is not None:
             return every[every["run"].isin(self.only)]
         return every[~every["split"].astype(str).map(for_choosing).astype(bool)]
@@ -108,18 +104,29 @@ class TableInputs:
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
-        asked = {"significance": ("letters", self.significance), "against": ("against", self.against)}
-        asked |= {"best-on-test": ("accuracy_best_on_test", self.best_on_test)}
         known = [column.key for column in table.columns] if table else []
-        for option, (key, wanted) in asked.items():
-            if wanted and (table is None or table.rows) and not any(one.endswith(key) for one in known):
-                raise SkelbenchError(
-                    f"table {name} has nothing to show for --{option}; leave it out or take table linear"
-                )
+        keys = {"significance": "letters", "against": "against", "best_on_test": "accuracy_best_on_test"}
+        for option, key in keys.items():
+            if getattr(self, option) and (not table or table.rows) and not any(one.endswith(key) for one in known):
+                flag = option.replace("_", "-")
+                raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
 
-    def noted(self, table: Table, name: str, of_runs: bool) -> Table:
-        """The wanted rows of ``table``, which the host calls ``name``, with notes on filters and added files."""
-        if of_runs and table.rows and (files := self.added):
+    def table(self, name: str) -> Table:
+        """The wanted rows of table ``name``, with notes on filters and added files.
+
+        Raises:
+            SkelbenchError: unknown table, or one without columns for the options that are set.
+        """
+        from skelbench.reporting.table import Table
+
+        descriptor = self.host.get("tables", name)
+        assert isinstance(descriptor, TableSpec)
+        if descriptor.counts:
+            self.check_answered(name)
+        built = self.host.load(descriptor)(self)
+        table = replace(self.host.checked(descriptor, built, Table, "skelbench.reporting.table.Table"), name=name)
+        self.check_answered(name, table)
+        if descriptor.needs_runs and table.rows and (files := self.added):
             table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
         if not self.filters:
             return table
@@ -127,23 +134,13 @@ class TableInputs:
         tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
         fewer = tested and (self.filters.method or self.filters.tag)
         adjusted = "; p is adjusted over the rows that are shown" if fewer else ""
-        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (self._none(name),)
+        none = f"Table {name} has nothing of {self.filters}; `skelbench runs show RUN` has every evaluation of a run."
+        notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (none,)
         return replace(table, notes=notes)
-
-    def _none(self, table: str) -> str:
-        """Note of a table that the filters leave empty."""
-        runs = self.every["run"].nunique() if self.stored else 0
-        if not runs or not self.filters.protocol:
-            return f"Nothing here is of {self.filters}."
-        were = "run here was" if runs == 1 else "runs here were"
-        return (
-            f"Table {table} shows nothing of {self.filters}, though {runs} {were} evaluated so: `skelbench runs show "
-            "RUN` has it, and `skelbench plugins new table NAME` begins a table of your own."
-        )
 
     @property
     def left_out(self) -> int:
-        """Runs of which ``--all`` would add evaluations."""
+        """Number of runs with evaluations that ``--all`` would add."""
         gone = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
         return len(set(gone) - set(self.also_shown))
 

@@ -31,7 +31,7 @@ CONTROL_GROUP = "Controls"
 BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset"]
 """Columns in which rows that compete agree; of presets the name without its changes."""
 _PLACE = ("stream", "dataset", "split")
-"""Columns in which a published figure and the row beside it agree."""
+"""Columns that a published figure and its row have in common."""
 _FOOTNOTES = {
     "best": "highest test accuracy over the probe's checkpoints: chosen on test data, an upper bound for reference",
     "native": "the method's own encoder form and bodies: ranked apart, not comparable with shared rows",
@@ -43,7 +43,7 @@ _FOOTNOTES = {
     "size": "published at the full size, and mostly of the best epoch on test: the row is smaller, and of the last "
     "step",
 }
-TRAINED_ON = "Trained on: the streams that training looked at; stream: what the encoder looks at here."
+TRAINED_ON = "Trained on: the streams of the training; stream: the input of the encoder in this evaluation."
 NOTE = (
     f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
     "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
@@ -67,14 +67,13 @@ class Papers:
         self.figures: dict[tuple[str, ...], published.Figure] = {}
         """By title, stream, data set and full name of the split; of several the first."""
         self.expected: list[tuple[str, ...]] = []
-        """Keys of the figures that are shown also while no run is beside them."""
+        """Keys of the figures that are shown even without a run."""
         for row, figures in figures_of(inputs, NAME):
             self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
             for one in figures:
                 key = (row.title, one["variant"], one["dataset"], full_name(one["split"]))
                 self.figures.setdefault(key, one)
-                if row.expected and inputs.filters.takes(method=row.title, dataset=one["dataset"]):
-                    self.expected.append(key)
+                self.expected += [key] if row.expected else []
         self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
 
     def printed(self, title: str, stream: str, dataset: str, split: str) -> published.Figure | None:
@@ -91,7 +90,7 @@ class Papers:
         row |= {"group": self.group(title), "paper": Cell()}
         if one := self.printed(title, *(row[key] for key in _PLACE)):
             size = () if row["preset"].removesuffix("+") in published.SIZES else ("size",)
-            row["paper"] = Cell(one["value"], one["std"], footnotes=(*size, *published.told(one)))
+            row["paper"] = published.cell(one, *size)
 
     def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of figures alone: of methods without a run on a data set, split and stream that other runs are on."""
@@ -105,7 +104,7 @@ class Papers:
                     **{key: Cell(value, published=True) for key, value in zip(_PLACE, shown, strict=True)},
                     "method": Cell(one["method"], published=True, footnotes=("printed",)),
                     "group": self.group(title),
-                    "paper": Cell(one["value"], one["std"], published=True, footnotes=published.told(one)),
+                    "paper": published.cell(one),
                 }
 
 
@@ -135,7 +134,7 @@ def table(inputs: TableInputs) -> Table:
         notes += published.notes(inputs.host, NAME)
     layout = replace(layout, order=partial(_order, own, papers.order))
     built = builder.build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
-    return replace(built, notes=(*built.notes, *_without_probe(inputs), *_never_evaluated(inputs)))
+    return replace(built, notes=(*built.notes, *_without_probe(inputs)))
 
 
 def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
@@ -151,30 +150,23 @@ def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, 
 
 
 def _layout(inputs: TableInputs) -> builder.Layout:
-    """The columns: those of settings, measures, and the metrics of protocols (shown if ``--metrics`` names them)."""
+    """The columns: settings, measures, and the metrics of protocols (shown if ``--columns`` names them)."""
 
-    def setting(key: str, header: str = "", **more: Any) -> Column:
-        more = dict[str, Any](shown="varies", leads=True) | more
-        return Column(key, header or key.capitalize(), beside=("published",) if key in _PLACE else (), **more)
+    def setting(key: str, **more: Any) -> Column:
+        return builder.setting(key, **{"leads": True, "beside": ("published",) if key in _PLACE else (), **more})
 
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
     selected = Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True)
     columns: list[Column | builder.Measure] = [
         Column("group", "Group", shown=False, heads=True),
         builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
-        setting("setting"),
-        setting("dataset", "Data set"),
-        setting("split"),
-        setting("data", "Data version"),
+        *map(setting, ("setting", "dataset", "split", "data")),
         Column("tokens", "Tokens", leads=True),
-        setting("preset"),
-        setting("changed", "Changed settings"),
-        setting("encoder"),
+        *map(setting, ("preset", "changed", "encoder")),
         setting("hardware", leads=False, minor=True),
-        setting("protocol", "Probe"),
-        setting("trained_on", "Trained on", shown=False),
-        setting("stream"),
-        setting("checkpoint"),
+        setting("protocol"),
+        setting("trained_on", shown=False),
+        *map(setting, ("stream", "checkpoint")),
         builder.SEEDS,
         builder.LINEAR,
         builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
@@ -190,13 +182,11 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         builder.Measure(Column("tags", "Tags", shown="filled", minor=True), _tags),
         replace(builder.RUN, column=replace(builder.RUN.column, minor=True)),
     ]
-    known, taken = inputs.measures, {one.key for one in columns}
-    for name in dict.fromkeys([*inputs.metrics, *known]):
-        if name in known:
-            how, asked = known[name], name in inputs.metrics
-            key = f"metric {name}" if name in taken else name
-            column = Column(key, how.label, ".1f" if how.share else ".4g", shown=asked, asked=asked)
-            columns.append(builder.Measure(column, partial(_metric, name)))
+    taken = {one.key for one in columns}
+    for name, how in inputs.measures.items():
+        key = f"metric {name}" if name in taken else name
+        column = Column(key, how.label, ".1f" if how.share else ".4g", shown=False)
+        columns.append(builder.Measure(column, partial(_metric, name)))
     empty = (
         "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
@@ -230,23 +220,16 @@ def _tags(group: DataFrame) -> str:
 
 
 def _without_probe(inputs: TableInputs) -> Iterator[str]:
-    """Note on evaluated runs that are missing from the table because they have no linear probe."""
-    if names := sorted({*inputs.frame["run"]} - {*builder.probed(inputs.every)["run"]}):
-        yield f"Without a linear probe and left out: {', '.join(names)} (`skelbench eval RUN --protocol linear`)."
-
-
-def _never_evaluated(inputs: TableInputs) -> Iterator[str]:
-    """Note on finished runs that are missing because no protocol evaluated them (``--probe none``)."""
-    evaluated = set(inputs.every["run"])
+    """Note on finished runs that are missing from the table because they have no linear probe."""
+    probed = set(builder.probed(inputs.every)["run"])
     names = [
         run.name
         for run in inputs.runs
-        if run.name not in evaluated  # first, as it leaves few of many to be looked at
+        if run.name not in probed
         and run.about["outcome"] == "done"
         and inputs.admits(run)
         and (run.name in inputs.only if inputs.only is not None else not for_choosing(run.about["split"]))
-        and not run.evaluations  # by no filtered protocol and on no other data either
     ]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"Never evaluated and left out: {', '.join(names[:3])}{more} (`skelbench eval RUN`)."
+        yield f"Without a linear probe: {', '.join(names[:3])}{more} (`skelbench eval RUN --protocol linear`)."

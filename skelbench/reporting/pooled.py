@@ -10,7 +10,7 @@ import numpy as np
 
 from skelbench.evaluation.stats.aggregate import SEEDS, TASKS, Pooled, Scores, iqm, probability_of_improvement
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting.builder import Filled, Layout, build, probed
+from skelbench.reporting.builder import Filled, Layout, build, probed, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import OLDER, newest
 from skelbench.reporting.table import Cell, Column, Table
@@ -22,24 +22,15 @@ if TYPE_CHECKING:
 
 NAME = "pooled"
 TASK = ("dataset", "split", "data")
-BLOCK = {
-    "setting": "Setting",
-    "preset": "Preset",
-    "changed": "Changed settings",
-    "encoder": "Encoder",
-    "tokens": "Temporal tokens",
-    "stream": "Stream",
-    "hardware": "Hardware",
-    "protocol": "Probe",
-}
-"""Columns in which rows that are pooled agree, and their headers."""
+BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "hardware", "protocol")
+"""Columns in which rows that are pooled agree."""
 _JOINTS = r"x\d+"
 """Joints in a token grid, ``8x25+1``: data sets differ in them."""
 LAYOUT = Layout(
     "Methods over all tasks: linear accuracy in percent",
     f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits",
     (
-        *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
+        *(setting(key, leads=True) for key in BLOCK),
         Column("title", "Method", leads=True),
         Column("tasks", "Tasks", "d"),
         Column("seeds", "Seeds of a task"),
@@ -47,7 +38,7 @@ LAYOUT = Layout(
         Column("over_next", "Better than the next row", ".0%"),
         Column("over_untrained", "Better than untrained", ".0%"),
     ),
-    [*BLOCK],
+    BLOCK,
     (
         "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the probability "
         "that a seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: "
@@ -63,7 +54,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method with at least ``SEEDS`` seeds on each of the tasks, of which there must be ``TASKS``
+    """A row per method with at least ``SEEDS`` seeds on each of at least ``TASKS`` shared tasks
     (:mod:`skelbench.evaluation.stats.aggregate`)."""
     frame = controls_beside(probed(inputs.frame, checkpoint="last"))
     frame = frame.assign(tokens=frame["tokens"].astype(str).str.replace(_JOINTS, "", regex=True))
@@ -95,11 +86,9 @@ def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
         had = f"{len(shared)} in common" if enough else f"{most} at most"
         return [], [f"{where}: not pooled, as that takes {TASKS} tasks of {SEEDS} seeds each, and there are {had}."]
     pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
-    said = []
-    if left_out := sorted(titles - set(enough)):
-        said.append(f"{where}: left out, with fewer than {TASKS} tasks of {SEEDS} seeds: {', '.join(left_out)}.")
-    if older:
-        said.append(f"{where}: {OLDER} {', '.join(older)}.")
+    fewer = sorted(titles - set(enough))
+    notes = {f"left out, with fewer than {TASKS} tasks of {SEEDS} seeds:": fewer, OLDER: older}
+    said = [f"{where}: {note} {', '.join(names)}." for note, names in notes.items() if names]
     return list(_rows(block.iloc[0], pooled)), said
 
 

@@ -21,6 +21,7 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.data.store.splits import full_name
 from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
+from skelbench.reporting.table import Cell
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +79,14 @@ def notes(host: Host, shown_by: str) -> Iterator[str]:
             yield descriptor.notes[shown_by]
 
 
-def told(one: Figure) -> tuple[str, ...]:
-    """Keys of the footnotes of a cell of figure ``one``."""
-    return (f"note: {one['note']}",) if one["note"] else ()
+def cell(one: Figure, *footnotes: str) -> Cell:
+    """The cell of a published number, with its note as a footnote behind ``footnotes``."""
+    note = (f"note: {one['note']}",) if one["note"] else ()
+    return Cell(one["value"], one["std"], published=True, footnotes=(*footnotes, *note))
 
 
 def footnotes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The footnotes of :func:`told` that cells of ``rows`` have, in their order."""
+    """The footnotes of :func:`cell` that cells of ``rows`` have, in their order."""
     keys = [key for row in rows for cell in row.values() for key in getattr(cell, "footnotes", ())]
     return {key: key.removeprefix("note: ") for key in keys if key.startswith("note: ")}
 

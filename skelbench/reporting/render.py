@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from html import escape as escape_html
 from typing import NamedTuple
 
@@ -172,16 +173,9 @@ def to_json(table: Table) -> str:
     """Everything the table holds; a cell lists only what it has beside its value."""
 
     def cell_json(cell: Cell) -> dict[str, object]:
-        fields = {
-            "plus_minus": _raw(cell.plus_minus),
-            "plus_minus_over": cell.plus_minus_over or None,
-            "interval": list(cell.interval) if cell.interval else None,
-            "interval_over": cell.interval_over or None,
-            "mark": cell.mark,
-            "footnotes": list(cell.footnotes) or None,
-            "published": cell.published or None,
-        }
-        return {"value": _raw(cell.value)} | {name: value for name, value in fields.items() if value is not None}
+        parts = {one.name: _raw(getattr(cell, one.name)) for one in fields(cell)}
+        empty = [name for name, part in parts.items() if part in (None, "", ()) or part is False]
+        return {name: part for name, part in parts.items() if name == "value" or name not in empty}
 
     content = {
         "title": table.title,
@@ -201,8 +195,8 @@ def to_json(table: Table) -> str:
 # ------------------------------------------------------------------------------------------------ latex
 PREAMBLE = r"\usepackage{booktabs,graphicx}"
 """Packages that a LaTeX document needs for a table."""
-COLUMN = 70
-"""Characters of a line that is still read when it is shrunk to one of two columns of a page."""
+WIDE = 6
+"""Tables with more columns span both columns of a page."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -242,11 +236,8 @@ _LATEX_MARKUP = _Markup(
 
 
 def latex(table: Table) -> str:
-    """A ``table`` environment with booktabs rules, at most as wide as the column; needs :data:`PREAMBLE`.
-
-    A table with more than :data:`COLUMN` characters in a line is a ``table*``, over both columns of a page. Names of
-    runs are left out.
-    """
+    """A ``table`` environment with booktabs rules, at most as wide as the column (a ``table*`` with more than
+    :data:`WIDE` columns), without names of runs; needs :data:`PREAMBLE`."""
     shown = [column for column in table.shown if column.key != "run"]
     table = table.narrowed(shown)
 
@@ -261,11 +252,7 @@ def latex(table: Table) -> str:
                 yield rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
             yield from (line(_LATEX_MARKUP.cell(table, one, row[one.key]) for one in shown) for row in rows)
 
-    width = sum(
-        2 + max([len(column.header), *(len(shown_text(column, row[column.key])) for row in table.rows)])
-        for column in shown
-    )
-    kind = "table*" if width > COLUMN else "table"
+    kind = "table*" if len(shown) > WIDE else "table"
     label = re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
     lines = [
         f"% Needs in the preamble: {PREAMBLE}",

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 NAME = "scaling"
 LENGTH = frozenset({"train.epochs", "train.iters_per_epoch", *(f"budget {kind}" for kind in KINDS)})
 """Settings by which only the length of a training differs."""
-BLOCK = {
-    "dataset": "Data set", "split": "Split", "tokens": "Tokens", "preset": "Preset", "setting": "Setting",
-    "encoder": "Encoder", "stream": "Stream", "hardware": "Hardware", "protocol": "Probe",
-    "data": "Data version",
-}  # fmt: skip
-"""Columns in which rows that are compared agree, and their headers."""
+BLOCK = (
+    "dataset", "split", "tokens", "preset", "setting", "encoder", "stream", "hardware", "protocol", "data",
+)  # fmt: skip
+"""Columns in which rows that are compared agree."""
 FLOPS = (
     f"Training FLOPs: all views, teacher, heads, forward and backward, of clips with {BODIES} bodies, matrix products"
 )
@@ -35,7 +33,7 @@ LAYOUT = builder.Layout(
     "Accuracy in percent over the length of training",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
-        *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
+        *(builder.setting(key, leads=True) for key in BLOCK),
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="filled"),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", leads=True), "clips_seen"),
@@ -48,7 +46,7 @@ LAYOUT = builder.Layout(
         builder.OVER_RAW,
         builder.Measure(Column("run", "Run", shown=False), builder.RUN.cell),
     ),
-    [*BLOCK],
+    BLOCK,
     (
         "Every row is a training of its own, whose learning rate has run its whole course; to have another length "
         f"than the preset is no changed setting here. {FLOPS}. p: against the untrained encoder, the largest over "

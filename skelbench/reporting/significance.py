@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,25 +49,6 @@ def letters_of(key: str) -> Column:
     return Column(f"{key}_letters", "Letters", minor=True)
 
 
-class Apart(NamedTuple):
-    """Which rows are significantly different."""
-
-    ranks: list[int]
-    letters: list[str]
-    detectable: str
-    """Note on the smallest difference that the tests could show."""
-    untested: list[tuple[int, int]]
-    """Pairs of rows that could not be tested, which share a letter."""
-
-    @property
-    def missing(self) -> str:
-        """Note on pairs that could not be tested; "" for none."""
-        pairs = len(self.untested)
-        have = "has" if pairs == 1 else "have"
-        why = f"{have} no seed or not the same test clips in common, and share{'s' * (pairs == 1)} a letter untested."
-        return f"{_pairs(pairs)} {why}" if pairs else ""
-
-
 def mark(
     there: Sequence[tuple[dict[str, Any], DataFrame]],
     values: Sequence[float],
@@ -75,44 +56,33 @@ def mark(
     predicted: str,
     letters_key: str,
 ) -> str:
-    """Give the rows of one block letters under ``letters_key``, and ranks if that is "letters".
+    """Test all pairs of rows of one block; give the rows letters under ``letters_key``, and ranks if that is "letters".
 
     ``values``: the accuracies, in percent; ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
     Returns the note on the block; "" for fewer than two rows.
     """
     if len(there) < 2:
         return ""
-    found = apart(values, [group for _, group in there], store, predicted)
-    for place, (row, _) in enumerate(there):
-        row[letters_key] = found.letters[place]
-        if letters_key == "letters":
-            others = [other for pair in found.untested if place in pair for other in pair if other != place]
-            row["rank"] = found.ranks[place]
-            row["untested"] = "; ".join(str(there[other][0]["run"]) for other in others)
-    detectable = found.detectable if predicted == "predicted" else ""  # once, for the headline
-    return " ".join(filter(None, (detectable, found.missing)))
-
-
-def apart(
-    values: Sequence[float], groups: Sequence[DataFrame], store: ResultStore, predicted: str = "predicted"
-) -> Apart:
-    """Test all pairs of two or more rows with accuracies ``values``, in percent, and evaluations ``groups``.
-
-    ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
-    """
     order = sorted(range(len(values)), key=lambda place: -values[place])
-    pairs = list(combinations(range(len(values)), 2))
-    read = reader(predicted)
-    tries = [if_whole(partial(paired_over_seeds, store, groups[order[i]], groups[order[j]], read)) for i, j in pairs]
-    tested = {pair: test for pair, test in zip(pairs, tries) if test is not None}
-    different = np.zeros((len(values), len(values)), dtype=bool)
+    pairs, read = list(combinations(range(len(order)), 2)), reader(predicted)
+    runs = [there[place][1] for place in order]
+    tries = {(i, j): if_whole(partial(paired_over_seeds, store, runs[i], runs[j], read)) for i, j in pairs}
+    tested = {pair: test for pair, test in tries.items() if test is not None}
+    different = np.zeros((len(order), len(order)), dtype=bool)
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
         different[i, j] = different[j, i] = p <= ALPHA
-    shown = ranks([float(format(values[place], ".1f")) for place in order])
-    by_row = sorted(zip(order, shown, letters(different), strict=True))
     untested = [(order[i], order[j]) for i, j in pairs if (i, j) not in tested]
-    detectable = _detectable([*tested.values()])
-    return Apart([rank for _, rank, _ in by_row], [name for *_, name in by_row], detectable, untested)
+    shown = ranks([float(format(values[place], ".1f")) for place in order])
+    for place, rank, name in zip(order, shown, letters(different), strict=True):
+        row = there[place][0]
+        row[letters_key] = name
+        if letters_key == "letters":
+            others = [other for pair in untested if place in pair for other in pair if other != place]
+            row |= {"rank": rank, "untested": "; ".join(str(there[other][0]["run"]) for other in others)}
+    notes = [_detectable([*tested.values()])] if predicted == "predicted" else []  # once, for the headline
+    if untested:
+        notes.append(f"{_pairs(len(untested))} without a seed or the same test clips in common: not tested.")
+    return " ".join(notes)
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:

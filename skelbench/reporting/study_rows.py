@@ -6,7 +6,7 @@ in the token grid). Within a block a row is the mean over all seeds of its runs;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -22,26 +22,16 @@ from skelbench.records.errors import if_whole
 from skelbench.records.store import ResultStore
 from skelbench.reporting import builder, published
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.seeds import INTERVALS, OLDER, difference, newest, seeds_of, with_other_protocols
+from skelbench.reporting.seeds import INTERVALS, OLDER, difference, newest, with_other_protocols
 from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-BLOCK = {
-    "dataset": "Data set",
-    "split": "Split",
-    "tokens": "Tokens",
-    "frames": "T",
-    "patch": "P_T",
-    "preset": "Preset",
-    "encoder": "Encoder",
-    "stream": "Stream",
-    "hardware": "Hardware",
-    "protocol": "Probe",
-    "data": "Data version",
-}
-"""Columns in which rows of a block agree, and their headers."""
+BLOCK = (
+    "dataset", "split", "tokens", "frames", "patch", "preset", "encoder", "stream", "hardware", "protocol", "data",
+)  # fmt: skip
+"""Columns in which rows of a block agree."""
 
 PAPER = {
     ("accuracy", "xsub"): "paper_xsub",
@@ -51,15 +41,18 @@ PAPER = {
 }
 """(metric, split) of published tables -> column."""
 PAPER_COLUMNS = {
-    "paper_xsub": Column("paper_xsub", "Paper: X-Sub", ".1f", published=True),
-    "paper_xview": Column("paper_xview", "Paper: X-View", ".1f", published=True),
-    "paper_mean": Column("paper_mean", "Paper: average", ".2f", published=True),
-    "paper_gflops": Column("paper_gflops", "Paper: GFLOPs", ".2f", published=True),
+    key: Column(key, f"Paper: {header}", format, published=True, footnotes=("size",))
+    for key, header, format in (
+        ("paper_xsub", "X-Sub", ".1f"),
+        ("paper_xview", "X-View", ".1f"),
+        ("paper_mean", "average", ".2f"),
+        ("paper_gflops", "GFLOPs", ".2f"),
+    )
 }
 
 FOOTNOTES = {
     "shared": "over the seeds that both rows have, which are not all of them",
-    "size": "published at the full size (presets `paper` and `ablation`), which not every row beside has",
+    "size": "published at the full size (presets `paper` and `ablation`)",
     "untrained": "not shown to be better than the untrained encoder: paired p > 0.05, or untested, for a seed at least",
 }
 NOTES = (
@@ -102,7 +95,7 @@ class Row:
     method: str
     variant: str = ""
     grid: tuple[int, int] | None = None
-    """Clip length T and patch P_T; None = those of the block."""
+    """Clip length T and patch P_T; None = the grid of the block."""
     against: int | None = None
     """Place of the row that it is tested against, among the rows that are declared together."""
     printed: Printed | None = None
@@ -124,7 +117,7 @@ class Row:
 
     @property
     def tokens(self) -> int:
-        """Temporal tokens; 0 = those of the block."""
+        """Temporal tokens; 0 = as in the block."""
         return self.grid[0] // self.grid[1] if self.grid else 0
 
     def fits(self, frame: DataFrame) -> DataFrame:
@@ -148,7 +141,7 @@ class StudyTable:
     against: str
     """Header of the differences: "Over ..."."""
     paper: Sequence[Column] = ()
-    block: Sequence[str] = tuple(BLOCK)
+    block: Sequence[str] = BLOCK
     extra: Sequence[Column] = ()
     measure: Callable[[DataFrame, ResultStore], Mapping[str, Any]] | None = None
     """Cells of the ``extra`` columns for the runs of a row."""
@@ -172,7 +165,7 @@ class StudyTable:
             return Column(key, header, format, shown=key in self.shown)
 
         columns: list[Column | builder.Measure] = [
-            *(Column(key, text, shown="varies", leads=True) for key, text in BLOCK.items() if key not in labels),
+            *(builder.setting(key, leads=True) for key in BLOCK if key not in labels),
             *self.labels,
             column("title", "Method"),
             Column("changed", "Changed settings", leads=True, shown="filled"),
@@ -218,8 +211,8 @@ def variants(
 
 
 def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
-    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), those of one announcement together;
-    without those of published figures that cannot be read."""
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement, without
+    rows whose published figures cannot be read."""
     host, found = inputs.host, []
     for descriptor in host.all("rows"):
         if isinstance(descriptor, RowsSpec) and descriptor.table == table:
@@ -234,17 +227,14 @@ def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
-    """The rows that plugins announce for ``table``, each with its published accuracies."""
+    """The rows that plugins announce for ``table``, each with its published accuracies that pass the filters."""
     for row in chain.from_iterable(announced(inputs, table)):
-        yield row, row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
+        figures = row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
+        yield row, [one for one in figures if inputs.filters.takes(method=row.title, dataset=one["dataset"])]
 
 
 class _Builder:
-    """Fills the declared rows of a study, block by block.
-
-    Evaluations with changed settings (``compare --all``) make a block of their own where several rows share the
-    changes. A changed row without a partner follows the block of the exact preset, and is not tested.
-    """
+    """Fill the declared rows of a study, block by block. Changed settings (``compare --all``) have their own."""
 
     def __init__(self, study: StudyTable, inputs: TableInputs) -> None:
         self.study, self.inputs, self.layout = study, inputs, study.layout()
@@ -257,72 +247,36 @@ class _Builder:
     def table(self) -> Table:
         frame = with_other_protocols(self.inputs.frame)
         headline = builder.probed(frame, checkpoint="last", setting="shared")
-        headline = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
-        blocks = [block for _, block in headline.groupby(list(self.study.block), dropna=False)]
-        wanted = [self._wanted(block) for block in blocks]
-        exact = [block[block["exact"].astype(bool)] for block in blocks]
-        runs = [
-            [newest(row.fits(frame), self.older) for row in rows] for rows, frame in zip(wanted, exact, strict=True)
-        ]
-        open_blocks = self._open_blocks(blocks, runs)
-        for place, (block, rows, groups) in enumerate(zip(blocks, wanted, runs, strict=True)):
-            comparable = sum(group is not None for group in groups) > 1 or any(
-                row.against is not None for row, group in zip(rows, groups, strict=True) if group is not None
-            )
-            if comparable:
-                self._fill(rows, groups, block if place in open_blocks else None)
-            self._changed(block, rows if comparable else [])
+        changed = ~headline["exact"].astype(bool)
+        plain = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
+        keys = [*(plain[key] for key in self.study.block), changed, plain["changed"].where(changed, "")]
+        for _, block in headline.groupby(keys, dropna=False):
+            self._fill(self.study.rows_for(block), block)
         return self._finish(frame)
 
-    def _wanted(self, block: DataFrame) -> list[Row]:
-        takes = self.inputs.filters.takes
-        return [replace(row, expected=row.expected and takes(method=row.title)) for row in self.study.rows_for(block)]
-
-    def _open_blocks(self, blocks: Sequence[DataFrame], runs: Sequence[Sequence[DataFrame | None]]) -> Collection[int]:
-        """Places of the blocks that show rows without a run: per training, the block with most rows that have one.
-
-        A run that another protocol, stream or data set evaluated once more asks for no runs of the other rows.
-        """
-        best: dict[tuple[Any, ...], tuple[tuple[Any, ...], int]] = {}
-        keys = [key for key in self.study.block if key not in ("dataset", "split", "stream", "protocol", "data")]
-        for place, (block, groups) in enumerate(zip(blocks, runs, strict=True)):
-            first = block.iloc[0]
-            training = (*(first[key] for key in keys), first["source"] or f"{first['dataset']} {first['split']}")
-            usual = not first["source"], first["protocol"] == "linear", first["stream"] == "joint"
-            rank = (sum(group is not None for group in groups), *usual, -place)
-            best[training] = max(best.get(training, (rank, place)), (rank, place))
-        return {place for _, place in best.values()}
-
-    def _fill(self, rows: Sequence[Row], runs: Sequence[DataFrame | None], block: DataFrame | None = None) -> None:
-        """The rows of one block, tested among each other; with ``block`` also those without a run."""
+    def _fill(self, rows: Sequence[Row], block: DataFrame) -> None:
+        """Add the rows of one block, tested among each other; rows without a run only beside usual evaluations."""
+        older: list[str] = []
+        runs = [newest(row.fits(block), older) for row in rows]
+        there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
+        first, takes = block.iloc[0], self.inputs.filters.takes
+        if len(there) < 2 and not (first["exact"] and any(row.against is not None for row in there)):
+            return
+        self.older += older
+        usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
         for row, group in zip(rows, runs, strict=True):
             if group is not None:
                 other = runs[row.against] if row.against is not None else None
                 cells = self._cells(group) | self._labels(row, group) | self._test(group, other)
                 self.filled.append(builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group))
-            elif row.expected and block is not None:
-                common = {key: block[key].iloc[0] for key in self.study.block}
+            elif usual and row.expected and takes(method=row.title):
+                common = {key: first[key] for key in self.study.block}
                 self.filled.append(builder.Filled(common | {"changed": ""} | self._labels(row, block)))
                 self.missing += [row.name] if row.planned else []
 
-    def _changed(self, block: DataFrame, comparable: Sequence[Row]) -> None:
-        """Rows of the evaluations of a block that have changed settings."""
-        for _, changed in block[~block["exact"].astype(bool)].groupby("changed", sort=False):
-            rows, replaced = self.study.rows_for(changed), list[str]()
-            runs = [newest(row.fits(changed), replaced) for row in rows]
-            if sum(group is not None for group in runs) > 1:
-                self._fill(rows, runs)
-                self.older += replaced
-                continue
-            for row in comparable:  # every run of them is shown, the older ones too
-                for group in seeds_of(row.fits(changed), ["title", "changed"]):
-                    cells = self._cells(group) | {self.study.labels[0].key: row.title}
-                    self.filled.append(builder.Filled(cells, group))
-
     def _cells(self, group: DataFrame) -> dict[str, Any]:
         first = group.iloc[0]
-        cells = builder.fill(self.layout.columns, group) | {"preset": first["preset"] + ("" if first["exact"] else "+")}
-        cells |= {key: int(first[key]) for key in ("frames", "patch")}
+        cells = builder.fill(self.layout.columns, group) | {key: int(first[key]) for key in ("frames", "patch")}
         return cells | (dict(self.study.measure(group, self.inputs.store)) if self.study.measure else {})
 
     def _labels(self, row: Row, runs: DataFrame) -> dict[str, Any]:
@@ -352,9 +306,6 @@ class _Builder:
     def _finish(self, frame: DataFrame) -> Table:
         study, rows = self.study, [row for row, _ in self.filled]
         printed = any(column.key in row for row in rows for column in study.paper)
-        if printed and not {row["preset"].removesuffix("+") for row in rows} <= {*published.SIZES}:
-            paper = tuple(replace(one, footnotes=("size",)) for one in study.paper)
-            self.layout = replace(study, paper=paper).layout()
         command, notes = f"`skelbench study {study.name}`", list[str]()
         if missing := list(dict.fromkeys(self.missing)):
             notes.append(f"No run yet: {', '.join(missing)}. {command} runs what is missing (see --dry-run).")
@@ -375,7 +326,7 @@ class _Builder:
         for method, versions in by_method.items():
             if len(versions) > 1:
                 numbers = ", ".join(map(str, sorted(versions)))
-                yield f"Rows of {method} come from its versions {numbers}; the study makes those of older ones again."
+                yield f"Rows of {method} come from its versions {numbers}; the study runs rows of older versions again."
 
 
 def _over_untrained(group: DataFrame) -> Cell:

@@ -21,7 +21,7 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Half of an interval around the value, in its unit; a note of the table says of which kind."""
+    """Half of an interval around the value, in its unit; a note of the table names its kind."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
@@ -49,7 +49,7 @@ class Column:
     header: str
     format: str = ""
     best: Literal["max", "min"] | None = None
-    """Which end is better; ``None`` = no ranking."""
+    """Better end of the values; ``None`` = no ranking."""
     published: bool = False
     """Every cell of the column is a published figure."""
     shown: bool | Literal["varies", "filled"] = True
@@ -66,12 +66,6 @@ class Column:
     """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
     """Its values are lines above the rows that share them; a column in CSV and JSON only."""
-
-    def __post_init__(self) -> None:
-        try:
-            self.format and format(0 if "d" in self.format else 0.0, self.format)
-        except ValueError as error:
-            raise ValueError(f"column {self.key!r} has no format {self.format!r}: {error}") from error
 
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
@@ -119,8 +113,6 @@ class Table:
         keys = [column.key for column in self.columns]
         if len(set(keys)) != len(keys):
             raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
-        if isinstance(self.notes, str):
-            raise ValueError(f"table {self.title!r} has a text for its notes; write notes=({self.notes[:20]!r}..., )")
         known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
         rows = []
@@ -183,7 +175,7 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in columns with a better end, or in those of ``keys`` alone.
+        """The same table with best and second-best marks in columns with a better end, or only in the columns ``keys``.
 
         Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
         never do. Values that read the same share their rank, and one value alone is not ranked.
@@ -278,7 +270,14 @@ def sorted_by(table: Table, name: str) -> Table:
 
 
 def with_columns(table: Table, names: Sequence[str]) -> Table:
-    """``table`` with these columns alone, in this order, in every format."""
-    chosen = {column.key: column for column in (column_named(table, name, "--columns") for name in names)}
+    """``table`` with these columns alone, in this order, in every format; if all names begin with ``+``, with these
+    shown as well."""
+    named = (column_named(table, name.removeprefix("+"), "--columns") for name in names)
+    chosen = {column.key: column for column in named}
+    if all(name.startswith("+") for name in names):
+        more = (
+            replace(one, shown=True, asked=True, heads=False) if one.key in chosen else one for one in table.columns
+        )
+        return replace(table, columns=tuple(more))
     unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))
     return unheaded.narrowed([replace(column, shown=True, heads=False) for column in chosen.values()])

@@ -58,7 +58,7 @@ def table(inputs: TableInputs) -> Table:
 
 
 def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
-    """The ``announced`` rows, method by method, with those of other methods and grids of the runs in ``block``."""
+    """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``."""
     rows: list[Row] = []
     for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {*CONTROLS})]):
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())

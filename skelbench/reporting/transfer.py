@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting import published
-from skelbench.reporting.builder import OVER_UNTRAINED, RUN, Filled, Layout, Measure, build, is_printed, over_seeds
+from skelbench.reporting import builder, published
 from skelbench.reporting.columns import Measured, changed_text, seeds_text, size_footnotes, smaller, trainings
 from skelbench.reporting.controls import CONTROLS, controls_beside
 from skelbench.reporting.seeds import INTERVALS
@@ -49,7 +48,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """A row per setting, source and target; a column, with the lead over the untrained encoder, per protocol that
-    measures on other data. Published figures stand in a column for each way in which they were measured."""
+    measures on other data. Published figures have a column per way of measuring."""
     frame = inputs.frame
     elsewhere = {one.name for one in inputs.host.all("protocols") if getattr(one, "elsewhere", False)}
     frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
@@ -59,51 +58,50 @@ def table(inputs: TableInputs) -> Table:
     frame = controls_beside(frame.assign(target=targets))
     figures = _figures(inputs)
     columns = _columns(sorted(set(frame["protocol"])))
-    rows = over_seeds(columns, trainings(frame, _SETTING))
+    rows = builder.over_seeds([*columns, builder.RUN], trainings(frame, _SETTING))
     places = {_place(row)[1:]: row for row, _ in rows}
     measured = {_place(row) for row, _ in rows}
     for row, _ in rows:
         row["dataset"] = row["target"]
         if found := figures.get(_place(row)):
             row |= _paper(found) | {"method": smaller(row)}
-    for (title, *place), found in figures.items():
-        if (title, *place) not in measured and (beside := places.get(tuple(place))):
+    for place, found in figures.items():
+        if place not in measured and (beside := places.get(place[1:])):
             shown = {key: Cell(beside[key], published=True) for key in ("source", "target", "split")}
-            method = Cell(title, published=True, footnotes=("printed",))
-            rows.append(Filled({**shown, "method": method, **_paper(found)}))
+            method = Cell(place[0], published=True, footnotes=("printed",))
+            rows.append(builder.Filled({**shown, "method": method, **_paper(found)}))
     ways = dict.fromkeys(key for row, _ in rows for key in row if key.startswith("paper "))
     headers = {key: _PAPER.get(key.removeprefix("paper "), f"Paper, {key.removeprefix('paper ')}") for key in ways}
     papers = [Column(key, header, ".1f", published=True) for key, header in headers.items()]
-    layout = Layout(TITLE, HOW, (*columns, *papers, RUN), _BLOCK, (NOTE,), ranks=False, order=_order)
-    for row, runs in rows:
-        row |= {} if runs is None else {"run": RUN.cell(runs)}
+    columns += [*papers, builder.RUN]
+    layout = builder.Layout(TITLE, HOW, columns, _BLOCK, (NOTE,), ranks=False, order=_order)
     notes = [*published.notes(inputs.host, NAME)] if papers else []
-    texts = {"printed": PRINTED, **size_footnotes([row for row, _ in rows if not is_printed(row)])}
-    return build(layout, rows, notes=notes, texts=texts, frame=frame)
+    texts = {"printed": PRINTED, **size_footnotes([row for row, _ in rows if not builder.is_printed(row)])}
+    return builder.build(layout, rows, notes=notes, texts=texts, frame=frame)
 
 
-def _columns(protocols: Sequence[str]) -> list[Column | Measure]:
+def _columns(protocols: Sequence[str]) -> list[Column | builder.Measure]:
     measures = [Measured(name, name, (name,)).measure() for name in protocols]
     leads = [
-        Measure(Column(f"{one.key}, over untrained", "Over untrained", "+.1f"), _over_untrained, one.pick)
+        builder.Measure(Column(f"{one.key}, over untrained", "Over untrained", "+.1f"), _over_untrained, one.pick)
         for one in measures
     ]
     return [
-        Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
+        builder.Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
         Column("source", "Trained on"),
         Column("target", "Measured on"),
         Column("split", "Split"),
-        Column("data", "Data version", shown="varies"),
-        Measure(Column("changed", "Changed settings", shown="varies"), partial(changed_text, measures)),
+        builder.setting("data"),
+        builder.Measure(builder.setting("changed"), partial(changed_text, measures)),
         Column("tokens", "Tokens"),
-        *(Column(key, key.capitalize(), shown="varies") for key in _SHOWN),
-        Measure(Column("seeds", "Seeds"), partial(seeds_text, measures)),
+        *map(builder.setting, _SHOWN),
+        builder.Measure(Column("seeds", "Seeds"), partial(seeds_text, measures)),
         *(one for pair in zip(measures, leads, strict=True) for one in pair),
     ]
 
 
 def _over_untrained(group: DataFrame) -> Cell:
-    return Cell() if group["title"].iloc[0] in CONTROLS else OVER_UNTRAINED.cell(group)
+    return Cell() if group["title"].iloc[0] in CONTROLS else builder.OVER_UNTRAINED.cell(group)
 
 
 def _order(row: Mapping[str, Any]) -> list[str]:
@@ -125,7 +123,7 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
     one is ``from DATASET SPLIT``."""
     found: dict[tuple[str, ...], dict[str, published.Figure]] = {}
     for row, figures in figures_of(inputs, NAME):
-        for one in figures if inputs.filters.takes(method=row.title) else ():
+        for one in figures:
             source = _full(one["variant"].removeprefix("from "))
             place = row.title, source, one["dataset"], full_name(one["split"])
             found.setdefault(place, {}).setdefault(one["protocol"], one)
@@ -133,7 +131,4 @@ def _figures(inputs: TableInputs) -> dict[tuple[str, ...], dict[str, published.F
 
 
 def _paper(found: Mapping[str, published.Figure]) -> dict[str, Cell]:
-    return {
-        f"paper {way}": Cell(one["value"], one["std"], published=True, footnotes=published.told(one))
-        for way, one in found.items()
-    }
+    return {f"paper {way}": published.cell(one) for way, one in found.items()}

@@ -18,28 +18,17 @@ from skelbench.reporting.table import Cell, Column, Table
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
-BLOCK = {
-    "dataset": "Data set",
-    "split": "Split",
-    "chosen_on": "Chosen on",
-    "tokens": "Tokens",
-    "setting": "Setting",
-    "preset": "Preset",
-    "changed": "Changed settings",
-    "probe": "Probe",
-    "hardware": "Hardware",
-    "asked": "Trials asked for",
-    "budget": "Budget of a trial",
-    "sampler": "Sampler",
-    "data": "Data version",
-}
-"""Columns in which rows that compete agree, and their headers."""
+BLOCK = (
+    "dataset", "split", "chosen_on", "tokens", "setting", "preset", "changed", "probe", "hardware", "asked", "budget",
+    "sampler", "data",
+)  # fmt: skip
+"""Columns in which rows that compete agree."""
 LAYOUT = builder.Layout(
     "Default and tuned: accuracy in percent",
     "nothing was tuned yet: `skelbench tune METHOD,METHOD --trials 20 --budget clips=N` fills this table",
     (
         Column("method", "Method", leads=True),
-        *(Column(key, header, shown="varies", leads=True) for key, header in BLOCK.items()),
+        *(builder.setting(key, leads=True) for key in BLOCK),
         Column("seed", "Seed of the search", "d", shown=False),
         Column("seeds", "Seeds", "d"),
         Column("default", "Default", ".1f", best="max"),
@@ -51,7 +40,7 @@ LAYOUT = builder.Layout(
         Column("hours", "Hours", ".2f"),
         Column("settings", "Tuned settings"),
     ),
-    [*BLOCK],
+    BLOCK,
     (
         "Chosen on training subjects that were held out (on a split ~tune-camera or ~tune-setup with training cameras "
         "or setups that were held out as well), from as many trials as stated, failed ones counted, of as many clips. "

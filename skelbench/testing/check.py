@@ -1,8 +1,7 @@
 """A check of a plugin as data: what must hold, and the function that tests it.
 
-A check takes its subject (the plugin's part, built once). It returns, or raises :class:`Failed` with what was expected,
-what was seen and where to look, or :class:`Skipped` with the reason why it does not apply. Any other exception is a
-failure too, raised by the plugin's code.
+A check takes its subject (the plugin's part, built once). It returns, or raises :class:`Failed`, or :class:`Skipped`
+with the reason why it does not apply. Any other exception is a failure too, raised by the plugin's code.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ State = Literal["passed", "failed", "skipped", "expected failure", "stale excuse
 
 
 class Failed(Exception):
-    """What was expected, what was seen, and where an author looks first; parts of one sentence.
+    """What was expected, what was seen, and where an author looks first.
 
     >>> str(Failed("a finite loss", "nan", "training_step"))
-    'expected a finite loss; seen: nan; look at training_step'
+    'expected: a finite loss; seen: nan; look at training_step'
     """
 
     def __init__(self, expected: str, seen: str, look: str = "") -> None:
-        super().__init__(f"expected {expected}; seen: {seen}" + (f"; look at {look}" if look else ""))
+        super().__init__(f"expected: {expected}; seen: {seen}" + (f"; look at {look}" if look else ""))
         self.expected, self.seen, self.look = expected, seen, look
 
 
@@ -81,7 +80,7 @@ class CheckResult:
     @property
     def sentence(self) -> str:
         """What was expected, what was seen and where to look."""
-        return f"expected: {self.expected}; seen: {self.seen}" + (f"; look at {self.look}" if self.look else "")
+        return str(Failed(self.expected, self.seen, self.look))
 
 
 def run_checks(
@@ -107,10 +106,9 @@ def run_checks(
     """
     checks, reasons = list(checks), expected_failures or {}
     names = [check.name for check in checks]
-    for where, given in (("expected_failures: ", reasons), ("", only)):
-        for name in given:
-            if name not in names:
-                raise SkelbenchError(where + did_you_mean(name, names, "check"))
+    for name in (*reasons, *only):
+        if name not in names:
+            raise SkelbenchError(did_you_mean(name, names, "check"))
     for check in checks:
         if not only or check.name in only:
             yield _run(check, subject, reasons.get(check.name, ""))
@@ -133,14 +131,14 @@ def _run(check: Check[Subject], subject: Subject, reason: str) -> CheckResult:
         elif not isinstance(error, SkelbenchError):
             seen["seen"] = f"{type(error).__name__}: {error}"
             seen["traceback"] = "".join(traceback.format_exception(error))
-        return result("expected failure", reason=reason, **seen) if reason else result("failed", **seen)
+        return result("expected failure" if reason else "failed", reason=reason, **seen)
     if reason:
         return result("stale excuse", seen="it passes", look="expected_failures: remove it", reason=reason)
     return result("passed")
 
 
 def line_of(error: BaseException) -> str:
-    """``file.py, line 12 (training_step)``: innermost frame of ``error`` or its cause, outside PyTorch."""
+    """Return ``file.py, line 12 (training_step)``: innermost frame of ``error`` or its cause, outside PyTorch."""
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     own = [frame for frame in frames if "/torch/" not in frame.filename and not frame.filename.startswith("<")]
     return f"{own[-1].filename}, line {own[-1].lineno} ({own[-1].name})" if own else ""

@@ -1,4 +1,4 @@
-"""Clips and views that checks of parts look at: bodies in motion, of any skeleton, in memory.
+"""Clips and views for checks of parts: bodies in motion, of any skeleton, in memory.
 
 B clips, M body slots, T frames, J joints, C = 3 coordinates.
 """
@@ -22,11 +22,11 @@ T = TypeVar("T")
 SKELETONS = (NTU25, COCO17)
 """25 joints of Kinect v2, and 17 whose root is a nose."""
 LENGTHS = (1, 2, 5, 40, 40, 150, 33, 16)
-"""Frames of the clips: the shortest there can be, shorter and longer than a view, two alike."""
+"""Frames of the clips: one frame, shorter and longer than a view, two equal."""
 
 
 def bodies(topology: Topology, shape: Sequence[int], seed: int = 0) -> np.ndarray:
-    """float32 [*shape, J, 3], metres, T the last of ``shape``: a pose, joints that swing, a little noise."""
+    """Return float32 [*shape, J, 3] in meters, T the last of ``shape``: a pose, joints that swing, noise."""
     rng = np.random.default_rng(seed)
     *outer, frames = shape
     pose_J3 = topology.ancestors @ rng.normal(0, 0.15, (topology.num_joints, 3))
@@ -39,7 +39,7 @@ def bodies(topology: Topology, shape: Sequence[int], seed: int = 0) -> np.ndarra
 
 
 def clip_batch(topology: Topology, lengths: Sequence[int] = LENGTHS, flat: bool = False, seed: int = 0) -> ClipBatch:
-    """Clips of these lengths, every third with a second body. ``flat``: poses of the image plane, whose z is 0."""
+    """Return clips of these lengths, every third with a second body. ``flat``: 2-D poses, whose z is 0."""
     people = np.array([1 + (i % 3 == 2) for i in range(len(lengths))])
     rows = []
     for i, (frames, count) in enumerate(zip(lengths, people)):
@@ -58,7 +58,7 @@ def clip_batch(topology: Topology, lengths: Sequence[int] = LENGTHS, flat: bool 
 
 
 def twice(make: Callable[[], T]) -> tuple[T, T]:
-    """What ``make`` gives under two states of PyTorch's own generator, of which nothing may hang on it."""
+    """Return the results of ``make`` under two states of PyTorch's global generator."""
     passes = []
     for seed in (0, 1):
         with torch.random.fork_rng(devices=[]):
@@ -68,21 +68,21 @@ def twice(make: Callable[[], T]) -> tuple[T, T]:
 
 
 def part_of(batch: ClipBatch, which: Sequence[int]) -> ClipBatch:
-    """The batch of these of its clips alone."""
+    """Return a batch of these of its clips."""
     index = np.array(which)
     names = ("ids", "offset", "length", "bodies")
     return replace(batch, **{name: getattr(batch, name)[index] for name in names})
 
 
 def view_of(topology: Topology, grid: Grid, valid: Sequence[Sequence[int]], seed: int = 0, **fields: Any) -> View:
-    """A view of moving bodies of the grid's length; ``valid`` [B][M] says which are there."""
+    """Return a view of moving bodies of the grid's length; ``valid`` [B][M]: whether a body is present."""
     valid_BM = torch.tensor(valid, dtype=torch.bool)
     x_BMTJC = torch.from_numpy(bodies(topology, (*valid_BM.shape, grid.frames), seed))
     return View.of(x_BMTJC * valid_BM[:, :, None, None, None], valid_BM, **fields)
 
 
 def differs(a: Tensor, b: Tensor, tolerance: float = 1e-4) -> float:
-    """Largest difference as a share of the largest number in ``b``; 0 if it is within ``tolerance``."""
+    """Return the largest difference relative to the largest number in ``b``; 0 if it is within ``tolerance``."""
     if a.shape != b.shape:
         return float("inf")
     if not a.numel():

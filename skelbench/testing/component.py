@@ -17,13 +17,11 @@ from skelbench.plugin.host import Host
 from skelbench.testing.check import Check, Failed, Skipped
 from skelbench.testing.clips import differs, twice
 from skelbench.testing.families import FAMILIES, PARENT, Family
-from skelbench.testing.settings import check_fields, check_settings
-from skelbench.views.keyed import Keyed
+from skelbench.testing.settings import check_settings, check_summary
 from skelbench.views.skeleton.topology import Topology
 
 GUESSES: Mapping[str, Any] = {"parent": PARENT, "lo": 0.3, "hi": 0.8}
 """Values of required settings."""
-KEYED = Keyed(11, 5)
 
 
 @dataclass
@@ -51,35 +49,27 @@ class ComponentSubject:
         fields = self.config.model_fields
         return {name: x for name, x in GUESSES.items() if name in fields and fields[name].is_required()}
 
-    @property
-    def look(self) -> str:
-        """Advice on random numbers."""
-        return f"random numbers: {self.family.draws_by}, never torch.rand"
-
     def make(self, **changes: Any) -> Any:
-        """Part with these settings."""
+        """Return the part with these settings."""
         values = {**self.required, **self.settings, **changes}
         return self.family.build(self.cls, values, self.descriptor.name)
 
-    def rows(self, which: Sequence[int] | None = None, keyed: Keyed = KEYED) -> list[Tensor]:
-        """Result for each of the rows ``which``, by default for all."""
+    def rows(self, which: Sequence[int] | None = None) -> list[Tensor]:
+        """Return the result for each of the rows ``which``, by default for all."""
         if self.family.rows is None:
             raise Skipped("it draws nothing")
-        return self.family.rows(self.make(), range(self.family.count) if which is None else which, keyed)
+        return self.family.rows(self.make(), range(self.family.count) if which is None else which)
 
 
 def form(subject: ComponentSubject) -> None:
     if isinstance(subject.descriptor, TargetSpec):
-        check_fields(subject.descriptor, {"summary": "which `skelbench plugins list` shows"})
-    cls, base = subject.cls, subject.family.base
-    if isinstance(cls, Topology):
-        name = cls.name
-    elif not (isinstance(cls, type) and issubclass(cls, base)):
-        raise Failed(f"a subclass of {base.__module__}.{base.__name__}", f"{cls!r}", "its class line")
-    else:
-        name = getattr(cls, "kind", subject.descriptor.name)
+        check_summary(subject.descriptor)
+    cls = subject.cls
+    if not isinstance(cls, Topology):
+        subject.host.subclass(subject.descriptor, subject.family.base)
+    name = cls.name if isinstance(cls, Topology) else getattr(cls, "kind", subject.descriptor.name)
     if name != subject.descriptor.name:
-        raise Failed(f"the name {subject.descriptor.name!r}, as announced", repr(name), f"kind or name of {cls!r}"[:80])
+        raise Failed(f"the name {subject.descriptor.name!r}, as announced", repr(name), "its kind or name")
 
 
 def settings(subject: ComponentSubject) -> None:
@@ -87,14 +77,14 @@ def settings(subject: ComponentSubject) -> None:
         raise Skipped("it has no settings")
     fields, required = subject.config.model_fields, subject.required
     if missing := [name for name, x in fields.items() if x.is_required() and name not in required]:
-        raise Failed("defaults for its settings", f"{missing[0]} has none", f"{missing[0]}: give it a default")
+        raise Failed("defaults for its settings", f"{missing[0]} has none", subject.config.__name__)
     check_settings(subject.config, required, subject.descriptor.name)
 
 
 def keyed(subject: ComponentSubject) -> None:
-    passes = twice(subject.rows)
-    if any(differs(a, b, 0) for a, b in zip(*passes, strict=True)):
-        raise Failed("the same result from the same key", "another result", subject.look)
+    if any(differs(a, b, 0) for a, b in zip(*twice(subject.rows), strict=True)):
+        look = f"random numbers: {subject.family.draws_by}, never torch.rand"
+        raise Failed("the same result from the same key", "another result", look)
 
 
 def rows_apart(subject: ComponentSubject) -> None:
@@ -104,15 +94,12 @@ def rows_apart(subject: ComponentSubject) -> None:
     for row, expected in enumerate(together):
         (alone,) = subject.rows([row])
         if apart := differs(alone, expected, 1e-5):
-            raise Failed(
-                "the same result for a row alone and among others",
-                f"row {row} differs by {apart:.1%}",
-                "draws and statistics, which must be of a row's own key and values",
-            )
+            seen, look = f"row {row} differs by {apart:.1%}", "draws and statistics that mix rows"
+            raise Failed("the same result for a row alone and among others", seen, look)
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """Subject of the checks of a part, and the checks: generic checks, then those of its family."""
+    """Return the subject of the checks of a part, and the checks: generic checks, then those of its family."""
     family = FAMILIES[kind]
     about = (family.contract.__doc__ or "").rstrip(".")
     return ComponentSubject(host, descriptor, family), [*GENERIC, Check("contract", about, family.contract)]

@@ -18,7 +18,7 @@ from skelbench.data.verify import recognise, verify
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.check import Check, Failed, Skipped
-from skelbench.testing.settings import check_fields
+from skelbench.testing.settings import check_summary
 
 REBUILT = 2**28
 """Largest data set, in bytes of coordinates, that is built once more in an empty folder."""
@@ -35,35 +35,33 @@ class DatasetSubject:
     @cached_property
     def store(self) -> ClipStore:
         """Data set that all checks share."""
-        return self.open()
+        return self.open(self.root)
 
-    def open(self, root: Path | None = None) -> ClipStore:
-        """Open it again, in ``root`` if given."""
-        store = self.host.load(self.descriptor)(root or self.root)
+    def open(self, root: Path) -> ClipStore:
+        """Open it again in ``root``."""
+        store = self.host.load(self.descriptor)(root)
         if not isinstance(store, ClipStore):
-            raise Failed("a ClipStore", f"a {type(store).__name__}", "what the function that target names returns")
+            raise Failed("a ClipStore", f"a {type(store).__name__}", "the function that target names")
         return store
 
 
 def opens(subject: DatasetSubject) -> None:
     store, descriptor = subject.store, subject.descriptor
-    check_fields(
-        descriptor, {"summary": "which `skelbench plugins list` shows", "licence": "which says who may use it"}
-    )
+    check_summary(descriptor)
+    assert isinstance(descriptor, DatasetSpec)
+    if not descriptor.licence:
+        raise Failed("a licence, which says who may use it", "none", "its DatasetSpec")
     if not len(store):
         raise Failed("clips", "none", "what the opener builds")
-    assert isinstance(descriptor, DatasetSpec)
-    for name, announced, found in (
-        ("splits", set(descriptor.splits), set(store.meta.splits)),
-        ("default_split", descriptor.default_split, store.meta.default_split),
-    ):
-        if announced and announced != found:
-            raise Failed(f"the {name} of its DatasetSpec: {announced}", f"{found} in the store", name)
+    announced = set(descriptor.splits), descriptor.default_split
+    found = set(store.meta.splits), store.meta.default_split
+    if any(given and given != actual for given, actual in zip(announced, found)):
+        raise Failed(f"the splits of its DatasetSpec: {announced}", f"{found} in the store", "splits, default_split")
 
 
 def repeatable(subject: DatasetSubject) -> None:
-    first, again = subject.store.fingerprint, subject.open().fingerprint
-    look = "what is drawn or dated when it is opened: runs are named by this fingerprint"
+    first, again = subject.store.fingerprint, subject.open(subject.root).fingerprint
+    look = "values that are drawn or dated on opening: runs are named by this fingerprint"
     if first != again:
         raise Failed("the same fingerprint whenever it is opened", f"{first[:12]} and {again[:12]}", look)
     built_here = subject.store.path.resolve().is_relative_to(subject.root.resolve())
@@ -75,18 +73,16 @@ def repeatable(subject: DatasetSubject) -> None:
         except (SkelbenchError, OSError) as error:  # it may need files that users have to bring
             raise Skipped(f"it cannot be built in an empty folder: {error}") from error
     if rebuilt != first:
-        seen = f"{first[:12]} in {subject.root}, and {rebuilt[:12]} where it is built again"
-        raise Failed(
-            "the same fingerprint wherever it is built", seen, f"{look}; remove the folder of an older version"
-        )
+        seen = f"{first[:12]} in {subject.root}, {rebuilt[:12]} in an empty folder"
+        raise Failed("the same fingerprint wherever it is built", seen, f"{look}; or remove an older folder")
 
 
 def splits(subject: DatasetSubject) -> None:
     store = subject.store
     count = np.bincount(store.labels, minlength=store.num_classes)
     if store.labels.min() < 0 or len(count) > store.num_classes or not count.all():
-        look = "classes of the store: label k is classes[k]"
-        raise Failed(f"clips of every class, labels 0 to {store.num_classes - 1}", f"clips by class: {count}", look)
+        expected = f"clips of every class, labels 0 to {store.num_classes - 1}"
+        raise Failed(expected, f"clips by class: {count}", "classes of the store: label k is classes[k]")
     for name, rule in store.meta.splits.items():
         split = store.split(name)
         if shared := set(split.train) & set(split.test):
@@ -94,7 +90,7 @@ def splits(subject: DatasetSubject) -> None:
         train, test = (set(store.index["subject"][ids].tolist()) for ids in (split.train, split.test))
         if (getattr(rule, "field", "") == "subject" or "subject" in name) and train & test:
             seen = f"subject {min(train & test)} is on both sides of {name}"
-            raise Failed("subjects on one side of a cross-subject split", seen, "its rule, and the clips' subjects")
+            raise Failed("subjects on one side of a cross-subject split", seen, "its rule, and subjects of clips")
 
 
 def verified(subject: DatasetSubject) -> None:
@@ -113,5 +109,5 @@ CHECKS: tuple[Check[DatasetSubject], ...] = (
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[DatasetSubject, Sequence[Check[DatasetSubject]]]:
-    """Subject of the checks of a data set, in the user's folder of data sets, and the checks."""
+    """Return the subject of the checks of a data set, in the user's folder of data sets, and the checks."""
     return DatasetSubject(host, descriptor, data_root()), CHECKS

@@ -1,7 +1,7 @@
-"""A training step on a GPU, without a GPU: tensors on a fake CUDA device have shapes, dtypes and a device, no values.
+"""A training step on a GPU, without a GPU: fake tensors have shapes, dtypes and a CUDA device, and no values.
 
-PyTorch's ``FakeTensorMode`` raises where one operation gets tensors of two devices, as a GPU would. Backward passes are
-not followed. On a machine with a GPU, PyTorch's ``set_sync_debug_mode`` also finds where the host waits for the device.
+PyTorch's ``FakeTensorMode`` raises if one operation gets tensors of two devices, as a GPU would. Backward passes are
+not followed.
 """
 
 from __future__ import annotations
@@ -75,26 +75,6 @@ def check_step(training: Trainer) -> None:
             method.after_step(info)
 
     on_fake_device(training.method, training.views(1), step)
-
-
-def check_waiting(training: Trainer) -> None:
-    """On a GPU: steps that are not logged make the host wait for nothing. ``training`` is on the GPU.
-
-    Raises:
-        Failed: PyTorch reports a synchronization; with file and line.
-    """
-    for step in range(3):
-        training.train_step(step, training.views(step))
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        training.train_step(3, training.views(3))
-    except (RuntimeError, Mistake) as error:
-        cause = error.__cause__ or error
-        if "synchronizing" not in str(cause):
-            raise
-        raise Failed("a step that does not wait for the GPU", str(cause), line_of(cause)) from error
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 def _fake(x: Tensor) -> Tensor:

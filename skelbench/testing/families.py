@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -56,8 +55,8 @@ class Family:
     """Check of shapes, ranges and effects; it gets the subject and builds parts with ``subject.make(**settings)``."""
     build: Callable[[Any, Mapping[str, Any], str], Any] = _component
     """``build(cls, settings, name)``: a part."""
-    rows: Callable[[Any, Sequence[int], Keyed], list[Tensor]] | None = None
-    """``rows(part, which, keyed)``: result for each of the rows ``which``; None if parts draw nothing."""
+    rows: Callable[[Any, Sequence[int]], list[Tensor]] | None = None
+    """``rows(part, which)``: result for each of the rows ``which``; None if parts draw nothing."""
     count: int = 1
     """Number of rows."""
     draws_by: str = ""
@@ -69,16 +68,16 @@ LENGTHS = torch.tensor([1, 2, 3, 10, 16, 64, 65, 300, 40, 40])
 """Frames of clips that are cropped."""
 
 
-def _cut(part: Crop, which: Sequence[int], keyed: Keyed, resize: Resize = "ends") -> Interval:
+def _cut(part: Crop, which: Sequence[int], resize: Resize = "ends") -> Interval:
     rows = torch.as_tensor(list(which))
     length_B = LENGTHS[rows]
     parent = Interval((0.1 * (length_B - 1).double()).floor(), (0.8 * (length_B - 1).double()).floor())
     within = parent if hasattr(part, "parent") else None
-    return part.cut(Cut(length_B, resize, keyed, 2 * rows + 6, torch.full_like(rows, 256), within))
+    return part.cut(Cut(length_B, resize, KEYED, 2 * rows + 6, torch.full_like(rows, 256), within))
 
 
-def _crop_rows(part: Crop, which: Sequence[int], keyed: Keyed) -> list[Tensor]:
-    interval = _cut(part, which, keyed)
+def _crop_rows(part: Crop, which: Sequence[int]) -> list[Tensor]:
+    interval = _cut(part, which)
     shown = [] if interval.frames_B is None else [interval.frames_B]
     return list(torch.stack([interval.start_B, interval.duration_B, *shown], 1))
 
@@ -90,16 +89,14 @@ def crop(subject: Any) -> None:
     last_B = (LENGTHS - 1).double()
     beyond_B = last_B if part.reflects else torch.zeros_like(last_B)
     for resize in get_args(Resize):
-        interval = _cut(part, range(len(LENGTHS)), KEYED, resize)
+        interval = _cut(part, range(len(LENGTHS)), resize)
         start_B, end_B = interval.start_B, interval.start_B + interval.duration_B
         inside_B = (start_B >= -beyond_B - 1e-6) & (end_B <= last_B + beyond_B + 1e-6) & (end_B >= start_B - 1e-6)
         for clip in (~inside_B).nonzero()[:, 0].tolist():
             seen = f"{start_B[clip]:.2f} to {end_B[clip]:.2f} of a clip of {LENGTHS[clip]} frames (resize={resize!r})"
-            look = "cut; a crop that plays its ends backwards sets reflects = True"
-            raise Failed("an interval inside the clip, from 0 to its last frame", seen, look)
+            raise Failed("an interval inside the clip, from 0 to its last frame", seen, "cut, or reflects = True")
         if resize in (*PADDED, "bins") and ((start_B % 1).any() or (end_B % 1).any()):
-            look = "cut, which returns cut.interval(start, duration)"
-            raise Failed(f"whole frames for resize={resize!r}", "parts of frames", look)
+            raise Failed(f"whole frames for resize={resize!r}", "parts of frames", "cut.interval(start, duration)")
 
 
 # ------------------------------------------------------------------------------------------------ augmentations
@@ -112,9 +109,9 @@ def _views(*augment: Augment, batch: ClipBatch, keyed: Keyed = KEYED, topology: 
     return ViewBuilder(specs, topology, 4)(batch, keyed)
 
 
-def _augment_rows(part: Augment, which: Sequence[int], keyed: Keyed) -> list[Tensor]:
+def _augment_rows(part: Augment, which: Sequence[int]) -> list[Tensor]:
     batch = part_of(clip_batch(NTU25), list(which))
-    return list(_views(part, batch=batch, keyed=keyed)[PARENT].x_RTJC.split(batch.bodies.tolist()))
+    return list(_views(part, batch=batch)[PARENT].x_RTJC.split(batch.bodies.tolist()))
 
 
 def augmentation(subject: Any) -> None:
@@ -123,28 +120,26 @@ def augmentation(subject: Any) -> None:
         batch = clip_batch(topology)
         plain, never = (_views(*x, batch=batch, topology=topology)[PARENT].x_RTJC for x in ((), (subject.make(p=0.0),)))
         if apart := differs(never, plain, 0):
-            look = "rows that are not active: change draws.rows_K only"
-            raise Failed("no change with p=0", f"coordinates differ by {apart:.1%}", look)
+            raise Failed("no change with p=0", f"coordinates differ by {apart:.1%}", "draws.rows_K, the active rows")
         views = [_views(subject.make(p=1.0), batch=batch, topology=topology, keyed=Keyed(11, i)) for i in range(4)]
         if any(v[PARENT].x_RTJC.shape != plain.shape or not torch.isfinite(v[PARENT].x_RTJC).all() for v in views):
             raise Failed("finite coordinates of the same shape", f"others of {topology.name}", "clips of one frame")
         if not any(differs(v[PARENT].x_RTJC, plain, 1e-6) for v in views):
             raise Failed("some change with p=1", "none in 4 steps", "draw, and p, which must reach draws.active_R")
-        views = [_views(subject.make(p=0.5), batch=batch, topology=topology)]
-        if any(differs(v["child"].x_RTJC, v[PARENT].x_RTJC.repeat(2, 1, 1, 1), 1e-5) for v in views):
-            look = "take(index) of the Change that draw returns, and draws made in apply"
-            raise Failed("the same change in a view that inherits it", "another change", look)
+        view = _views(subject.make(p=0.5), batch=batch, topology=topology)
+        if differs(view["child"].x_RTJC, view[PARENT].x_RTJC.repeat(2, 1, 1, 1), 1e-5):
+            raise Failed("the same change in a view that inherits it", "another change", "take, and draws in apply")
 
 
 # ------------------------------------------------------------------------------------------------ masks
-def _mask(part: Mask, which: Sequence[int], keyed: Keyed, times: int = 8, topology: Topology = NTU25) -> TokenMask:
+def _mask(part: Mask, which: Sequence[int], times: int = 8, topology: Topology = NTU25) -> TokenMask:
     grid, keys_R = Grid(4 * times, 4, topology.num_joints), torch.as_tensor(list(which)) + 7
-    (found,) = type(part).draw_all([MaskRows(part, grid, keys_R, torch.full_like(keys_R, 256))], topology, keyed)
+    (found,) = type(part).draw_all([MaskRows(part, grid, keys_R, torch.full_like(keys_R, 256))], topology, KEYED)
     return found
 
 
-def _mask_rows(part: Mask, which: Sequence[int], keyed: Keyed) -> list[Tensor]:
-    return list(_mask(part, which, keyed).mask_RN.double())
+def _mask_rows(part: Mask, which: Sequence[int]) -> list[Tensor]:
+    return list(_mask(part, which).mask_RN.double())
 
 
 def mask(subject: Any) -> None:
@@ -153,27 +148,23 @@ def mask(subject: Any) -> None:
     for topology, times in ((topology, times) for topology in SKELETONS for times in (1, 15)):
         tokens = times * topology.num_joints
         part.check("view 'x'", tokens)
-        found = _mask(part, range(48), KEYED, times, topology)
+        found = _mask(part, range(48), times, topology)
         mask_RN, keep_RK, (expected, visible) = found.mask_RN, found.keep_RK, part.expected(tokens)
-        if mask_RN.dtype != torch.bool or mask_RN.shape != (48, tokens):
-            raise Failed(f"torch.bool [48, {tokens}]", f"{mask_RN.dtype} {list(mask_RN.shape)}", "mask_RN")
         masked = float(mask_RN.sum(1).double().mean())
         if abs(masked - expected) > max(1.0, 0.15 * tokens) or masked > (part.hi + 0.15) * tokens:
-            look = "expected, from which cost is counted"
-            raise Failed(f"about {expected} masked tokens, as expected() says", f"{masked:.1f} of {tokens}", look)
-        if (keep_RK is None) != (visible is None) or (
-            keep_RK is not None and not torch.equal(torch.ones_like(mask_RN).scatter(1, keep_RK, False), mask_RN)
-        ):
+            raise Failed(f"about {expected} masked tokens", f"{masked:.1f} of {tokens}", "expected, which cost is from")
+        kept_RN = mask_RN if keep_RK is None else torch.ones_like(mask_RN).scatter(1, keep_RK, False)
+        if (keep_RK is None) != (visible is None) or not torch.equal(kept_RN, mask_RN):
             raise Failed("keep_RK: visible tokens of each row, if expected() states their number", "others", "draw")
-    count = [int(_mask(subject.make(p=p), range(48), KEYED).mask_RN.any(1).sum()) for p in (0.0, 0.5, 1.0)]
+    count = [int(_mask(subject.make(p=p), range(48)).mask_RN.any(1).sum()) for p in (0.0, 0.5, 1.0)]
     if not (count[0] == 0 < count[1] < 48 == count[2]):
         raise Failed("masks in none, some and all of 48 rows with p = 0, 0.5 and 1", f"{count}", "p, drawn by row")
 
 
 # ------------------------------------------------------------------------------------------------ degradations
-def _degrade_rows(part: Degrade, which: Sequence[int], keyed: Keyed) -> list[Tensor]:
+def _degrade_rows(part: Degrade, which: Sequence[int]) -> list[Tensor]:
     batch = part_of(clip_batch(NTU25), list(which))
-    frames_FJ = degraded(batch, [part], NTU25, 3, keyed.seed).frames_FJ
+    frames_FJ = degraded(batch, [part], NTU25, 3, 0).frames_FJ
     return list(frames_FJ.split((3 * batch.length * batch.bodies).tolist()))
 
 
@@ -186,8 +177,7 @@ def degradation(subject: Any) -> None:
         if not torch.isfinite(after.frames_FJ).all():
             raise Failed("finite coordinates", f"others of {topology.name}", "clips of one frame")
         if differs(batch.frames_FJ, before, 0) or not differs(after.frames_FJ, before, 1e-6):
-            look = "operations in place on poses.x_F3J; return poses.with_x(...) or poses.declare(...)"
-            raise Failed("changed copies of the clips", "no change, or changed clips", look)
+            raise Failed("changed copies of clips", "no change, or changed clips", "operations in place on poses.x_F3J")
         declares = after.missing_BJ is not None and bool(after.missing_BJ.any())
         if declares != subject.cls.declares:
             raise Failed(f"declares = {subject.cls.declares}", f"joints declared missing: {declares}", "poses.declare")
@@ -213,13 +203,12 @@ def optimizer(subject: Any) -> None:
 
     still, moving = norms(first, parameters[0], lr=0.0), norms(first, parameters[0])
     if still[0] != still[-1] or not moving[-1] < still[-1]:
-        look = 'group["lr"], which is set before every step, and the sign of a step'
+        look = 'group["lr"], and the sign of a step'
         raise Failed("a smaller norm down the slope, and no move at rate 0", f"{still[-1]:.4g}, {moving[-1]:.4g}", look)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     parameters[1].data.copy_(parameters[0])
     if norms(first, parameters[0]) != norms(second, parameters[1]):
-        look = "state_dict: all that a step remembers belongs in self.state or param_groups"
-        raise Failed("a resumed run that is the same, bit by bit", "parameters differ", look)
+        raise Failed("a resumed run that is the same, bit by bit", "parameters differ", "self.state, param_groups")
 
 
 def schedule(subject: Any) -> None:
@@ -227,14 +216,13 @@ def schedule(subject: Any) -> None:
     rates = {total: [subject.make().lr(1.0, step, total) for step in range(total)] for total in (1, 2, 7, 100, 1000)}
     for total, each in rates.items():
         if not all(math.isfinite(rate) and 0 <= rate <= 1 + 1e-9 for rate in each) or not any(each):
-            seen = f"{min(each):.4g} to {max(each):.4g} in {total} steps"
-            raise Failed("learning rates from 0 to the peak, 1", seen, "after, near first and last step")
+            raise Failed("learning rates from 0 to 1", f"{min(each):.4g} to {max(each):.4g} in {total} steps", "after")
     warm = subject.make(warmup=0.25).lr(1.0, 9, 400)
     if abs(warm - 0.1) > 1e-8:
         raise Failed("the linear warm-up that is set", f"{warm:.4g}, not 0.1", "lr: leave it to Schedule, write after")
     near = sum(abs(rate - rates[1000][10 * step + 5]) <= 0.05 for step, rate in enumerate(rates[100]))
     if near < 90:  # it may jump
-        look = "numbers of steps, or state, in after: durations are fractions, step / total"
+        look = "after: durations are fractions, step / total"
         raise Failed("the same shape for 100 steps and for 1000", f"{near} of 100 points agree", look)
 
 
@@ -243,7 +231,7 @@ GRID, WIDTH = Grid(32, 8, NTU25.num_joints), 16
 
 
 class TargetSettings(PrototypeSettings):
-    """Settings of a method that takes targets, as small as can be."""
+    """Smallest settings of a method that takes targets."""
 
     prototypes: int = 16
     head_hidden: int = 16
@@ -262,7 +250,7 @@ def _target(cls: Any, values: Mapping[str, Any], name: str, seed: int = 0) -> Ma
 
 
 def _hidden(share: float = 0.5, rows: Sequence[int] = (0, 1, 2, 3)) -> Hidden:
-    """Step of a method with ``share`` of the tokens masked, of these of four rows."""
+    """Return a step of a method with ``share`` of the tokens of these of four rows masked."""
     generator = torch.Generator().manual_seed(0)
     mask_RN = (torch.rand(4, GRID.tokens, generator=generator) < share)[list(rows)]
     student_RND, teacher_RND = torch.randn(2, 4, GRID.tokens, WIDTH, generator=generator)[:, list(rows)]
@@ -281,7 +269,7 @@ def _loss(target: MaskedTarget, hidden: Hidden) -> Tensor:
     return loss
 
 
-def _target_rows(part: MaskedTarget, which: Sequence[int], keyed: Keyed) -> list[Tensor]:
+def _target_rows(part: MaskedTarget, which: Sequence[int]) -> list[Tensor]:
     return [_loss(part, _hidden()).detach()]
 
 
@@ -290,36 +278,29 @@ def target(subject: Any) -> None:
     part, hidden = subject.make(), _hidden()
     one, two = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
     if not abs(two - 2 * one) <= 0.05 * abs(2 * one):
-        look = "the sum over rows: the method divides by their number"
-        raise Failed("twice the loss for every row twice", f"{two:.4g}, not {2 * one:.4g}", look)
+        raise Failed("twice the loss for every row twice", f"{two:.4g}, not {2 * one:.4g}", "the sum over rows")
     for share in (0.0, 0.01, 1.0):
         loss = _loss(subject.make(), _hidden(share))
         if not loss.requires_grad or (share == 0 and loss.detach() != 0):
-            look = "an early return: sum over no tokens instead, so that all processes have the same graph"
+            look = "an early return: sum over no tokens instead"
             raise Failed(f"a loss with a gradient with {share:.0%} of the tokens masked", f"{loss}", look)
     other = _target(subject.cls, subject.required, subject.descriptor.name, seed=5)
     other.load_state_dict(part.state_dict())
     losses = [_loss(each, hidden_) for each, hidden_ in ((part, hidden), (other, _hidden()))]
     if not torch.allclose(losses[0], losses[1]):
-        look = "what is neither parameter nor buffer but changes: register it as a buffer"
-        raise Failed("the same loss from a loaded state", f"{losses[0]:.6g}, {losses[1]:.6g}", look)
+        raise Failed("the same loss from a loaded state", f"{losses[0]:.6g}, {losses[1]:.6g}", "state in no buffer")
     losses[0].backward()
     trained = {"student_RND": hidden.student_RND} | {n: p for n, p in part.named_parameters() if p.requires_grad}
     if without := [name for name, p in trained.items() if p.grad is None]:
-        look = "a detach, or no_grad, on the student's side, and layers that are not used"
-        raise Failed("a gradient for the student's tokens and every parameter", f"none in {without[0]}", look)
+        raise Failed("a gradient for the student's tokens and every parameter", f"none in {without[0]}", "a detach")
     part.after_step(hidden.step, 0.5)
 
 
 # ------------------------------------------------------------------------------------------------ skeletons
 def topology(subject: Any) -> None:
-    """Bones connect joints with their parents, the same way on both sides."""
+    """Left and right joints are connected the same way."""
     skeleton = subject.cls
-    x_J3 = np.random.default_rng(0).normal(size=(skeleton.num_joints, 3))
-    bones_J3 = skeleton.differences @ x_J3
     for joint, parent in enumerate(skeleton.parents):
-        if not np.allclose(bones_J3[joint], x_J3[joint] - (x_J3[parent] if parent >= 0 else 0)):
-            raise Failed("bones from each joint's parent to it", f"not of {skeleton.joints[joint]}", "parents")
         if skeleton.parents[skeleton.swap[joint]] != (skeleton.swap[parent] if parent >= 0 else -1):
             seen = f"parents of {skeleton.joints[joint]!r} and its mirror image differ"
             raise Failed("left and right that are connected the same way", seen, "parents and pairs")

@@ -39,7 +39,7 @@ SIZES: Mapping[str, Mapping[str, int]] = {
         "target_dim": 16,
     },
 }
-"""Settings that are made smaller, where a method or an encoder has them: they are called alike in all of them."""
+"""Smaller values of settings that methods and encoders have by the same names."""
 
 
 def write_store(
@@ -58,8 +58,8 @@ def write_store(
 
     Args:
         flat: 2-D poses with a confidence for every joint.
-        missing: share of the joints, of flat poses, that were not found: at the origin, with confidence 0.
-        turn: the clip that moves as one of class k is labelled as of class k + ``turn``.
+        missing: fraction of the joints of flat poses at the origin, with confidence 0.
+        turn: number added to the labels, modulo 4.
 
     Returns:
         The store's folder.
@@ -95,44 +95,38 @@ def write_store(
 def sizes(
     host: Host, method: MethodSpec, native: bool = False, wide: bool = False, variant: str = ""
 ) -> dict[str, Any]:
-    """Dotted settings that make ``method`` and its encoders tiny, as far as they have settings of :data:`SIZES`.
+    """Return dotted settings that make ``method`` and its encoders tiny, as far as they have settings of :data:`SIZES`.
 
-    A section that its own rules refuse with them is left at its preset's size. ``wide``: features twice as wide, with
-    which a method learns in a few steps what it cannot learn with less.
+    A section whose rules reject these sizes keeps its preset's. ``wide``: features twice as wide, with which a method
+    learns in a few steps.
     """
+
+    def encoder_sizes(name: str) -> dict[str, Any]:
+        encoder = host.get("encoders", name)
+        return _fitting(host.config(encoder), encoder.presets.get("quick", {}), SIZES["encoder"], wide)
+
     layers = [method.recipe, method.native if native else {}, method.variants.get(variant, {})]
-    encoder = names(layers)["encoder"]
-    made = {f"encoder.{name}": value for name, value in _encoder_sizes(host, encoder, wide).items()}
+    made = {f"encoder.{name}": value for name, value in encoder_sizes(names(layers)["encoder"]).items()}
     made |= {f"method.{name}": x for name, x in _fitting(host.config(method), {}, SIZES["method"], wide).items()}
     for setting, kind in getattr(host.load(method), "exchangeable", {}).items():
         other = next((layer[f"method.{setting}"] for layer in layers[::-1] if f"method.{setting}" in layer), "")
         if kind == "encoders" and other:
-            made[f"method.{setting}_settings"] = _encoder_sizes(host, other, wide)
+            made[f"method.{setting}_settings"] = encoder_sizes(other)
     return made
 
 
-def _encoder_sizes(host: Host, name: str, wide: bool) -> dict[str, Any]:
-    encoder = host.get("encoders", name)
-    return _fitting(host.config(encoder), encoder.presets.get("quick", {}), SIZES["encoder"], wide)
-
-
 def _fitting(config: type[Spec], own: Mapping[str, Any], wanted: Mapping[str, int], wide: bool) -> dict[str, Any]:
-    smaller = {**own, **_smaller(config, wanted)}
-    smaller |= {name: 32 for name in ("dim", "decoder_dim") if wide and name in smaller}
+    """Return ``own`` and sizes of ``wanted`` below the defaults of ``config``; empty if it rejects them."""
+    defaults = {name: field.default for name, field in config.model_fields.items()}
+    smaller = dict(own)
+    for name, value in wanted.items():
+        if type(defaults.get(name)) is int and defaults[name] > value:
+            smaller[name] = 32 if wide and name in ("dim", "decoder_dim") else value
     try:
         config.model_validate(smaller)
     except ValidationError:
         return {}
     return smaller
-
-
-def _smaller(config: type[Spec], wanted: Mapping[str, int]) -> dict[str, int]:
-    defaults = {name: field.default for name, field in config.model_fields.items()}
-    return {
-        name: value
-        for name, value in wanted.items()
-        if isinstance(defaults.get(name), int) and not isinstance(defaults[name], bool) and defaults[name] > value
-    }
 
 
 def tiny_run(
@@ -150,7 +144,7 @@ def tiny_run(
     variant: str = "",
     **sets: Any,
 ) -> Resolved:
-    """A tiny run of ``method`` on ``dataset`` below ``root``: clips of 32 frames unless ``tokens`` says another grid.
+    """Return a tiny run of ``method`` on ``dataset`` below ``root``, of clips of 32 frames unless ``tokens`` is given.
 
     ``sets``: further dotted settings.
     """

@@ -39,7 +39,7 @@ def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
 
 
 def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
-    """What is done to the training clips, from its plain form.
+    """Degradations of the training clips, from their plain form.
 
     Raises:
         SkelbenchError: there is no such degradation, its settings do not hold, or it declares joints missing.
@@ -82,7 +82,7 @@ def rotates_bodies(spec: RunSpec) -> bool:
 
 
 def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: Topology, grid: Grid) -> Encoder:
-    """The encoder ``name``, freshly initialised, with nothing that only a method needs of it."""
+    """The encoder ``name``, freshly initialized, without parts that only a method needs."""
     descriptor = host.get("encoders", name)
     config = validated(host.config(descriptor), settings, "encoder")
     cls = host.subclass(descriptor, Encoder)
@@ -92,7 +92,7 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
         except (RuntimeError, NotImplementedError):
             if torch.get_default_device().type != "meta":
                 raise
-            with torch.device("cpu"):  # it looks at values while it is built: a graph's
+            with torch.device("cpu"):  # an encoder that reads values while it is built, such as a graph's
                 encoder = cls(config, topology, grid).to("meta")
     _check_initialised(encoder)
     for attribute in ("width", "features"):
@@ -105,10 +105,7 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
 
 
 def other_encoder(host: Host, name: str, version: int, source: str | None) -> str:
-    """How the encoder ``name`` differs from the one of this version, and hash of its file; "" = it is that one.
-
-    Another may make other features of the same weights.
-    """
+    """Difference of the encoder ``name`` from this version and hash of its file; "" = none."""
     descriptor = host.get("encoders", name)
     if descriptor.version != version:
         return f"version {version}, here it is {descriptor.version}"
@@ -119,8 +116,7 @@ def other_encoder(host: Host, name: str, version: int, source: str | None) -> st
 def build_encoder(
     spec: RunSpec, host: Host, topology: Topology, name: str = "", settings: Mapping[str, Any] | None = None
 ) -> Encoder:
-    """A freshly initialised encoder of the run's family and size (drawn from torch's current random state), or the one
-    called ``name`` with ``settings``.
+    """A freshly initialized encoder of the run, from torch's current random state, or ``name`` with ``settings``.
 
     Raises:
         SkelbenchError: the run's cannot do what its method requires.
@@ -207,7 +203,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
 
 
 def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:
-    """How the weights of ``encoder`` are none of ``probed``; "" = they are."""
+    """Difference between the weights of ``encoder`` and ``probed``; "" = none."""
     mine, theirs = ({name: list(x.shape) for name, x in each.state_dict().items() if isinstance(x, torch.Tensor)}
                     for each in (encoder, probed))  # fmt: skip
     names = sorted((mine.keys() ^ theirs.keys()) - set(probed.prepared_state))
@@ -217,7 +213,7 @@ def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:
 
 
 def phases_of(method: Method) -> list[tuple[str, float]]:
-    """The method's phases as (name, share of the schedule at which it begins); a mistake if they are out of order."""
+    """The method's phases as (name, fraction of the schedule at which it begins); an error if they are out of order."""
     with plugin_code(method.phases, "()"):
         phases = [(str(name), float(start)) for name, start in method.phases()]
     starts = [start for _, start in phases]

@@ -1,6 +1,5 @@
-"""A few training clips, the same all through a run, as they are and turned about the vertical axis.
+"""A few fixed training clips, plain and rotated about the vertical axis: sensitivity to rotation and to the body slot.
 
-Told of them: how far a turn moves a clip's feature, and how much of two bodies' features only says which is which.
 n clips, R rows (bodies), D feature width.
 """
 
@@ -24,16 +23,15 @@ from skelbench.views.transfer import fetch, send
 from skelbench.views.view import View
 
 CLIPS, TWO_BODIES, FEWEST = 24, 6, 8
-"""Clips; those of them chosen for their second body; with fewer clips than the last nothing is told."""
+"""Clips; how many of them have a second body; fewest clips that are measured."""
 LOOKS = 3
-"""Looks at a run that learns from turned bodies: after the first step, in the middle, and after the last, where others
-have their only one. Of cheap methods, all of which turn little, three would take 1 % of preset ``quick``."""
+"""Measurements of a run that trains on rotated bodies; other runs have one, at the end."""
 
 
 class FixedClips:
-    """Of the training clips ``ids`` of a run; chosen by the data and turned by the seed alone.
+    """Fixed clips among the training clips ``ids`` of a run; chosen by the data and rotated by the seed alone.
 
-    Makes its views at once, so that a look reads no clip. ``often``: whether there are all LOOKS.
+    ``often``: measured after the first step and in the middle too, as the run trains on rotated bodies.
     """
 
     def __init__(self, spec: RunSpec, source: ClipSource, ids: np.ndarray) -> None:
@@ -60,7 +58,7 @@ class FixedClips:
         self.precision = spec.train.precision
 
     def figures(self, encoder: Encoder) -> dict[str, float]:
-        """``rotation_<readout>`` and ``slot_share_<readout>``, those that these clips can tell; nothing is changed."""
+        """``rotation_<readout>`` and ``slot_share_<readout>``, if these clips suffice."""
         if self.view.clips < FEWEST:
             return {}
         plain, turned = self._readouts(encoder, self.view), self._readouts(encoder, self.turned)
@@ -91,7 +89,7 @@ def _evenly(ids: np.ndarray, most: int) -> np.ndarray:
 def sensitivity(plain_nD: Tensor, turned_nD: Tensor) -> float | None:
     """Mean squared change of a clip's feature / mean squared distance between features of different clips.
 
-    0: a turn changes nothing; 1: as much as taking another clip would. None where clips have one and the same feature.
+    0: rotation changes nothing; 1: as much as another clip. None if all clips have the same feature.
     """
     x_nD, n = plain_nD.double(), len(plain_nD)
     apart = 2 * (x_nD - x_nD.mean(0)).square().sum() / max(n - 1, 1)
@@ -100,10 +98,8 @@ def sensitivity(plain_nD: Tensor, turned_nD: Tensor) -> float | None:
 
 
 def slot_share(x_RD: Tensor, rows_R: Tensor, bodies: int) -> float | None:
-    """Share of the variance of first and second bodies' features that the body slot explains, in clips with both.
-
-    0: both slots have the same mean; 1: nothing else is told. None with fewer than two such clips.
-    """
+    """Fraction of the variance of features that the body slot explains, in clips with two bodies; None with fewer than
+    two such clips."""
     slot_R, clip_R = rows_R % bodies, torch.div(rows_R, bodies, rounding_mode="floor")
     first_R, second_R = slot_R == 0, slot_R == 1
     both_R = torch.isin(clip_R, clip_R[second_R])

@@ -1,9 +1,8 @@
-"""A batch in pieces, one after another, as one process playing several (gradient accumulation).
+"""Gradient accumulation: a batch in pieces, one after another.
 
-What averages the ranks of :mod:`skelbench.core.distributed` averages the pieces too: a mean over the batch is, of each
-piece, pieces * sum / count of the whole batch, and the pieces' gradients are averaged. The count of the whole batch is
-known only after the last piece, so as long as there are more to come the first piece stands for all, and gradients are
-put right at the end.
+A mean over the batch is pieces * sum / count of the whole batch for each piece, and gradients of pieces are averaged.
+The whole count is known only after the last piece: until then the first piece stands for all, and gradients are
+corrected at the end.
 """
 
 from __future__ import annotations
@@ -21,21 +20,11 @@ from skelbench.methods.contract import Method
 from skelbench.plugin.plugin_errors import wrong
 
 ALIKE = 1e-4
-"""How much shares of the counts of two means may differ: rounding of large counts."""
+"""Tolerance for the relative counts of two means: rounding of large counts."""
 
 
 class Means:
-    """``Step.means`` of a step that is taken in pieces; :meth:`next` before each.
-
-    >>> means = Means(method=None, pieces=2)
-    >>> totals, counts = torch.tensor([1.0, 5.0]), (1, 2)
-    >>> values = []
-    >>> for total, count in zip(totals, counts):
-    ...     means.next()
-    ...     values.append(means(total, count))
-    >>> sum(values) / 2 * means.correction()  # 6 / 3
-    tensor(2.)
-    """
+    """``Step.means`` of a step that is taken in pieces; :meth:`next` before each."""
 
     def __init__(self, method: Method | None, pieces: int) -> None:
         self.method, self.pieces = method, pieces
@@ -44,7 +33,7 @@ class Means:
         self._at = 0
 
     def next(self) -> None:
-        """The next piece begins: it takes the same means in the same order."""
+        """Begin the next piece, which takes the same means in the same order."""
         self._at = 0
 
     def __call__(self, total: Tensor, count: Tensor | float) -> Tensor:
@@ -58,9 +47,9 @@ class Means:
         return total * self._first[self._at - 1]
 
     def correction(self, check: bool = False) -> Tensor | None:
-        """What the average over all pieces is multiplied by; None where no mean was taken.
+        """Factor of the average over all pieces; None if no mean was taken.
 
-        ``check``: raise :class:`SkelbenchError` where it is not one number for all means, which waits for the device.
+        ``check``: raise :class:`SkelbenchError` if the means need different factors; waits for the device.
         """
         if not self._first:
             return None
@@ -86,7 +75,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
 
 
 def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
-    """Raise :class:`SkelbenchError` where a step of this process cannot be taken in so many ``pieces``."""
+    """Raise :class:`SkelbenchError` if a step of this process cannot be taken in so many ``pieces``."""
     if pieces == 1:
         return
     if reason := obstacle(method, spec):
@@ -103,19 +92,16 @@ def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
 
 
 def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
-    """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each.
-
-    >>> micro_batch_counts(12, least=2)
-    [2, 3, 4, 6]
-    """
+    """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each."""
     return [n for n in range(2, clips + 1) if clips % n == 0 and clips // n >= least]
 
 
 def averaged(
     backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter], check: bool
 ) -> dict[str, Tensor]:
-    """What a method reports of all pieces, their averaged gradients in ``parameters``; ``backward`` does that of one,
-    its loss divided by their number. Figures without gradient are averaged as they are."""
+    """Figures of a method over all pieces, with their averaged gradients in ``parameters``.
+
+    ``backward(piece)`` runs one piece with its loss divided by their number."""
     summed: dict[str, Tensor] = {}
     learns: set[str] = set()
     for piece in range(means.pieces):

@@ -23,7 +23,7 @@ RUN = (
     "batch_size=4 --set encoder.dim=16 --set encoder.depth=1 --set encoder.heads=2 --set method.decoder_dim=16 --set "
     "method.decoder_depth=1 --set method.decoder_heads=2"
 ).split()
-EVENTS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 """Audit events of a change of files, next to opening for writing."""
 
 
@@ -42,11 +42,8 @@ def at_change(folder, act) -> None:
 
     def hook(event, values):
         nonlocal count
-        if event == "open":
-            changes = isinstance(values[2], int) and bool(values[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-        else:
-            changes = event in EVENTS
-        if not changes or not isinstance(values[0], str | os.PathLike):
+        writes = event == "open" and isinstance(values[2], int) and values[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if not (writes or event in CHANGES) or not isinstance(values[0], str | os.PathLike):
             return
         path = os.fspath(values[0])
         if path.startswith(f"{folder}/") and not path.endswith("log") and ".lock" not in path:
@@ -140,11 +137,11 @@ def place(unbroken, tmp_path):
     return Place(tmp_path / "place", unbroken[0])
 
 
-@pytest.mark.parametrize("share", [0.3, 0.7])
-def test_a_killed_run_resumes_to_the_same_weights(place, unbroken, share):
+def test_a_killed_run_resumes_to_the_same_weights(place, unbroken):
     _, whole, changes = unbroken
-    code, _ = place.run(RUN, lambda folder: kill_at(folder, int(share * changes)))
-    assert code == -signal.SIGKILL
+    for share in (0.3, 0.5):
+        code, _ = place.run(RUN, lambda folder, share=share: kill_at(folder, int(share * changes)))
+        assert code == -signal.SIGKILL
     code, text = place.run(RUN)
     assert code == 0, text
     assert place.trained() == whole
@@ -169,15 +166,13 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(place, unbroken):
     assert place.trained() == whole
 
 
-@pytest.mark.parametrize("break_", [kill_at, full_from])
-@pytest.mark.parametrize("number", [2, 5])
+@pytest.mark.parametrize(("break_", "number"), [(kill_at, 2), (full_from, 5)])
 def test_a_broken_import_leaves_no_data_set_or_a_whole_one(place, break_, number):
     words = ["data", "import", str(place.folder / "clips.npz"), "--name", "theirs"]
     code, text = place.run(words, lambda folder: break_(folder, number))
     assert code != 0 and "Traceback" not in text, text
     again, text = place.run(words)
     assert again == 0 or "exists already" in text, text
-    assert len(ClipStore.open(place.folder / "data" / "theirs")) == len(mamp_arrays()["x_train"]) + len(
-        mamp_arrays()["x_test"]
-    )
+    arrays = mamp_arrays()
+    assert len(ClipStore.open(place.folder / "data" / "theirs")) == len(arrays["x_train"]) + len(arrays["x_test"])
     assert not [path for path in (place.folder / "data").rglob("*") if path.suffix in (".tmp", ".partial")]

@@ -21,7 +21,6 @@ def start(
 ) -> int:
     """Fork a child that calls ``first`` and runs a command with output to ``log``; returns its process id."""
     sys.stdout.flush()
-    sys.stderr.flush()
     if child := os.fork():
         return child
     code = 70
@@ -43,14 +42,11 @@ def start(
         if first:
             first()
         code = main(list(words))
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
     except BaseException:
         traceback.print_exc()
     finally:
         with suppress(BaseException):
             sys.stdout.flush()
-            sys.stderr.flush()
         os._exit(code)  # never return into the frames of the parent
 
 

@@ -38,16 +38,6 @@ def test_prepare_then_info(ntu, tmp_path, capsys):
     assert "ctrgcn-denoise/1" in capsys.readouterr().out
 
 
-def test_copies_on_both_sides_of_a_split_are_told_at_the_end(ntu, tmp_path, capsys):
-    text = sorted(ntu.iterdir())[0].read_bytes()
-    for performer in (1, 3):
-        (tmp_path / f"S002C001P{performer:03}R002A001.skeleton").write_bytes(text)
-    assert main(["data", "prepare", "ntu60", "--raw", str(tmp_path), "--workers", "1"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "on both sides of split cross-subject: 1 of 1 test clips are training clips, too (clip 1 (S0" in printed
-    assert "short clips" not in printed
-
-
 def test_an_existing_data_set_is_replaced_only_when_asked(ntu, capsys):
     command = ["data", "prepare", "ntu60", "--raw", str(ntu), "--name", "mine", "--workers", "1"]
     assert main(command) == 0
@@ -68,26 +58,14 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
     for line in (
         "left out: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
         "left out: S001C001P040R002A001.skeleton: line 1 holds NUL bytes, which is no text; the file is damaged",
-        "2 left out that should not have been, see above",
+        "2 left out that should not have been",
     ):
         assert line in printed.err.splitlines()
-
-
-@pytest.mark.parametrize(("load", "workers"), [(0.3, 4), (2.6, 1)])
-def test_cores_that_others_use_are_left_to_them(ntu, capsys, monkeypatch, load, workers):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(4)), raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
-    assert main(["data", "prepare", "ntu60", "--raw", str(ntu)]) == 0
-    said = f"files are read by {workers} of 4 possible processes (--workers)"
-    assert (said in capsys.readouterr().err) == (workers < 4)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["ntu60", "--raw", "nowhere"], "there is nothing at nowhere; name a folder or a zip file"),
     (["ntu60"], "Missing option '--raw'"),
-    (["ntu61", "--raw", "x"], "Did you mean 'ntu60'"),
-    (["ntu60", "--raw", ".", "--workers", "0"], "--workers"),
     (["ntu60", "--raw", ".", "--name", "synthetic"], "built-in data set"),
     (["pku2", "--raw", ".", "--frame-base", "2"], "--frame-base"),
 ])  # fmt: skip
@@ -107,7 +85,7 @@ def test_pku_with_its_options(pku, tmp_path, capsys):
     assert store.lengths.max() == 9
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_path, number, code):
     links = tmp_path / "links"
     links.mkdir()

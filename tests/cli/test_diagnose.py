@@ -58,7 +58,7 @@ def test_interpolation_needs_no_run(small, capsys):
     assert [row["what"] for row in found] == ["coordinates", "coordinates"]
     assert all(0 < float(row["random"]) < 2 and 0 < float(row["coverage"]) <= float(row["ratio"]) for row in found)
     said = words(picture)
-    assert {"Local interpolation of hidden tokens", "small half, 8 test clips", "95 % over masks"} <= said
+    assert {"Local interpolation of masked tokens", "small half, 8 test clips. Bands: 95 % over masks."} <= said
     (record,) = (small / "results").glob("diagnose-interpolation-*.json")
     assert json.loads(record.read_text())["test_clips"] == 8
 
@@ -81,8 +81,8 @@ def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
     assert len(ends) == 4 and all(float(row["similarity"]) == pytest.approx(1, abs=1e-6) for row in ends)
     assert any(float(row["similarity"]) < 0.99 for row in found)
     said = words(picture)
-    assert {"Features over yaw and body size", "small half, preset quick, 6 test clips"} <= said
-    assert {"skeletonmae 4x25", "untrained 4x25", "other clips"} <= said
+    assert {"Features over yaw and body size", "small half, preset quick, 6 test clips."} <= said
+    assert {"skeletonmae 4x25", "untrained 4x25"} <= said
 
     found = rows(capsys, "order", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--clips", "8")
     assert [row["run"] for row in found] == ["skeletonmae 4x25", "untrained 4x25", "skeletonmae 2x25", "untrained 2x25"]
@@ -91,15 +91,10 @@ def test_every_diagnosis_of_a_run(runs, capsys, monkeypatch):
     found = rows(capsys, "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--protocol", "knn")
     assert sorted(row["class"] for row in found[:-1]) == ["a", "b", "c", "d"] and found[-1]["class"] == "all classes"
     assert int(found[-1]["clips"]) == sum(int(row["clips"]) for row in found[:-1]) == 12
-    for style in ("terminal", "md", "latex", "json"):
-        assert main(["diagnose", "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t"]
-                    + ["--protocol", "knn", "--format", style]) == 0  # fmt: skip
-        assert "all classes" in capsys.readouterr().out
-    (runs / "data").rename(runs / "elsewhere")
+    (runs / "data").rename(runs / "elsewhere")  # the predictions are enough
     away = rows(capsys, "per-class", "skeletonmae-small-half-4t", "skeletonmae-small-half-2t", "--protocol", "knn")
     (runs / "elsewhere").rename(runs / "data")
     assert [row | {"class": ""} for row in away] == [row | {"class": ""} for row in found]
-    assert sorted(row["class"] for row in away)[:2] == ["all classes", "class 0"]
 
 
 def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):

@@ -210,7 +210,7 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
 
 def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
     """What is counted for one table is there for the other."""
-    from skelbench.evaluation.cost import grids as cost
+    from skelbench.evaluation.cost import count as cost
 
     every = cost.flops_grids
 

@@ -1,4 +1,4 @@
-"""What holds of processes of a run without starting any."""
+"""Shares of processes, GPUs of processes, and errors of other processes, without starting any."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_shares_are_whole_and_in_order(monkeypatch):
 
 def test_each_process_has_a_gpu_of_its_own(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
-    for count, own in ((1, 0), (2, 1), (8, 1)):  # of one alone: a scheduler shows each process its own
+    for count, own in ((1, 0), (8, 1)):  # a scheduler shows each process only its own GPU
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
         assert distributed._own_gpu() == own
     monkeypatch.setenv("LOCAL_RANK", "4")
@@ -35,7 +35,7 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch):
         distributed._own_gpu()
 
 
-def test_which_errors_are_those_of_others(monkeypatch):
+def test_errors_of_other_processes_are_recognized(monkeypatch):
     monkeypatch.setattr(distributed, "active", lambda: True)
     for text in (
         "[../third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by peer [127.0.0.1]:41234",
@@ -44,10 +44,6 @@ def test_which_errors_are_those_of_others(monkeypatch):
     ):
         with pytest.raises(PeerLost, match="has ended, or says nothing"), distributed.reaching():
             raise RuntimeError(text)
-    for error in (
-        RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
-        ValueError("NCCL"),
-        SkelbenchError("NCCL"),
-    ):
+    for error in (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("NCCL")):
         with pytest.raises(type(error), match=str(error)), distributed.reaching():
             raise error

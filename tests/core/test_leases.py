@@ -7,7 +7,7 @@ import time
 import pytest
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.leases import BEAT_SECONDS, STALE_SECONDS, Busy, Lease
+from skelbench.core.leases import STALE_SECONDS, Busy, Lease
 from skelbench.testing.processes import forked
 
 
@@ -68,7 +68,7 @@ def test_an_owner_on_another_machine_is_believed_while_it_is_heard(path):
 
 
 def test_a_silent_owner_on_another_machine_is_followed(path, monkeypatch):
-    """One that sends no heartbeat while it is watched, even by a process that does not want to wait."""
+    """An owner without a heartbeat while it is watched, even by a process that does not wait."""
     monkeypatch.setattr("skelbench.core.leases.STALE_SECONDS", 1.0)
     monkeypatch.setattr("skelbench.core.leases.BEAT_SECONDS", 0.3)
     stranger(path, age=60.0)
@@ -87,11 +87,3 @@ def test_a_lost_lease_is_an_error(path):
         path.unlink()
         with pytest.raises(SkelbenchError, match="nothing more is written there"):
             lease.check()
-
-
-def test_an_empty_file_of_a_killed_process_is_removed(path):
-    path.parent.mkdir()
-    path.touch()
-    os.utime(path, (time.time() - 2 * BEAT_SECONDS,) * 2)
-    with Lease(path):
-        assert path.stat().st_size

@@ -2,8 +2,8 @@
 
 import os
 import signal
-import time
 import threading
+import time
 
 import pytest
 
@@ -21,16 +21,18 @@ def test_the_first_signal_sets_the_event_and_the_handlers_come_back(number):
 
 
 def test_a_second_interrupt_does_not_wait():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
     with pytest.raises(KeyboardInterrupt), stop_requested() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         stop.wait()
         os.kill(os.getpid(), signal.SIGINT)
         while True:  # until the second signal is handled
             time.sleep(0.01)
+    signal.signal(signal.SIGINT, before)
 
 
-def test_of_several_processes_a_later_signal_changes_nothing(monkeypatch):
-    """torchrun repeats what the terminal has sent, and ends all as soon as one has ended."""
+def test_in_a_distributed_run_a_later_signal_changes_nothing(monkeypatch):
+    """torchrun repeats the signals of the terminal."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     monkeypatch.setenv("WORLD_SIZE", "2")
     try:
@@ -39,27 +41,22 @@ def test_of_several_processes_a_later_signal_changes_nothing(monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
             assert stop.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
-        with stop_requested() as later:
-            assert not later.is_set()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def test_a_warning_may_come_twice():
-    """To every process of a step, and through the script that runs it."""
     before = signal.getsignal(signal.SIGUSR2)
     with warnings_heeded() as warned, stop_requested() as stop:
-        assert not warned.is_set()
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGUSR2)
         assert stop.is_set() and warned.is_set()
     with pytest.raises(KeyboardInterrupt), warnings_heeded() as warned:
-        assert not warned.is_set()
         try:
             os.kill(os.getpid(), signal.SIGUSR2)
         finally:
-            os.kill(os.getpid(), signal.SIGUSR2)  # while what goes on is being ended
+            os.kill(os.getpid(), signal.SIGUSR2)  # while the state is saved
     assert warned.is_set() and signal.getsignal(signal.SIGUSR2) == before
 
 
@@ -68,12 +65,12 @@ def test_under_nohup_a_closed_terminal_is_ignored():
     try:
         with stop_requested() as stop:
             os.kill(os.getpid(), signal.SIGHUP)
-            assert not stop.is_set() and signal.getsignal(signal.SIGTERM) not in (signal.SIG_IGN, signal.SIG_DFL)
+            assert not stop.is_set()
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_elsewhere_than_in_the_main_thread_the_event_stays_unset():
+def test_other_threads_change_no_handlers():
     seen = []
 
     def work():

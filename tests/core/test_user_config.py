@@ -1,8 +1,7 @@
-"""An option goes before a variable, a variable before skelbench.toml, that before the default."""
+"""An option goes before a variable, a variable before skelbench.toml, the file before the default."""
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -28,28 +27,22 @@ def write(folder, text):
     (folder / "skelbench.toml").write_text(text)
 
 
-def test_without_file_and_variable_there_are_defaults():
-    assert found("results") == Found(None, "default") and str(default_root()) == "results"
-
-
 def test_variables_go_before_the_file(place, monkeypatch):
+    assert found("results") == Found(None, "default") and str(default_root()) == "results"
+    monkeypatch.chdir(place)  # the file is read once for each folder
     write(place, 'results = "runs"\ndata = "/clips"\nplugins = ["my.py", "more"]\nthreads = 3\nstrict = true\n')
-    file = str(place / "skelbench.toml")
-    assert found("results") == (place / "runs", file) and default_root() == place / "runs"
+    assert found("results") == (place / "runs", str(place / "skelbench.toml")) and default_root() == place / "runs"
     assert str(data_root()) == "/clips" and said("plugins") == (place / "my.py", place / "more")
     assert said("threads") == 3 and said("strict") is True and said("device") is None
     monkeypatch.setenv("SKELBENCH_RESULTS", "~/elsewhere")
     assert found("results") == (place.home() / "elsewhere", "SKELBENCH_RESULTS")
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"a.py{os.pathsep}b")
     assert list(map(str, said("plugins"))) == ["a.py", "b"]
-    for text in ("0", "false", "No"):
-        monkeypatch.setenv("SKELBENCH_STRICT", text)
-        assert said("strict") is False
+    monkeypatch.setenv("SKELBENCH_STRICT", "No")
+    assert said("strict") is False
     monkeypatch.setenv("SKELBENCH_STRICT", "maybe")
-    with pytest.raises(SkelbenchError, match="SKELBENCH_STRICT: 'maybe' is neither true nor false"):
+    with pytest.raises(SkelbenchError, match="neither true nor false"):
         said("strict")
-    monkeypatch.setenv("SKELBENCH_DATA", "~nobody-of-that-name/data")
-    assert said("data") == Path("~nobody-of-that-name/data")
     assert said("entry_points") == ()  # set, and empty: none
 
 
@@ -60,23 +53,20 @@ def test_the_nearest_file_counts(place):
 
 
 @pytest.mark.parametrize(
-    "text,sentence",
+    ("text", "message"),
     [
-        ('resluts = "x"', "unknown key 'resluts'; did you mean 'results'?"),
+        ('resluts = "x"', "did you mean 'results'?"),
         ("results = ", "cannot be read as TOML"),
-        ("results = 3", 'results = 3 is not valid; write results = "FOLDER"'),
-        ('plugins = "my.py"', 'plugins = \'my.py\' is not valid; write plugins = ["FILE.py", "FOLDER"]'),
-        ("threads = 0", "threads = 0 is not valid; write threads = a whole number from 1 on"),
-        ("strict = 1", "strict = 1 is not valid; write strict = true or false"),
+        ("results = 3", 'write results = "FOLDER"'),
+        ('plugins = "my.py"', 'write plugins = ["FILE.py", "FOLDER"]'),
+        ("threads = 0", "write threads = a whole number from 1 on"),
+        ("strict = 1", "write strict = true or false"),
     ],
 )
-def test_an_invalid_file_is_an_error(place, text, sentence, capsys):
+def test_an_invalid_file_is_an_error(place, text, message, capsys):
     write(place, text)
-    with pytest.raises(SkelbenchError) as refused:
-        said("data")
-    assert str(refused.value).startswith(f"{place / 'skelbench.toml'}") and sentence in str(refused.value)
     assert main(["plugins", "list"]) == 2 and main(["--version"]) == 0
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_file_of_another_user_is_not_read(place, monkeypatch):
@@ -84,19 +74,15 @@ def test_a_file_of_another_user_is_not_read(place, monkeypatch):
     place.chmod(0o777)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     os.chown(place / "skelbench.toml", 54321, -1) if os.geteuid() == 0 else None
-    with pytest.raises(SkelbenchError, match="is another user's, in a folder where everybody can write"):
+    with pytest.raises(SkelbenchError, match="another user"):
         said("plugins")
 
 
 def test_env_shows_values_and_sources(place, monkeypatch, capsys):
     write(place, 'results = "runs"\nplugins = ["gone.py"]\n')
-    monkeypatch.setenv("SKELBENCH_DATA", "/clips")
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     assert main(["env", "--json"]) == 0
-    text = capsys.readouterr().out
-    settings = json.loads(text)["settings"]
-    assert settings["results"] == {"value": str(place / "runs"), "from": str(place / "skelbench.toml")}
-    assert settings["data"] == {"value": "/clips", "from": "SKELBENCH_DATA"}
-    assert settings["device"]["from"] == "default" and "hunter2" not in text
-    (problem,) = json.loads(text)["problems"]
-    assert problem.startswith("plugin gone ")
+    shown = json.loads(text := capsys.readouterr().out)
+    assert shown["settings"]["results"] == {"value": str(place / "runs"), "from": str(place / "skelbench.toml")}
+    assert shown["settings"]["device"]["from"] == "default" and "hunter2" not in text
+    assert shown["problems"][0].startswith("plugin gone ")

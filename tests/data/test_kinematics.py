@@ -35,12 +35,9 @@ RIGHT, UP, BACK = np.eye(3)
     (dict(left_arm_lift=90), "left wrist", -BACK),
     (dict(right_arm_lift=180), "right elbow", UP),
     (dict(left_arm_spread=90), "left elbow", -RIGHT),
-    (dict(right_arm_spread=90), "right elbow", RIGHT),
     (dict(right_arm_lift=90, right_arm_cross=90), "right wrist", -RIGHT),
-    (dict(left_arm_lift=90, left_arm_cross=90), "left wrist", RIGHT),
     (dict(left_arm_elbow=90), "left wrist", -BACK),
     (dict(left_arm_elbow=90, left_arm_roll=90), "left wrist", RIGHT),
-    (dict(right_arm_elbow=90, right_arm_roll=90), "right wrist", -RIGHT),
     (dict(right_leg_lift=90), "right knee", -BACK),
     (dict(right_leg_spread=90), "right knee", RIGHT),
     (dict(left_leg_knee=90), "left ankle", BACK),
@@ -49,7 +46,6 @@ RIGHT, UP, BACK = np.eye(3)
     (dict(pitch=90), "spine mid", -BACK),
     (dict(lean=90), "spine mid", RIGHT),
     (dict(twist=90, left_arm_lift=90), "left wrist", -RIGHT),
-    (dict(yaw=90, left_leg_lift=90), "left knee", -RIGHT),
 ])  # fmt: skip
 def test_every_angle_turns_its_bone_the_way_it_says(settings, child, direction):
     np.testing.assert_allclose(unit(bone(pose(**settings), child)), direction, atol=1e-12)
@@ -71,16 +67,3 @@ def test_a_mirrored_pose_is_the_mirror_image(pose_TA):
             mirrored_TA[:, i] *= -1
     expected = forward(pose_TA, SAME)[:, NTU25.swap] * (-1, 1, 1)
     np.testing.assert_allclose(forward(mirrored_TA, SAME), expected, atol=1e-12)
-
-
-@settings(max_examples=25, deadline=None)
-@given(pose_TA=ANGLES, factor=st.floats(0.5, 2))
-def test_bones_keep_their_lengths_and_scale_by_part(pose_TA, factor):
-    def lengths(x_TJC):
-        return np.linalg.norm(x_TJC[:, 1:] - x_TJC[:, NTU25.parents[1:]], axis=-1)
-
-    rest = lengths(forward(np.zeros((1, len(CHANNELS))), SAME))
-    np.testing.assert_allclose(lengths(forward(pose_TA, SAME)), np.repeat(rest, 3, axis=0), atol=1e-12)
-    ratio = lengths(forward(pose_TA, SAME | {"arms": factor})) / rest
-    arm = [any(word in name for word in ("elbow", "wrist", "hand", "thumb")) for name in NTU25.joints[1:]]
-    np.testing.assert_allclose(ratio, np.tile(np.where(arm, factor, 1.0), (3, 1)), atol=1e-9)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from made.literal_ntu import literal_clip, literal_recording
-from made.ntu import FIRST_ID, Track, furniture, person, scene, wild_scene, write_recording
+from made.ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
 
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.ntu.clip import make_clip
@@ -50,38 +50,6 @@ def test_clips_are_those_of_the_pipeline_told_in_plain_words(make):
         flags |= clip.flags
     assert outcomes >= {1, 2}
     assert flags >= Flag.BODY_DROPPED | Flag.HOLE_CLOSED | Flag.FRAMES_DROPPED | Flag.MERGED
-
-
-def test_a_hole_is_closed_by_moving_the_rest_forward():
-    """Seen in 0-19 and 40-59 of 60: placed in 0-39, the last twenty frames are empty for this body."""
-    other = track(1, range(60), place=1.0, liveliness=0.2)
-    holed = track(0, [*range(20), *range(40, 60)])
-    clip = clip_of([other, holed], 60)
-    x = read(holed.x_TJC)
-    np.testing.assert_array_equal(clip.x_MTJC[0, :40], x - x[0, 1])
-    assert not clip.x_MTJC[0, 40:].any() and clip.x_MTJC[1].any(axis=(1, 2)).all()
-    assert clip.flags == Flag.HOLE_CLOSED
-
-
-@pytest.mark.parametrize(("length", "dropped"), [(11, True), (12, False)])
-def test_a_body_of_up_to_eleven_frames_is_dropped(length, dropped):
-    clip = clip_of([track(0, range(40)), track(1, range(5, 5 + length), place=1.0)], 40)
-    assert len(clip.x_MTJC) == (1 if dropped else 2)
-    assert (clip.flags == Flag.BODY_DROPPED) == dropped
-
-
-def test_all_bodies_short():
-    with pytest.raises(BadFile, match="no body is seen in more than 11 frames"):
-        clip_of([track(0, range(11)), track(1, range(11, 22))], 22)
-
-
-@pytest.mark.parametrize(("wide", "dropped"), [(69, False), (70, True)])
-def test_furniture_is_what_is_wide_in_seven_frames_of_ten(wide, dropped):
-    """The share is 0.69754: 69 of 100 frames are too few, 70 enough."""
-    table, rng = track(1, range(100), place=1.0, liveliness=0.5), np.random.default_rng(0)
-    table.x_TJC[:wide] = furniture(rng, wide)
-    clip = clip_of([track(0, range(100)), table], 100)
-    assert (len(clip.x_MTJC) == 1) == dropped
 
 
 @pytest.mark.parametrize("shared", [0, 1, 2])

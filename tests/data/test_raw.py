@@ -44,25 +44,13 @@ def test_ntu_texts_are_read_as_the_literal_reader_reads_them(end, digits):
         assert comparable(parse(data.replace(b" ", b"  ") + b"\n \n")) == literal_recording(data)
 
 
-def test_tracking_ids_beyond_float64_and_values_that_are_not_finite_are_kept():
-    ids = [72057594037932358, 72057594037932359, 18446744073709551615]
-    data = write_recording([Track(i, [0], person(np.random.default_rng(0), 1)) for i in ids], 1)
-    for field, value in ((0, b"NaN"), (1, b"-Infinity"), (2, b"1e39")):
-        data = edit(data, 4, field, value)
-    recording = parse(data)
-    assert recording.id_K == [str(i).encode() for i in ids]
-    np.testing.assert_array_equal(recording.x_KJC[0, 0], [np.nan, -np.inf, np.inf])
-
-
 @pytest.mark.parametrize(("damage", "reason"), [
     (lambda data: b"", "the file is empty"),
     (lambda data: data[:5000] + b"\0" * 5000, "line 5. holds NUL bytes"),
-    (lambda data: data[: data.rindex(b"\r\n", 0, -2) + 2], "ends after .* lines where a joint"),
     (lambda data: data[:-40], r"12 fields, found \d+; .*cut short"),
     (lambda data: edit(data, 3, None, b"24\r"), "line 4: the number of joints should be 25"),
     (lambda data: edit(data, 9, 2, b"0.12x4"), "line 10: .*0.12x4"),
     (lambda data: edit(data, 0, None, b"-6\r"), "line 1: the number of frames"),
-    (lambda data: edit(data, 0, None, b"5\r"), "more text after the last frame"),
     (lambda data: b"3\r\n0\r\n0\r\n0\r\n", "no body in any of its 3 frames"),
 ])  # fmt: skip
 def test_a_damaged_ntu_text_is_refused_with_its_line(damage, reason):
@@ -70,19 +58,14 @@ def test_a_damaged_ntu_text_is_refused_with_its_line(damage, reason):
         parse(damage(two_people()))
 
 
-@pytest.mark.parametrize("change", [
-    lambda data: data, lambda data: data.replace(b"\n", b"\r\n\r\n"), lambda data: data.rstrip() + b" \t",
-])  # fmt: skip
-def test_pku_frames_are_those_of_the_literal_reader(change):
-    data = change(write_video(video(np.random.default_rng(0), 30)))
+def test_pku_frames_are_those_of_the_literal_reader():
+    data = write_video(video(np.random.default_rng(0), 30))
     assert parse_frames(data).shape == (30, 150) and parse_frames(data).tobytes() == literal_frames(data)
 
 
 @pytest.mark.parametrize(("change", "reason"), [
     (lambda rows: [*rows[:9], rows[9][:-9], *rows[10:]], "row 10 has 149 numbers, not 150"),
     (lambda rows: [*rows[:9], rows[9].replace(rows[9].split()[4], "x1")], "row 10: .*x1"),
-    (lambda rows: [*rows[:9], rows[9] + "\0"], "line 10 holds NUL bytes"),
-    (lambda rows: [], "it has no rows"),
 ])  # fmt: skip
 def test_damaged_pku_frames(change, reason):
     rows = write_video(video(np.random.default_rng(0), 12)).decode().splitlines()
@@ -102,7 +85,6 @@ def test_files_of_folders_and_zips_in_order_of_place_and_name(tmp_path):
     (tmp_path / "raw" / "deep").mkdir(parents=True)
     (tmp_path / "raw" / "deep" / "b").write_bytes(b"2")
     (tmp_path / "raw" / "a").write_bytes(b"1")
-    (tmp_path / "raw" / "loop").symlink_to(tmp_path / "raw")
     (tmp_path / "raw" / "gone").symlink_to(tmp_path / "nowhere")
     packed = zipped(tmp_path / "z.zip", {"top/c": b"3", "top/": b""})
     *files, member = list_all([packed, tmp_path / "raw"])
@@ -110,18 +92,6 @@ def test_files_of_folders_and_zips_in_order_of_place_and_name(tmp_path):
     assert [file.read() for file in (*files[:2], member)] == [b"1", b"2", b"3"]
     with pytest.raises(BadFile, match="No such file"):
         files[2].read()
-
-
-def test_damaged_zips_and_missing_places(tmp_path):
-    path = zipped(tmp_path / "made.zip", {"one": b"0.5 1.5" * 400})
-    data = path.read_bytes()
-    path.write_bytes(data[:40] + b"\xff\xff" + data[42:])
-    with pytest.raises(BadFile, match="the zip file is damaged here"):
-        list_all([path])[0].read()
-    path.write_bytes(data[:-30])
-    for place, reason in ((path, "nor a readable zip file"), (tmp_path / "nowhere", "there is nothing at")):
-        with pytest.raises(SkelbenchError, match=reason):
-            list_all([place])
 
 
 def square(number):

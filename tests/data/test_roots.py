@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from made.clips import random_clips, write_store
@@ -7,29 +5,8 @@ from small import write_small_store
 
 from skelbench.cli.options import new_dataset_name
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.roots import data_root, list_stores, named_stores, open_dataset
+from skelbench.data.store.roots import named_stores, open_dataset
 from skelbench.data.synthetic.dataset import open_synthetic
-
-
-def test_where_the_root_is(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/someone")
-    monkeypatch.delenv("SKELBENCH_DATA", raising=False)
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert data_root() == Path("/home/someone/.local/share/skelbench")
-    monkeypatch.setenv("XDG_DATA_HOME", "/xdg")
-    assert data_root() == Path("/xdg/skelbench")
-    monkeypatch.setenv("SKELBENCH_DATA", "~/clips")
-    assert data_root() == Path("/home/someone/clips")
-
-
-def test_stores_are_listed_without_half_written_ones(tmp_path):
-    assert list_stores(tmp_path / "none") == {}
-    for name in ("b", "a"):
-        write_store(tmp_path / name, random_clips())
-    (tmp_path / ".c.partial").mkdir()
-    (tmp_path / ".c.partial" / "meta.json").write_text("{}")
-    (tmp_path / "notes").mkdir()
-    assert list(list_stores(tmp_path).items()) == [("a", tmp_path / "a"), ("b", tmp_path / "b")]
 
 
 def test_a_store_is_called_what_its_folder_is(tmp_path):

@@ -88,18 +88,6 @@ def test_confidence_comes_with_the_clips(tmp_path, resident):
         np.testing.assert_array_equal(rows.reshape(sure[i].shape), sure[i])
 
 
-@pytest.mark.parametrize("resident", [True, False])
-def test_a_second_body_can_be_repeated(shared, resident):
-    ids = np.arange(9)
-    zero, repeat = (ClipSource(shared, resident=resident, second_body=s).gather(ids) for s in ("zero", "repeat"))
-    assert zero.confidence_FJ is None
-    np.testing.assert_array_equal(zero.bodies, shared.bodies)
-    np.testing.assert_array_equal(repeat.bodies, np.full(9, 2))
-    for batch in (zero, repeat):
-        np.testing.assert_array_equal(batch.stored, shared.bodies)
-        np.testing.assert_array_equal(batch.offset, zero.offset)
-
-
 @pytest.mark.parametrize("second_body", ["zero", "repeat"])
 def test_a_second_body_that_is_stored_empty_is_absent(tmp_path, second_body):
     """The NTU pipeline makes room for a second body that merging may leave empty: nobody is there or repeated."""

@@ -95,19 +95,8 @@ def mirrored(x_MTJC):
     return x_MTJC * np.float32([-1, 1, 1])
 
 
-def one_long_arm(x_MTJC):
-    x_MTJC[:, :, [6, 7, 21, 22]] += 0.2 * (x_MTJC[:, :, 6] - x_MTJC[:, :, 5])[:, :, None] / 0.25
-    return x_MTJC
-
-
 def loose_knees(x_MTJC):
     x_MTJC[:, ::2, [13, 17], 1] -= 0.25
-    return x_MTJC
-
-
-def lost_shoulder(x_MTJC):
-    """What a camera at the side sees: PKU-MMD's A10N08-L has a left shoulder that varies by half."""
-    x_MTJC[:, ::2, 4] += np.float32([0, -0.2, 0.2])
     return x_MTJC
 
 
@@ -119,12 +108,9 @@ def blink(x_MTJC):
 WRONG = {
     "mirrored": (mirrored, {"left and right": "wrong"}, "swapped"),
     "z up": (lambda x: x[..., [0, 2, 1]] * np.float32([1, -1, 1]), {"up": "wrong"}, "axis"),
-    "upside down": (lambda x: x * np.float32([-1, -1, 1]), {"up": "wrong"}, "y down"),
     "millimetres": (lambda x: 1000 * x, {"bone lengths": "wrong", "sizes": "look"}, "in metres"),
     "not centred": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.centre=body"),
-    "one long forearm": (one_long_arm, {"bones are symmetric": "look"}, "one side"),
     "knees that jump": (loose_knees, {"bones are rigid": "wrong"}, "left knee"),
-    "a shoulder out of sight": (lost_shoulder, {"bones are rigid": "look", "bones are symmetric": "look"}, "one side"),
     "frames without a body": (blink, {"empty frames": "look"}, "pipeline"),
 }
 
@@ -140,25 +126,9 @@ def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
     flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies()["coco17"]))
     assert not_ok(flat) == {} and "bone lengths" not in flat
     assert flat["left and right"].found == "left hip right of the right one in 0% of clips"
-    front = checks(make(tmp_path / "front", lambda x: x * np.float32([-1, 1, 0]), topologies()["coco17"]))
-    assert front["left and right"].found == "left hip right of the right one in 100% of clips"
 
 
 # ------------------------------------------------------------------------------------------------ files
-def test_changed_coordinates_are_found(tmp_path):
-    store = make(tmp_path / "made")
-    frames = np.load(tmp_path / "made" / "frames.npy", mmap_mode="r+")
-    frames[100, 3] = np.nan
-    frames.flush()
-    found = checks(ClipStore.open(store.path))
-    assert not_ok(found) == {"checksums": "wrong", "coordinates": "wrong"}
-    assert found["coordinates"].found == "1 are not finite"
-
-
-def test_classes_without_clips_and_unseen_ones_are_for_the_user_to_judge(tmp_path):
-    found = checks(make(tmp_path / "made", labels=(0, 1)))
-    assert not_ok(found) == {"classes": "look", "cross-subject, train / test": "look"}
-    assert "class 2 (c)" in found["classes"].advice
 
 
 # ------------------------------------------------------------------------------------------------ known data sets
@@ -167,8 +137,7 @@ NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)
 
 @pytest.mark.parametrize("names,kind", [
     (NTU_NAMES, "ntu60"), ([*NTU_NAMES[:5], "S018C001P001R001A061"], "ntu120"), (None, None),
-    ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"), ([f"000{i}-M_{i}" for i in range(6)], "pku1"),
-    ([f"take {i}" for i in range(6)], None),
+    ([f"A0{i}N01-L_{i}" for i in range(6)], "pku2"), ([f"take {i}" for i in range(6)], None),
 ])  # fmt: skip
 def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
     store = make(tmp_path / "made", names=names)

@@ -14,7 +14,6 @@ from made.clips import open_writer, random_clips, write_store
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore, Flag
 from skelbench.data.store.roots import list_stores, open_dataset
-from skelbench.data.store.splits import FieldRule
 from skelbench.data.store.writer import store_lock
 
 GOOD = np.zeros((1, 4, 25, 3))
@@ -31,17 +30,13 @@ def late(frame, value):
 
 @pytest.mark.parametrize(("first", "second", "message"), [
     ({}, {"x_MTJC": np.zeros((1, 4, 20, 3))}, r"clip 1: expected \[bodies, frames, 25, 3\].*got \[1, 4, 20, 3\]"),
-    ({}, {"x_MTJC": np.zeros((1, 0, 25, 3))}, "clip 1: expected"),
     ({}, late(2, np.nan), "clip 1, frame 2: .*not finite"),
     ({}, {"label": 3}, "clip 1: label 3 is outside 0..2"),
     ({"name": "a"}, {"name": "a"}, "two clips are called 'a'"),
     (SURE, {}, "clip 1: confidence is given for some clips only"),
     ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
-    ({"confidence_MTJ": GOOD[:, :3, :, 0]}, {}, "clip 0: confidence must be"),
     ({}, {"subject": 2**31}, f"clip 1: subject {2**31} does not fit 32 bits"),
     ({}, {"origin": (1.0, 2.0, np.nan)}, "clip 1: origin .* is no place"),
-    ({}, {"flags": Flag.EMPTY_BODY}, "clip 1: a flag says that its second body is empty, which it is not"),
-    ({}, {"fps": np.inf}, "clip 1: inf frames per second are none"),
 ])  # fmt: skip
 def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
     with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:
@@ -55,11 +50,6 @@ def test_no_clips_and_empty_splits_are_refused(tmp_path):
         pass
     with pytest.raises(SkelbenchError, match="split 'cross-subject' leaves no training clips"):
         write_store(tmp_path / "made", random_clips(1))
-    with pytest.raises(SkelbenchError, match="did you mean 'cross-view'"):
-        write_store(tmp_path / "made", random_clips(), default_split="cros-view")
-    both = {"cross-view": FieldRule(field="camera", train=(1, 2), test=(2, 3))}
-    with pytest.raises(SkelbenchError, match="the same clips into train and test"):
-        write_store(tmp_path / "made", random_clips(), splits=both)
     assert visible(tmp_path) == []
 
 
@@ -75,13 +65,11 @@ def test_overwriting_must_be_asked_for_and_a_failed_one_keeps_the_old_store(tmp_
     assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
-@pytest.mark.parametrize("then", ["list", "open", "refuse", "replace"])
+@pytest.mark.parametrize("then", ["open", "refuse", "replace"])
 def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then):
     path = write_store(tmp_path / "made", random_clips(5))
     path.rename(tmp_path / ".made.old")  # the first half of a replacement
-    if then == "list":
-        assert list_stores(tmp_path) == {"made": path}
-    elif then == "open":
+    if then == "open":
         assert len(open_dataset("made", tmp_path)) == 5
     elif then == "refuse":
         with pytest.raises(SkelbenchError, match="exists already"):
@@ -95,7 +83,7 @@ def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then
 def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("x")
-    with pytest.raises(SkelbenchError, match="is not a clip store and is not overwritten"):
+    with pytest.raises(SkelbenchError, match="is a link or no clip store, and is not overwritten"):
         write_store(tmp_path / "thesis", random_clips(), overwrite=True)
     assert (tmp_path / "thesis" / "chapter").read_text() == "x"
 

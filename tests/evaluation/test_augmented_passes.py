@@ -6,7 +6,7 @@ import pytest
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.views.augmentations import Rotate
-from skelbench.views.crops import Center, Free
+from skelbench.views.crops import Free
 from skelbench.views.keyed import Keyed
 
 CROP, TURN = Free(lo=0.5, hi=1.0, whole_frames=True, min_frames=16), (Rotate(p=1.0, vertical_deg=17, tilt_deg=17),)
@@ -32,14 +32,6 @@ def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, proto
     for first, second in ((one, other), (one, found.train_x), (other, found.train_x)):
         assert (np.abs(first - second).max(1) > 1e-4).all()  # every clip
     assert not np.array_equal(one, found.again(Keyed(6, 0), CROP, TURN))
-
-
-def test_a_pass_without_augmentation_is_the_plain_one(session, run):
-    found = features(session, run, "linear@macdiff")
-    assert np.array_equal(found.again(Keyed(0, 0), Center(share=0.95), ()), found.train_x)
-    dropped = found.again(Keyed(0, 0), Center(share=0.95), (), 0.3)
-    assert not np.array_equal(dropped, found.train_x)
-    assert np.array_equal(dropped, found.again(Keyed(0, 0), Center(share=0.95), (), 0.3))
 
 
 def test_augmented_features_are_never_kept(session, run):

@@ -7,7 +7,6 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.features import extract, read_out
 from skelbench.models.encoder import Encoded
 from skelbench.views.clips import ClipBatch
-from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.view import View
 
@@ -102,13 +101,6 @@ def test_pooling_equals_the_loop_and_rows_follow_ids(pooling, slots):
         np.testing.assert_allclose(row, reference(source, encoder, clip, pooling, slots), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 100])
-def test_batch_size_changes_nothing(batch_size):
-    whole = extract(FakeEncoder(), FakeSource(), np.arange(CLIPS), builder(), batch_size=CLIPS)
-    parts = extract(FakeEncoder(), FakeSource(), np.arange(CLIPS), builder(), batch_size=batch_size)
-    np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
-
-
 def test_encoder_keeps_its_mode_and_its_statistics():
     encoder = FakeEncoder().train()
     encoder.norm.eval()
@@ -117,13 +109,6 @@ def test_encoder_keeps_its_mode_and_its_statistics():
     assert encoder.training and encoder.drop.training and not encoder.norm.training
     assert all(torch.equal(before[name], value) for name, value in encoder.state_dict().items())
     assert all(parameter.grad is None for parameter in encoder.parameters())
-
-
-def test_the_next_batch_is_announced_and_progress_counts_clips():
-    source, seen = FakeSource(), []
-    extract(FakeEncoder(), source, np.arange(10), builder(), batch_size=4, progress=lambda *done: seen.append(done))
-    assert source.announced == source.gathered[1:] == [[4, 5, 6, 7], [8, 9]]
-    assert seen == [(4, 10), (8, 10), (10, 10)]
 
 
 GRID = Grid(T, 1, J)
@@ -165,11 +150,3 @@ def test_dropout_falls_on_single_numbers_before_they_are_averaged():
     assert torch.allclose(kept, kept.round(), atol=1e-4) and set(kept.round().unique().tolist()) == set(range(T + 1))
     assert rows.mean().item() == pytest.approx(1, abs=0.01)
     assert (kept / T).var().item() == pytest.approx(0.3 * 0.7 / T, rel=0.05)
-
-
-def test_dropout_of_a_pass_is_reproduced_and_differs_between_passes():
-    def one(epoch):
-        how = {"batch_size": 4, "keyed": Keyed(3, epoch), "readout": "mean", "dropout": 0.3}
-        return extract(TokenEncoder(), FakeSource(), np.arange(9), builder(), **how)
-
-    assert np.array_equal(one(0), one(0)) and not np.array_equal(one(0), one(1))

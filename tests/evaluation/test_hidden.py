@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.features import extract
 from skelbench.evaluation.hidden import encode, hidden_tokens
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.models.vit import ViT, ViTConfig
@@ -126,9 +125,3 @@ def test_bodies_that_keep_different_numbers_of_tokens_are_encoded_as_if_alone(cl
             alone = encoder(row, keep_RK=(~hidden_RN[r]).nonzero().T)
             torch.testing.assert_close(together.pooled_RD[r], alone.pooled_RD[0])
             torch.testing.assert_close(together.tokens_RND[r].mean(0), alone.tokens_RND[0].mean(0))
-
-
-def test_numbers_of_tokens_are_not_dropped_out_where_bodies_have_different_tokens():
-    how = {"dropout": 0.3, "min_confidence": 0.5, "hiding": "drop-tokens"}
-    with pytest.raises(SkelbenchError, match="leave out --min-confidence"):
-        extract(Seen(), None, np.arange(3), None, **how)

@@ -1,7 +1,5 @@
 """Counts are read back while nothing that decides them changed, and counted again else."""
 
-from dataclasses import replace
-
 import pytest
 
 from skelbench.core.spec import GridSpec
@@ -57,17 +55,13 @@ def test_a_count_is_made_once_and_read_back_whole(counted, tmp_path):
     assert first[0].encoder.uncounted_ops == {"softmax": 8} and first[0].visible_macs == 0.5
 
 
-def test_what_decides_a_count_is_asked_for(counted, tmp_path, monkeypatch):
+def test_a_new_grid_or_version_is_counted_again(counted, tmp_path, monkeypatch):
     rows(tmp_path)
     rows(tmp_path, grid=GridSpec(frames=120, patch=8))
     assert len(counted) == 4
-    origin = HOST.origin(METHODS[0])
-    monkeypatch.setattr(HOST, "origin", lambda descriptor: origin)
-    rows(tmp_path, [replace(METHODS[0], native={**METHODS[0].native, "encoder.depth": 2})])
-    assert len(counted) == 5
     monkeypatch.setattr(HOST, "identity", lambda descriptor: f"2 {descriptor.name}")
     rows(tmp_path)
-    assert len(counted) == 7
+    assert len(counted) == 6
 
 
 def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypatch):
@@ -83,18 +77,10 @@ def test_what_a_stranger_s_method_may_name_decides_its_count(tmp_path, monkeypat
     assert mine != edited and mamp == same
 
 
-def test_another_counter_counts_anew(counted, tmp_path, monkeypatch):
-    rows(tmp_path)
-    monkeypatch.setattr(cache, "installed", lambda name: "9" if name == "torch" else "")
-    rows(tmp_path)
-    assert len(counted) == 4 and len(list(tmp_path.glob("costs-*.json"))) == 2
-
-
-@pytest.mark.parametrize("damage", ["{", '{"a": 1}'])
-def test_a_damaged_file_is_counted_again_and_mended(counted, tmp_path, damage):
+def test_a_damaged_file_is_counted_again_and_replaced(counted, tmp_path):
     first = rows(tmp_path)
     (file,) = tmp_path.glob("costs-*.json")
-    file.write_text(damage)
+    file.write_text("{")
     again = rows(tmp_path)
     assert [row.method for row in again] == [row.method for row in first] and len(counted) == 4
     assert rows(tmp_path) == again and len(counted) == 4

@@ -27,7 +27,7 @@ def reference(features: Features, k: int, metric: str) -> list[int]:
     return predicted
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 4, 7]), st.sampled_from(["cosine", "euclidean"]))
 def test_equals_the_loop(seed, k, metric):
     rng = np.random.default_rng(seed)
@@ -60,17 +60,6 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
     parts = Knn(k=3).evaluate(features, 0, "cpu", progress=lambda done, total: seen.append((done, total)))
     assert np.array_equal(whole.predictions["predicted"], parts.predictions["predicted"])
     assert seen[0] == (7, 300) and seen[-1] == (300, 300)
-
-
-def test_five_and_twenty_are_knn_with_that_k(make_features, host):
-    features = make_features(separation=0.3, n_test=1000)
-    found = {}
-    for name, k in (("knn", 1), ("knn@5", 5), ("knn@20", 20)):
-        named = host.load(host.get("protocols", name))()
-        result, same = (each.evaluate(features, 0, "cpu") for each in (named, Knn(k=k)))
-        assert np.array_equal(result.predictions["predicted"], same.predictions["predicted"])
-        found[name] = result.metrics["accuracy"]
-    assert found["knn"] < found["knn@5"] < found["knn@20"]  # Gaussian classes, far from separable
 
 
 def test_too_large_k_and_empty_features(make_features):

@@ -50,7 +50,7 @@ def test_five_lists_differ_and_hang_on_data_split_and_number():
     share=st.sampled_from([0.001, 0.01, 0.1, 0.5, 1.0]),
     draw=st.integers(0, 9),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_class_has_its_share(counts, share, draw):
     labels = np.repeat(np.arange(len(counts)), counts)
     ids = np.flatnonzero(np.ones(len(labels)))

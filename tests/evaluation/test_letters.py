@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skelbench.evaluation.stats.compact_letter_display import letters, ranks
+from skelbench.evaluation.stats.compact_letter_display import letters
 
 PAIRS = st.integers(1, 7).flatmap(
     lambda n: st.tuples(st.just(n), st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))
@@ -18,7 +18,7 @@ def matrix(n, pairs):
     return different
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PAIRS)
 def test_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
     different = matrix(*case)
@@ -29,12 +29,3 @@ def test_rows_share_a_letter_exactly_where_they_are_not_told_apart(case):
             assert bool(set(one) & set(other)) != different[i, j]
     groups = [{i for i, one in enumerate(found) if letter in one} for letter in set("".join(found))]
     assert not any(a < b for a in groups for b in groups)  # no letter says what another says already
-
-
-@given(st.lists(st.integers(0, 6), max_size=9))
-def test_ties_share_a_rank(values):
-    found = ranks(values)
-    for one, mine in zip(values, found):
-        assert sum(rank < mine for rank in found) == mine - 1  # as many stand above as the rank says
-        for other, theirs in zip(values, found):
-            assert (one == other) == (mine == theirs) and (one > other) == (mine < theirs)

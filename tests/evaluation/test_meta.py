@@ -33,25 +33,6 @@ def test_all_frames_at_once_are_one_frame_after_the_other(kind, settings, learne
     assert found == counted(layer, x)
 
 
-def test_frames_do_not_make_operators():
-    """What makes counting slow is the number of operators."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Operators(TorchDispatchMode):
-        calls = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            self.calls += 1
-            return func(*args, **(kwargs or {}))
-
-    calls = []
-    for frames in (4, 64):
-        with meta.flop_counter(), Operators() as operators:
-            nn.GRU(7, 5).to("meta")(torch.empty(frames, 4, 7, device="meta"))
-        calls.append(operators.calls)
-    assert calls[0] == calls[1]
-
-
 @pytest.mark.parametrize("kind", [nn.Conv1d, nn.ConvTranspose1d])
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):

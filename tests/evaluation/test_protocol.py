@@ -32,8 +32,6 @@ def test_the_headline_is_the_last_checkpoint_and_the_others_are_labelled(protoco
     # Other test labels change what is measured, never what is chosen.
     other = protocol.evaluate(dataclasses.replace(features, test_y=np.roll(features.test_y, 1)), 0, "cpu")
     assert other.metrics["selected_step"] == result.metrics["selected_step"]
-    held_out = [row for row in other.curve if row["fit"] == "held-out"]
-    assert [row["val_loss"] for row in held_out] == [row["val_loss"] for row in second]
 
 
 @trained
@@ -60,14 +58,6 @@ def test_predictions_account_for_the_headline(protocol, make_features):
     assert all(isinstance(value, float) for value in result.metrics.values())
 
 
-@names
-def test_classes_without_training_clips_are_reported(protocol, make_features):
-    features = make_features(classes=5)
-    features = dataclasses.replace(features, train_y=features.train_y % 4)
-    notes = protocol.evaluate(features, seed=0, device="cpu").notes
-    assert any("1 test classes (20.0% of the test clips)" in note for note in notes)
-
-
 def test_bad_features_are_refused_in_one_sentence(make_features):
     good = make_features()
     holed = good.test_x.copy()
@@ -79,7 +69,6 @@ def test_bad_features_are_refused_in_one_sentence(make_features):
         (dict(train_y=wrong_label), f"clip {good.train_ids[2]} of the train split has label 5, outside 0..4"),
         (dict(test_x=good.test_x[:, :-1]), "width 16 but test features 15"),
         (dict(train_ids=good.train_ids[:-1]), "one clip id per row"),
-        (dict(train_x=good.train_x[:0], train_y=good.train_y[:0], train_ids=good.train_ids[:0]), "train side .* empty"),
         (dict(test_ids=np.r_[good.test_ids[:-1], good.test_ids[0]]), "twice in the test split"),
         (dict(test_ids=np.r_[good.test_ids[:-1], good.train_ids[0]]), f"the first is clip {good.train_ids[0]}"),
         (dict(num_classes=1), "at least 2 classes"),

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.evaluation.stats.bootstrap import design_effect, over_clips, over_subjects, sign_flips
-from skelbench.evaluation.stats.paired import wilson
 
 
 def d_of(both: int, only_a: int, only_b: int) -> np.ndarray:
@@ -23,17 +22,6 @@ def test_clips_are_resampled_as_one_by_one():
     assert found.interval == pytest.approx(tuple(np.quantile(naive, [0.025, 0.975])), abs=0.0101)  # one clip
     assert over_clips(rng.permutation(d_C), n=20_000) == found and str(found) == "100 clips"
     assert over_clips(3 * d_C, unit=3, n=20_000).interval == pytest.approx(found.interval)
-
-
-def test_where_all_clips_agree_others_may_not():
-    """As many as Wilson's interval of none in so many has room for, each with any difference there is."""
-    for share in (-2, -1, 0, 1, 2):
-        found = over_clips(np.full(50, share), unit=2)
-        other = wilson(0, 50)[1]
-        assert found.interval == pytest.approx(
-            (share / 2 - other * (share / 2 + 1), share / 2 + other * (1 - share / 2))
-        )
-    assert over_clips(np.ones(3000, int)).p_value == 1e-150  # 2^-2999 is no number here
 
 
 def test_subjects_are_resampled_whole():
@@ -54,7 +42,7 @@ def test_subjects_are_resampled_whole():
     assert over_subjects(d_C[order], subject_C[order], unit=2, n=20_000) == found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
 def test_p_over_subjects_is_the_share_of_sign_flips(totals):
     flips = [abs(np.dot(signs, totals)) for signs in itertools.product((-1, 1), repeat=len(totals))]
@@ -71,22 +59,6 @@ def made(rng: np.random.Generator, subjects: int, clips: int, between: float) ->
     up, down = np.clip(0.2 + mean_C / 2, 0, 1), np.clip(0.2 - mean_C / 2, 0, 1)
     u = rng.random(len(subject_C))
     return (u < up).astype(int) - (u > 1 - down).astype(int), subject_C
-
-
-@pytest.mark.parametrize("subjects", [8, 20])
-def test_coverage_with_clips_that_depend_on_their_subject(subjects):
-    """The interval over clips misses the truth far too often; the one over subjects keeps its promise, and its p."""
-    rng = np.random.default_rng(subjects)
-    covered, rejected = {"clips": [], "subjects": []}, []
-    for _ in range(400):
-        d_C, subject_C = made(rng, subjects, 30, between=0.15)
-        for found in (over_clips(d_C, n=500), over_subjects(d_C, subject_C, n=4000)):
-            covered[found.over].append(found.interval[0] <= 0.05 <= found.interval[1])
-        null_C = d_C * rng.choice([-1, 1], subjects)[subject_C]
-        rejected.append(over_subjects(null_C, subject_C, n=10).p_value <= 0.05)
-    assert np.mean(covered["clips"]) < 0.85
-    assert 0.92 <= np.mean(covered["subjects"]) <= 0.975
-    assert np.mean(rejected) <= 0.065
 
 
 def test_design_effect_is_that_of_clusters():

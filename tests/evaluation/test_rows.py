@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from skelbench.core.spec import GridSpec
-from skelbench.evaluation.cost.grids import native_grid
-from skelbench.evaluation.cost.rows import flops_rows, paper_spec
+from skelbench.evaluation.cost.rows import flops_rows
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
 
@@ -38,15 +37,6 @@ def test_slim_has_two_global_views_and_heads(host):
     assert row.target_macs == 2 * row.encoder.macs
     assert row.head_macs > 10 * row.encoder.macs
     assert row.step_flops > 4 * row.head_macs
-
-
-def test_a_method_is_counted_as_it_was_published(host):
-    native = paper_spec(host, host.get("methods", "skeletonmae"), COMPACT)
-    assert not native.encoder_config["cls"]
-    assert native.encoder_config["temporal"] == "learned" and native.method_config["resize"] == "half-pixel"
-    assert native.grid == COMPACT and native.views["clip"]["frames"] == 64
-    assert native_grid(host.get("methods", "skeletonmae")) == DENSE
-    assert native_grid(host.get("methods", "slim")) == COMPACT
 
 
 def test_a_method_that_cannot_be_counted_is_left_out_and_named(host, caplog):

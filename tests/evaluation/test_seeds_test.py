@@ -20,7 +20,7 @@ def every_flip(a_SC: np.ndarray, b_SC: np.ndarray) -> float:
     return float(np.mean(np.array(totals) >= abs(d_C.sum())))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(OUTCOMES)
 def test_p_is_the_share_of_sign_flips(case):
     a_SC, b_SC = case
@@ -46,17 +46,6 @@ def test_seeds_that_agree_are_no_further_clips():
     assert one.spread is None and three.spread == 0
     pooled = mcnemar(np.tile(a_C, 3), np.tile(b_C, 3))[2]
     assert pooled < one.p_value / 5
-
-
-def test_spread_is_over_seeds_and_the_interval_over_clips():
-    rng = np.random.default_rng(1)
-    a_SC, b_SC = rng.random((4, 500)) < 0.7, rng.random((4, 500)) < 0.6
-    test = seeds_test(a_SC, b_SC)
-    per_seed = a_SC.mean(1) - b_SC.mean(1)
-    assert test.spread == pytest.approx(per_seed.std(ddof=1)) and test.difference == pytest.approx(per_seed.mean())
-    d_C = a_SC.mean(0) - b_SC.mean(0)
-    resampled = d_C[rng.integers(0, 500, (4000, 500))].mean(1)
-    assert test.interval == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.003)
 
 
 def test_draws_count_as_their_mean():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,12 +61,6 @@ def furniture(rng: np.random.Generator, frames: int) -> np.ndarray:
     return x_TJC + rng.normal(0, 0.004, x_TJC.shape) + (rng.normal(0.5, 0.3), -0.5, rng.uniform(2.5, 4.5))
 
 
-def cut_track(track: Track, frames: int) -> Track:
-    """The track within the first ``frames`` frames."""
-    there = np.asarray(track.frames) < frames
-    return replace(track, frames=np.asarray(track.frames)[there], x_TJC=track.x_TJC[there])
-
-
 def scene(rng: np.random.Generator, frames: int) -> list[Track]:
     """Who is in front of the camera, with oddities as often as in the real data (see the module)."""
     ids = iter((FIRST_ID + np.cumsum(rng.integers(1, 3, 9))).tolist())
@@ -95,11 +89,6 @@ def scene(rng: np.random.Generator, frames: int) -> list[Track]:
     if rng.uniform() < 0.10:
         length, start = int(rng.integers(1, 12)), int(rng.integers(0, len(seen) - 12))
         tracks.append(Track(next(ids), seen[start : start + length], person(rng, length, 0.4)))
-        if rng.uniform() < 0.1:  # in frames where there is nobody else
-            tracks = [replace(track, frames=track.frames + length) for track in tracks[:-1]] + [
-                replace(tracks[-1], frames=np.arange(length))
-            ]
-            tracks = [cut_track(track, frames) for track in tracks]
     if rng.uniform() < 0.06:
         start = int(rng.integers(0, len(seen) // 2))
         tracks.append(Track(next(ids), seen[start:], furniture(rng, len(seen) - start)))

@@ -21,10 +21,8 @@ class Mine(Method):
 @pytest.mark.parametrize(
     "step,sentence",
     [
-        (lambda weight: None, "Mine.training_step: returned no 'loss' but None; .* is expected"),
-        (lambda weight: weight.sum(), r"but a tensor of shape \[\]"),
-        (lambda weight: {"los": weight.sum()}, r"but a dict of \['los'\]"),
-        (lambda weight: {"loss": weight}, r"returned a tensor of shape \[2\] as 'loss'; .* take its mean or sum"),
+        (lambda weight: {"los": weight.sum()}, r"Mine.training_step: returned no 'loss' but a dict of \['los'\]"),
+        (lambda weight: {"loss": weight}, r"returned a tensor of shape \[2\] as 'loss'"),
         (lambda weight: {"loss": weight.detach().sum()}, "depends on no trainable parameter"),
     ],
 )

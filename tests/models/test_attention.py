@@ -1,7 +1,5 @@
 """Attention against timm's, and groups of rows against each group alone."""
 
-import copy
-
 import pytest
 import torch
 from timm.layers import AttentionRope
@@ -9,7 +7,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from skelbench.models.attention import Attention, Group, _Heads, _plain, rope_table
 from skelbench.models.encoder import Pass, encode_all
-from skelbench.models.vit import Block, ViT, ViTConfig
+from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
@@ -63,22 +61,6 @@ def test_what_a_compiler_gets_is_what_runs_without_one(dtype):
         )
 
 
-def test_a_compiled_block_is_the_block():
-    torch.manual_seed(0)
-    block = Block(ViTConfig(dim=DIM, depth=1, heads=HEADS))
-    compiled = copy.deepcopy(block)
-    compiled.compile(backend="aot_eager")
-    groups = [Group(2, 6, tables(torch.tensor([0.0, 0, 1, 2, 5]))[0])]
-    x, y = (torch.randn(12, DIM, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in range(2))
-    expected, found = block(x, groups), compiled(y, groups)
-    torch.testing.assert_close(found, expected)
-    expected.square().sum().backward()
-    found.square().sum().backward()
-    for mine, other in zip(gradients(compiled, y), gradients(block, x), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
-    assert list(compiled.state_dict()) == list(block.state_dict())
-
-
 @pytest.mark.parametrize("temporal", ["rope", "learned"])
 def test_passes_together_are_passes_alone(temporal):
     torch.manual_seed(0)
@@ -100,15 +82,6 @@ def test_passes_together_are_passes_alone(temporal):
     sum(encoded.pooled_RD.square().sum() for encoded in alone).backward()
     for name, parameter in vit.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-4, msg=name)
-
-
-def test_rows_are_dropped_whole_also_from_a_list_of_tokens():
-    torch.manual_seed(0)
-    vit = ViT(ViTConfig(dim=DIM, depth=2, heads=HEADS, drop_path=0.5), NTU25, Grid(16, 8, 25)).train()
-    block = vit.blocks[1]
-    x_tD = torch.randn(40 * 3, DIM)
-    changed_Rn = (block(x_tD, [Group(40, 3)]) != x_tD).any(-1).view(40, 3)
-    assert (changed_Rn == changed_Rn[:, :1]).all() and 0 < int(changed_Rn[:, 0].sum()) < 40
 
 
 @pytest.mark.parametrize("temporal", ["rope", "learned"])
@@ -137,12 +110,3 @@ def test_a_summary_is_the_class_token_of_the_whole_pass(temporal, registers):
             torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-7)
         for name, gradient in gradients.items():
             torch.testing.assert_close(theirs[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
-
-
-def test_a_summary_of_rows_that_are_dropped_is_the_class_token_as_it_came():
-    torch.manual_seed(0)
-    vit = ViT(ViTConfig(dim=DIM, depth=2, heads=HEADS, drop_path=0.5), NTU25, Grid(16, 8, 25)).train()
-    x_RnD = torch.randn(40, 3, DIM)
-    kept_RD = vit.blocks[1](x_RnD.flatten(0, 1), [Group(40, 3, first=True)])
-    same_R = (kept_RD == x_RnD[:, 0]).all(1)
-    assert kept_RD.shape == (40, DIM) and 0 < int(same_R.sum()) < 40

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from skelbench.core.spec import TrainSpec
-from skelbench.models import prototype_loss
 from skelbench.models.attention import Group, rope_table
 from skelbench.models.compile import compile_parts
 from skelbench.models.heads import PrototypeHead
@@ -46,7 +45,6 @@ def test_on_a_gpu_tiles_alone_are_unless_the_same_bits_are_wanted(with_prototype
     monkeypatch.setattr("skelbench.models.compile.MANY", 4)
     assert compile_parts(with_prototypes, gpu, "auto") == (True, "") and not compiled(with_prototypes)
     assert asked == [False, False, False, True]
-    assert compile_parts(nn.ModuleDict({"encoder": with_prototypes["encoder"]}), gpu, "auto") == (False, "")
     asked.clear()
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert compile_parts(with_prototypes, gpu, "auto") == (False, "") and asked == [False]
@@ -79,14 +77,6 @@ def test_compiled_blocks_that_are_computed_again_give_what_plain_ones_give(metho
         torch.testing.assert_close(mine, theirs)
 
 
-def test_tiles_of_prototypes_are_compiled_with_blocks(with_prototypes, monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda part, *args, **options: part)
-    assert compile_parts(nn.ModuleDict({"encoder": with_prototypes["encoder"]}), CPU, "on")[0]
-    assert not prototype_loss._fused
-    assert compile_parts(with_prototypes, CPU, "on")[0] and list(prototype_loss._fused) == ["cpu"]
-    assert not compile_parts(with_prototypes, CPU, "off")[0] and not prototype_loss._fused
-
-
 def test_without_a_compiler_a_line_is_said_and_training_goes_on(method, monkeypatch):
     def broken(forward, *args, **options):
         raise RuntimeError("no compiler\nfound")
@@ -95,11 +85,6 @@ def test_without_a_compiler_a_line_is_said_and_training_goes_on(method, monkeypa
     done, said = compile_parts(method, CPU, "on")
     assert not done and said.startswith("steps run uncompiled: ") and "no compiler" in said and "\n" not in said
     assert not compiled(method)
-
-
-def test_a_method_without_blocks_has_nothing_to_compile_and_says_so():
-    done, said = compile_parts(nn.Linear(2, 2), CPU, "on")
-    assert not done and "compiles nothing here" in said
 
 
 def test_compiling_is_no_part_of_what_a_run_is():

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.models.information import samples_of, split_information
 from skelbench.models.prototype_objective import PrototypeObjective
 from skelbench.views.view import View
@@ -53,21 +52,6 @@ def test_what_rows_share_is_told_apart_from_what_is_of_the_clip(prototype, expec
     assert found == pytest.approx(dict.fromkeys(("view", "slot", "clip"), 0.0) | expected, abs=1e-6)
 
 
-def test_all_samples_alike_however_soft_tell_nothing():
-    q_nK = torch.softmax(torch.randn(1, 7, generator=torch.Generator().manual_seed(0)), 1).expand(32, 7)
-    found = split_information(q_nK, {"slot": torch.arange(32) % 2})
-    assert all(float(value) == pytest.approx(0, abs=1e-6) for value in found.values())
-
-
-def test_parts_add_up_to_what_is_told_of_samples():
-    q_nK = torch.softmax(3 * torch.randn(32, 7, generator=torch.Generator().manual_seed(0)), 1).double()
-    found = split_information(q_nK, samples_of(view_of(), 32, 1024)[1])
-    assert list(found) == ["view", "slot", "clip"] and min(found.values()) >= 0
-    entropy = torch.special.entr
-    whole = entropy(q_nK.mean(0)).sum() - entropy(q_nK).sum(1).mean()
-    assert float(sum(found.values())) == pytest.approx(float(whole))
-
-
 def test_hidden_tokens_are_compared_at_the_same_place():
     view = view_of(masked=True)
     place_I, row_I = view.masked_I % TOKENS, view.masked_I // TOKENS
@@ -75,40 +59,6 @@ def test_hidden_tokens_are_compared_at_the_same_place():
     assert told(view.clip_R[row_I], view) == pytest.approx(
         {"place": 0, "view": 0, "slot": 0, "clip": math.log(CLIPS)}, abs=1e-6
     )
-
-
-def test_many_hidden_tokens_are_thinned_to_a_few_places():
-    view = view_of(masked=True)
-    chosen_n, parts = samples_of(view, len(view.masked_I), 64)
-    assert len(chosen_n) == 32 and len(parts["place"].unique()) == 1  # all there are of one place
-    assert len(samples_of(view, len(view.masked_I), 20)[0]) == 20
-
-
-def test_of_few_hidden_tokens_none_may_be_looked_at(monkeypatch):
-    monkeypatch.setattr("skelbench.models.prototype_objective.samples_of", lambda *_: (torch.arange(0), {}))
-    view, W = view_of(masked=True), torch.eye(CLIPS)
-    z, objective = W[view.clip_R[view.masked_I // TOKENS]], PrototypeObjective(CLIPS, "none")
-    objective(z, W, z, W, torch.ones(len(z)), 0.01)
-    assert objective.figures(view).keys() == {"teacher_entropy", "prototypes_used"}
-
-
-def test_a_method_of_one_view_is_told_no_view():
-    assert samples_of(view_of(count=1), 16, 1024)[1].keys() == {"slot"}
-
-
-@pytest.mark.parametrize(
-    ("prototype", "expected"), [(0, {"view": math.log(2), "clip": 0.0}), (1, {"view": 0.0, "clip": math.log(CLIPS)})]
-)
-def test_an_encoder_of_whole_clips_is_told_of_clips(prototype, expected):
-    """One sample per clip and view, whatever bodies there are."""
-    of_2n = torch.stack([torch.arange(2).repeat_interleave(CLIPS), torch.arange(CLIPS).repeat(2)])
-    assert told(of_2n[prototype], view_of()) == pytest.approx(expected, abs=1e-6)
-    assert samples_of(view_of(count=1), CLIPS, 1024)[1] == {}
-
-
-def test_samples_that_are_not_the_view_s_are_one_sentence():
-    with pytest.raises(SkelbenchError, match="7 prototype samples and a view of 32 rows with 0 hidden tokens; give it"):
-        samples_of(view_of(), 7, 1024)
 
 
 def test_an_objective_tells_it_of_its_last_step():

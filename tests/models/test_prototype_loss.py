@@ -3,8 +3,6 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -95,10 +93,6 @@ def test_fused_tiles_give_the_same(mode, chunk, fused):
     test_large_logits_neither_overflow_nor_vanish(mode)
 
 
-def test_fused_tiles_of_rounded_factors_give_the_same(fused):
-    test_factors_in_bfloat16_change_little_of_loss_and_gradients("sinkhorn")
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_gradcheck(mode):
     tensors = sample(n=5, views=2, dim=3, prototypes=7)
@@ -109,25 +103,6 @@ def test_gradcheck(mode):
         return prototype_cross_entropy(**changed, **TEMPS, centering=centering, chunk=2)
 
     assert torch.autograd.gradcheck(loss, (tensors["student_z"], tensors["student_W"]))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    n=st.integers(1, 9),
-    views=st.integers(1, 3),
-    prototypes=st.integers(1, 12),
-    chunk=st.integers(1, 10),
-    mode=st.sampled_from(MODES),
-    seed=st.integers(0, 99),
-)
-def test_any_sizes_and_any_chunk(n, views, prototypes, chunk, mode, seed):
-    tensors = sample(n, views, 4, prototypes, seed=seed)
-    centering = centering_of(mode, prototypes)
-    loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=chunk)
-    expected = plain(centering, **tensors, **TEMPS)
-    torch.testing.assert_close(loss, expected)
-    for got, want in zip(grads(loss, tensors), grads(expected, tensors)):
-        torch.testing.assert_close(got, want)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -141,43 +116,6 @@ def test_factors_in_bfloat16_change_little_of_loss_and_gradients(mode):
     assert exact != rounded and abs(rounded - exact) <= 1e-3 * abs(exact)
     for got, want in zip(grads(rounded, tensors), grads(exact, tensors)):
         assert got.dtype == torch.float32 and 1e-4 * want.norm() < (got - want).norm() <= 1e-2 * want.norm()
-
-
-def test_bf16_autocast_rounds_nothing_on_a_cpu():
-    tensors = sample(16, 1, 16, 50, torch.float32)
-    plainly = prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn())
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn()), plainly)
-
-
-class NoAliases(TorchDispatchMode):
-    """Refuses operations that write into what they read, but for in-place ones and a product that is added."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = (kwargs or {}).get("out")
-        if out is not None and func is not torch.ops.aten.addmm.out:
-            read = {x.untyped_storage()._cdata for x in tree_leaves(args) if isinstance(x, torch.Tensor)}
-            assert out.untyped_storage()._cdata not in read, func
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("factors", [None, torch.bfloat16])
-@pytest.mark.parametrize("mode", MODES)
-def test_on_an_accelerator_no_tile_is_read_and_written_by_one_operation(mode, factors):
-    tensors = {name: x.detach().float().to("meta").requires_grad_(x.requires_grad) for name, x in sample().items()}
-    centering = centering_of(mode)
-    centering = centering.float().to("meta") if isinstance(centering, torch.Tensor) else centering
-    with NoAliases():
-        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=5, factors=factors).backward()
-
-
-def test_float32_gradients_agree_with_the_plain_version():
-    tensors = sample(64, 1, 16, 500, torch.float32)
-    for centering in (None, Sinkhorn()):
-        expected = grads(plain(centering, **tensors, **TEMPS), tensors)
-        got = grads(prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=10), tensors)
-        for a, b in zip(got, expected):
-            assert (a - b).norm() <= 1e-5 * b.norm()
 
 
 def test_one_view_needs_no_view_dimension():
@@ -216,27 +154,6 @@ def test_the_teacher_and_the_weights_get_no_gradient():
     assert {name for name, value in tensors.items() if value.grad is not None} == {"student_z", "student_W"}
 
 
-def test_frozen_prototypes_and_no_grad():
-    tensors = sample()
-    expected = prototype_cross_entropy(**tensors, **TEMPS)
-    frozen = tensors | {"student_W": tensors["student_W"].detach()}
-    loss = prototype_cross_entropy(**frozen, **TEMPS)
-    torch.testing.assert_close(
-        torch.autograd.grad(loss, tensors["student_z"])[0], torch.autograd.grad(expected, tensors["student_z"])[0]
-    )
-    with torch.no_grad():
-        loss = prototype_cross_entropy(**tensors, **TEMPS)
-    assert not loss.requires_grad and torch.equal(loss, expected.detach())
-
-
-def test_backward_can_run_twice():
-    tensors = sample()
-    loss = prototype_cross_entropy(**tensors, **TEMPS)
-    first = torch.autograd.grad(2.0 * loss, tensors["student_z"], retain_graph=True)[0]
-    second = torch.autograd.grad(2.0 * loss, tensors["student_z"])[0]
-    assert torch.equal(first, second)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_no_samples_give_zero(mode):
     tensors = sample(n=0)
@@ -271,26 +188,6 @@ def test_large_logits_neither_overflow_nor_vanish(mode):
     assert torch.isfinite(loss)
 
 
-def test_autocast_does_not_touch_the_maths():
-    tensors = sample(dtype=torch.float32)
-    expected = prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn())
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn())
-        centre, outside = RunningCentre(20), RunningCentre(20)
-        centre.update(tensors["teacher_z"], tensors["teacher_W"])
-    outside.update(tensors["teacher_z"], tensors["teacher_W"])
-    assert loss.dtype == torch.float32 and torch.equal(loss, expected)
-    assert torch.equal(centre.centre, outside.centre)
-
-
-def test_bfloat16_inputs_get_bfloat16_gradients():
-    tensors = sample(dtype=torch.float32)
-    tensors["student_z"] = tensors["student_z"].detach().bfloat16().requires_grad_()
-    loss = prototype_cross_entropy(**tensors, **TEMPS)
-    assert loss.dtype == torch.float32 and torch.isfinite(loss)
-    assert grads(loss, tensors)[0].dtype == torch.bfloat16
-
-
 @pytest.mark.parametrize(("mode", "products"), [("none", 3 * 3 + 1), ("centre", 3 * 3 + 1), ("sinkhorn", 3 * 3 + 4)])
 def test_runs_on_shapes_alone_and_every_product_is_counted(mode, products):
     """One teacher product (Sinkhorn three more); per view logits and two gradients."""
@@ -312,13 +209,6 @@ def test_sinkhorn_offsets_give_the_balanced_assignment(iterations):
     expected = sinkhorn_by_loops(z @ W.T, 0.04, iterations)
     offset_K = Sinkhorn(iterations).offsets(z, W, 0.04, chunk=5)
     torch.testing.assert_close(torch.softmax(z @ W.T / 0.04 + offset_K, 1), expected)
-
-
-def test_sinkhorn_uses_every_prototype_alike():
-    tensors = sample(n=40, prototypes=8)
-    z, W = tensors["teacher_z"], tensors["teacher_W"]
-    used = torch.softmax(z @ W.T / 0.2 + Sinkhorn(50).offsets(z, W, 0.2), 1).sum(0)
-    torch.testing.assert_close(used, torch.full((8,), 5.0, dtype=torch.float64), rtol=1e-3, atol=0)
 
 
 class Ranks:
@@ -345,7 +235,7 @@ class Ranks:
 
         threads = [threading.Thread(target=work, args=(rank,)) for rank in range(len(results))]
         [thread.start() for thread in threads]
-        [thread.join(timeout=20) for thread in threads]
+        [thread.join() for thread in threads]
         return results
 
 

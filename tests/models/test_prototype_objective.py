@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from skelbench.models import prototype_objective
 from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
 from skelbench.models.prototype_objective import PrototypeObjective
-from skelbench.models.rank import sample_rows
 
 MODES = ["sinkhorn", "running", "none"]
 K = 24
@@ -83,20 +82,6 @@ def test_one_prototype_for_all_and_all_for_each():
     one = objective.figures()
     assert float(one["teacher_entropy"]) == pytest.approx(0, abs=1e-4)
     assert float(one["prototypes_used"]) == pytest.approx(1, rel=1e-4)
-
-
-def test_few_samples_stand_for_many(monkeypatch):
-    """At most SAMPLES of them, fewer if TILE elements would not hold them, from everywhere."""
-    objective, tensors = PrototypeObjective(K, "none"), sample(n=3000, views=1)
-    z = tensors[2] = F.normalize(tensors[2] + torch.linspace(0, 2, 3000)[:, None], dim=1)
-    objective(*tensors, 0.1)
-    whole = entropy(distributions("none", objective, z, tensors[3], 0.1).mean(0))
-    assert math.log(float(objective.figures()["prototypes_used"])) == pytest.approx(whole, abs=0.02)
-    for tile, samples in ((prototype_objective.TILE, 1024), (100 * K, 100)):
-        monkeypatch.setattr(prototype_objective, "TILE", tile)
-        few = distributions("none", objective, sample_rows(z, samples), tensors[3], 0.1)
-        used = math.log(float(objective.figures()["prototypes_used"]))
-        assert used == pytest.approx(entropy(few.mean(0)), abs=1e-4)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -6,20 +6,14 @@ from functools import partial
 import pytest
 from small import silent_session, tiny, write_small_store
 
-from skelbench.cli.summary import _next
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.report import step_cost
-from skelbench.evaluation.protocol import advances
 from skelbench.pipeline import length as lengths
 from skelbench.pipeline import pace
 from skelbench.pipeline.budget import Budget
-from skelbench.pipeline.length import lengthless
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.pipeline.studies.files import read_study, write_study
-from skelbench.pipeline.studies.trials import complete
-from skelbench.records.store import ResultStore
 from skelbench.training.loop import total_steps
 
 
@@ -49,13 +43,9 @@ def steps(resolved):
 @pytest.mark.parametrize(
     ("text", "kind", "amount"),
     [
-        ("clips=8000", "clips", 8000),
         ("clips=40k", "clips", 40_000),
         (" steps=1_000 ", "steps", 1000),
-        ("steps=1.5k", "steps", 1500),
-        ("flops=2e15", "flops", 2e15),
         ("flops=1.5P", "flops", 1.5e15),
-        ("flops=3E", "flops", 3e18),
         ("minutes=2.5", "minutes", 2.5),
     ],
 )
@@ -64,41 +54,22 @@ def test_a_budget_is_read_and_printed_so_that_it_is_read_again(text, kind, amoun
     assert budget == Budget(kind, amount) and Budget.parse(str(budget)) == budget and "+" not in str(budget)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "40k",
-        "clips",
-        "clips=",
-        "clips=0",
-        "clips=-4",
-        "clips=x",
-        "clips=1.5",
-        "steps=0.5",
-        "flops=1e999",
-        "hours=3",
-        5,
-    ],
-)
+@pytest.mark.parametrize("text", ["", "40k", "clips=-4", "clips=1.5", "flops=1e999", "hours=3", 5])
 def test_what_is_no_budget_is_refused(text):
     with pytest.raises(SkelbenchError, match=r"budget .*(write for example clips=40k|leave out the fraction)"):
         Budget.parse(text)
 
 
 def test_methods_of_one_budget_spend_the_same_within_a_step(made, host):
-    asked, made_of = 3e12, {}
-    for method in ("slim", "skeletonmae", "mamp"):
+    asked = 3e12
+    for method in ("skeletonmae", "mamp"):
         resolved = made(method, "flops=3T")
         spec = resolved.spec
         flops = resolved.length.flops_per_clip
-        if method != "slim":  # whose many views take seconds to count
-            assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
+        assert flops == BODIES * step_cost(spec, host, resolved.store.topology)["flops_per_clip"]
         step = flops * spec.train.batch_size
         assert abs(steps(resolved) * step - asked) <= step / 2
         assert resolved.modified == {"budget flops": "3e12"} and resolved.length.steps == steps(resolved)
-        made_of[method] = steps(resolved)
-    assert made_of["slim"] < made_of["skeletonmae"] / 5  # whose step is the cheaper one
 
 
 def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made, host):
@@ -116,42 +87,14 @@ def test_a_preset_s_own_length_is_the_preset_s_run_however_it_is_asked_for(made,
     assert steps(passes) == 30 and passes.spec.train.iters_per_epoch  # an epoch stays what it was
 
 
-def test_a_run_that_two_budgets_reach_is_said_by_the_last(made, tmp_path):
-    """Seeds of one row are told apart by what was changed, and one may have been made for another study."""
-    results = ResultStore(tmp_path / "results")
-    results.prepare()
-
-    def asked(budget):
-        resolved = made(budget=budget)
-        facts = {"budget": resolved.length.record()}
-        run = results.open(resolved.spec, resolved.preset, resolved.modified, facts)
-        return run.name, run.info["modified"], run.info["budget"]["asked"]
-
-    first, second = asked("steps=50"), asked("clips=600")
-    assert first[0] == second[0] and first[1:] == ({"budget steps": "50"}, "steps=50")
-    assert second[1:] == ({"budget clips": "600"}, "clips=600")
-
-
 def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
-    for fields in ({"epochs": 3.0}, {"sets": {"epochs": 3}}, {"sets": {"train.epochs": 3}}):
-        with pytest.raises(SkelbenchError, match="budget steps=9 and train.epochs=3.* both say how long"):
-            made(budget="steps=9", **fields)
+    with pytest.raises(SkelbenchError, match="budget steps=9 and train.epochs=3.* both say how long"):
+        made(budget="steps=9", epochs=3.0)
     with pytest.raises(SkelbenchError, match="flops=10 is less than one step of 12 clips of method skeletonmae"):
         made(budget="flops=10")
-    with pytest.raises(SkelbenchError, match="more than any run makes"):
-        made(budget="steps=1T")
-    with pytest.raises(SkelbenchError, match="needs a timed trial"):
-        made(budget="minutes=3")
     monkeypatch.setattr(lengths, "_counted", {})
     monkeypatch.setattr(lengths, "step_cost", lambda *_: {"flops_per_clip": 0.0})
     with pytest.raises(SkelbenchError, match=r"cannot be counted \(it holds no matrix product\)"):
-        made(budget="flops=3T")
-
-    def fails(*_):
-        raise ValueError("no shapes")
-
-    monkeypatch.setattr(lengths, "step_cost", fails)
-    with pytest.raises(SkelbenchError, match=r"cannot be counted \(ValueError: no shapes\); give a budget of clips"):
         made(budget="flops=3T")
 
 
@@ -177,21 +120,6 @@ def test_minutes_are_the_steps_that_were_timed_first(made, root, host, tmp_path,
     assert again(budget="minutes=2").spec == first.spec == made(budget="steps=480").spec
     assert steps(again(budget="minutes=4", seed=3)) == 960  # the pace is no matter of length or seed
     assert steps(again("mamp", budget="minutes=3")) == 20
-    paces = {pace.path_of(session.results, first.spec, "here")}
-    for told in ({"compile": "on"}, {"recompute": "on"}, {"accumulate": 2}):
-        train = first.spec.train.model_copy(update=told)
-        spec = first.spec.model_copy(update={"train": train})
-        assert spec.id == first.spec.id
-        paces.add(pace.path_of(session.results, spec, "here"))
-    assert len(paces) == 4, "each takes its own time"
-    (kept, _) = sorted((session.results.root / "pace").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    kept.write_text('{"seconds_per_step": 0}')
-    with pytest.raises(SkelbenchError, match="is damaged; remove it, and steps are timed again"):
-        again(budget="minutes=2")
-    kept.unlink()
-    monkeypatch.setattr(pace.distributed, "active", lambda: True)
-    with pytest.raises(SkelbenchError, match="once without torchrun"):
-        again(budget="minutes=2")
 
 
 @pytest.mark.parametrize("how", ["off", "on"])
@@ -210,45 +138,3 @@ def test_steps_are_timed_as_they_are_made(made, root, host, tmp_path, monkeypatc
     assert steps(resolved) == round(60 / kept["seconds_per_step"])
     assert len(made_so_far) == kept["steps"] + {"off": pace.WARM_STEPS, "on": pace.WARM_COMPILED}[how]
     assert not list(session.results.runs())
-
-
-def test_every_phase_is_timed_for_its_share(trainer, session, monkeypatch):
-    one = trainer("mamp", batch_size=4)
-    monkeypatch.setattr(pace.Trainer, "middles", [(10, 0.25), (60, 0.75)])
-    monkeypatch.setattr(pace, "SECONDS", 0.0)
-    made_so_far = []
-    monkeypatch.setattr(pace.time, "perf_counter", lambda: float(sum(made_so_far)))
-    monkeypatch.setattr(pace.Trainer, "train_step", lambda self, step, views: made_so_far.append(1 if step < 60 else 5))
-    seconds, steps = pace.Timer(session, keep=False)._seconds_per_step(lengthless(one.spec), one.source.store)
-    assert seconds == pytest.approx(0.25 * 1 + 0.75 * 5) and steps == 2 * pace.LEAST_STEPS
-
-
-def test_a_study_holds_budgets_as_an_axis(root, host, tmp_path):
-    path = tmp_path / "scaling.toml"
-    path.write_text('preset = "quick"\ndataset = "small"\nseeds = [0]\n[grid]\nmethod = ["skeletonmae"]\n'
-                    'budget = ["steps=20", "clips=480"]\n')  # fmt: skip
-    study = read_study(path)
-    trials = complete(study, host, root, "cpu")
-    assert [trial.steps for trial in trials] == [20, 40]
-    assert [trial.settings for trial in trials] == ["budget=steps=20", "budget=clips=480"]
-    path.write_text(write_study(study.replaced("budget", ["steps=30"])))
-    (trial,) = complete(read_study(path), host, root, "cpu")
-    assert trial.steps == 30 and str(trial.request.budget) == "steps=30"
-    with pytest.raises(SkelbenchError, match="trial skeletonmae .*both say how long to train"):
-        complete(study.replaced("train.epochs", [3]), host, root, "cpu")
-
-
-def test_progress_of_several_pieces_ends_at_their_sum():
-    counted = []
-    report = advances(lambda advance: counted.append(advance))
-    for done, total in ((12, 12), (512, 600), (600, 600), (5, 5)):
-        report(done, total)
-    assert counted == [12, 512, 88, 5]
-
-
-def test_the_next_command_has_the_budget_too(made):
-    """Another method is compared at the same length; of other changes the command says that it has none."""
-    (command, what), *_ = _next(made(budget="clips=64"), True)
-    assert command.endswith("--preset quick --budget clips=64") and "your changes" not in what
-    (command, what), *_ = _next(made(budget="clips=64", sets={"train.lr": 0.1}), True)
-    assert command.endswith("--budget clips=64") and "without your changes" in what

@@ -5,13 +5,10 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import TrainSpec
 from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.evaluate import eval_spec, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.reporting.controls import Controls
-from skelbench.training.build import degradations
-from skelbench.views.degradations import JointNoise, ZeroFill
 
 FILL = {"train.degrade": [{"kind": "zero-fill", "share": 0.32}]}
 
@@ -29,12 +26,6 @@ def test_what_is_degraded_is_part_of_the_id_and_nothing_is_the_run_of_before(res
         assert resolved("mamp", **{"train.degrade": nothing}).spec.id == plain.id
     assert "degrade" not in plain.model_dump_json()
     assert resolved("mamp", **FILL).spec.id not in ids
-
-
-def test_slim_has_the_papers_setting_as_a_variant(resolved):
-    made = resolved("slim:degraded")
-    assert degradations(made.spec.train) == (JointNoise(sigma=0.03), ZeroFill(share=0.2))
-    assert "train.degrade" not in made.modified and made.title == "slim:degraded"
 
 
 def test_training_sees_each_clip_degraded_once_by_the_seed_of_the_run(trainer):
@@ -75,20 +66,10 @@ def test_the_run_learns_something_else_and_is_evaluated_on_clean_clips(session, 
     ("how", "said"),
     [
         ("zero-fil", "unknown degradation 'zero-fil'; did you mean 'zero-fill'"),
-        (
-            [{"kind": "zero-fill", "shares": 0.1}],
-            "setting of degradation zero-fill 'shares'; did you mean 'share'",
-        ),
         ([{"kind": "zero-fill", "share": 2}], "degradation zero-fill.share=2 is not valid"),
-        ([{"share": 0.1}], "has no kind; give --set"),
-        ("missing", "'missing' declares joints missing, which is for evaluations: .* use zero-fill or parent-fill"),
-        (3, "train.degrade=3 is not valid"),
+        ("missing", "'missing' declares joints missing"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(resolved, how, said):
     with pytest.raises(SkelbenchError, match=said):
         resolved("mamp", **{"train.degrade": how})
-
-
-def test_plain_settings_are_what_the_spec_says():
-    assert TrainSpec().degrade == () and TrainSpec(degrade=["noise"]).degrade == ({"kind": "noise"},)

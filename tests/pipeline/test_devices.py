@@ -2,7 +2,6 @@
 
 import ast
 import os
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from small import tiny
 
 import skelbench
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.latency import peak_memory, wait_for
-from skelbench.models.precision import has_bf16
 from skelbench.pipeline import resolve as module
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
@@ -20,30 +17,7 @@ from skelbench.pipeline.session import prepare
 from skelbench.plugin.host import get_host
 
 
-@contextmanager
-def current(device):
-    """In place of ``torch.cuda.device``: remembers which was made the current one."""
-    current.device = torch.device(device)
-    yield
-
-
-@pytest.fixture
-def old_card(monkeypatch):
-    """Two GPUs, of which the second has no bfloat16."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device", current)
-
-    def supported(including_emulation=True):
-        return including_emulation or current.device.index == 0
-
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
-
-
-def test_each_card_is_asked_for_bfloat16_of_its_own(old_card):
-    assert [has_bf16(device) for device in ("cpu", "cuda:0", "cuda:1")] == [True, True, False]
-
-
-@pytest.mark.parametrize("device,usual", [("cpu", "fp32"), ("cuda", "bf16"), ("cuda:0", "bf16"), ("cuda:1", "fp32")])
+@pytest.mark.parametrize("device,usual", [("cpu", "fp32"), ("cuda:0", "bf16"), ("cuda:1", "fp32")])
 def test_bf16_is_usual_on_a_card_that_has_it(device, usual, data_root, monkeypatch):
     monkeypatch.setattr(module, "has_bf16", lambda device: device != "cuda:1")
     made = resolve(asked(), get_host(), data_root, device)
@@ -89,31 +63,9 @@ def test_a_named_gpu_is_the_current_one_and_deterministic_if_that_is_wanted(monk
     assert said == ["cuda:1", "cuda:1", True] and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-@pytest.mark.parametrize("name", [None, *sorted(ALLOCATOR)])
-def test_memory_of_a_gpu_is_taken_in_segments_that_grow_unless_the_environment_says_how(name, monkeypatch):
-    leave_unset(*ALLOCATOR, patch=monkeypatch)
-    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda on: None)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    if name:
-        monkeypatch.setenv(name, "max_split_size_mb:64")
-    prepare("cpu")
-    assert not ALLOCATOR & os.environ.keys() - {name}
-    prepare("cuda")
-    expected = {name: "max_split_size_mb:64"} if name else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    assert {each: os.environ[each] for each in ALLOCATOR & os.environ.keys()} == expected
-
-
-def test_the_device_that_is_timed_is_the_one_that_is_waited_for(monkeypatch):
-    asked = []
-    for name in ("synchronize", "reset_peak_memory_stats", "memory_allocated", "max_memory_allocated"):
-        monkeypatch.setattr(torch.cuda, name, lambda device=None: asked.append(device) or 0)
-    wait_for(torch.device("cuda:1"))
-    assert peak_memory(lambda: None, "cuda:1").how == "CUDA allocator"
-    assert asked == [torch.device("cuda", 1)] * 6
-
-
 def test_nothing_waits_for_a_device_that_it_does_not_name():
     for path in Path(skelbench.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "cuda.synchronize" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("cuda.synchronize"):
                 assert node.args, f"{path}:{node.lineno}"

@@ -39,11 +39,7 @@ def flat(root, host):
 
 
 @pytest.mark.parametrize(
-    "edit,how",
-    [
-        (("mean(1)", "amax(1)"), "a file of sha256 [0-9a-f]{12}, here it is [0-9a-f]{12}"),
-        (("version=1", "version=2"), "version 1, here it is 2"),
-    ],
+    ("edit", "how"), [(("mean(1)", "amax(1)"), "sha256"), (("=1", "=2"), "version 1, here it is 2")]
 )
 def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
     file = tmp_path / "flat.py"
@@ -52,20 +48,10 @@ def test_an_edited_encoder_is_refused(edit, how, tmp_path, data_root):
     run = pretrain(session, flat(data_root, session.host))
     file.write_text(ENCODER.replace(*edit))
     edited = silent_session(data_root, Host([file]), tmp_path / "results")
-    with pytest.raises(SkelbenchError, match=f"encoder flat is not the one that run untrained-.* was made with .{how}"):
+    with pytest.raises(SkelbenchError, match=f"encoder flat is not the one .*{how}"):
         evaluate(edited, run, eval_spec(edited.host, run, "knn"))
     assert not list(run.path.glob("eval-*"))
     evaluate(session, run, eval_spec(session.host, run, "knn"))
-
-
-def test_an_encoder_of_an_edited_skeleton_is_refused(session, resolved, monkeypatch):
-    """Its bones may be others, as may be all that is learnt of them."""
-    run, identity = pretrain(session, resolved("untrained")), Host.identity
-    skeleton = session.host.get("topologies", "ntu25")
-    monkeypatch.setattr(Host, "identity", lambda self, of: "edited" if of == skeleton else identity(self, of))
-    with pytest.raises(SkelbenchError, match="topology ntu25 is not the one that run untrained-.* was made with"):
-        evaluate(session, run, eval_spec(session.host, run, "knn"))
-    assert not list(run.path.glob("eval-*"))
 
 
 READER = """

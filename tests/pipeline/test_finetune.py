@@ -5,16 +5,12 @@ import signal
 
 import numpy as np
 import pytest
-from small import write_small_store
 
-from skelbench.cli.main import main
-from skelbench.core.errors import Interrupted, SkelbenchError
+from skelbench.core.errors import Interrupted
 from skelbench.evaluation.finetune_fit import Fit
 from skelbench.evaluation.outcomes import predictions
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.pipeline.resolve import data_of, open_dataset
-from skelbench.testing.tiny import tiny_run as plain_run
 
 SHORT = {"epochs": 2, "min_steps": 0, "batch_size": 6, "val_share": 0.0}
 
@@ -82,47 +78,3 @@ def test_what_was_stopped_goes_on_and_force_begins_anew(session, host, run, monk
     again = evaluate(session, run, spec, force=True)
     assert steps == [0, 1, 2, 3] + [0, 1, 2, 3] and not state.exists()
     assert np.array_equal(predictions(run, again)["predicted"], before) and again["metrics"] == record["metrics"]
-
-
-def test_the_record_names_the_lists_of_labels(session, host, run, data_root, capsys):
-    config = {"label_share": 0.5, "draws": 2}
-    record = evaluate(session, run, spec_of(host, run, "semi@10", config))
-    assert main(["data", "labels", "small", "--share", "50", "--lists", "2", "--data-root", str(data_root)]) == 0
-    printed = capsys.readouterr().out
-    assert all(each["sha256"][:40] in printed for each in record["details"]["labels"])
-    assert record["metrics"]["n_train"] == record["details"]["labels"][0]["clips"] < record["clips"]["train"]
-
-
-def test_lists_are_the_same_where_short_clips_are_left_out(session, host, run):
-    config = {"label_share": 0.5, "draws": 2}
-    store = open_dataset("small", host, session.data_root)
-    lengths = store.lengths[store.split(run.spec.data.split).train]
-    data = run.spec.data.model_copy(update={"min_frames": int(np.median(lengths))})
-    plain = evaluate(session, run, spec_of(host, run, "semi@10", config))
-    short = evaluate(session, run, spec_of(host, run, "semi@10", config, data=data))
-    assert short["details"]["labels"] == plain["details"]["labels"]
-    assert short["metrics"]["n_train"] < plain["metrics"]["n_train"]
-    assert any("clips of a list are shorter than" in note for note in short["notes"])
-    with pytest.raises(SkelbenchError, match="every clip of list [0-4] is shorter than data.min_frames"):
-        one_clip = {"label_share": 0.1, "stratified": False}
-        longest = data.model_copy(update={"min_frames": int(lengths.max())})
-        evaluate(session, run, spec_of(host, run, "semi@10", one_clip, data=longest))
-
-
-def test_transfer_is_to_other_data(session, host, run, data_root):
-    with pytest.raises(SkelbenchError, match="other data than the run's"):
-        spec_of(host, run, "transfer@finetune")
-    write_small_store(data_root, "other", clips=16, seed=5)
-    store = open_dataset("other", host, data_root)
-    record = evaluate(
-        session, run, spec_of(host, run, "transfer@finetune", data=data_of(run.spec.data, store, "other", "half"))
-    )
-    assert record["spec"]["data"]["name"] == "other" and record["clips"] == {"train": 8, "test": 8}
-
-
-def test_coordinates_have_nothing_to_train(session, host):
-    raw = plain_run(session.data_root, host, host.get("methods", "raw"))
-    run = pretrain(session, raw)
-    record = evaluate(session, run, spec_of(host, run))
-    assert any("only the classifier was trained" in note for note in record["notes"])
-    assert not any("no effect" in note for note in record["notes"])

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.plugin.descriptors import ObserverSpec
 from skelbench.plugin.host import Host
 
 PLUGIN = """
@@ -47,24 +45,14 @@ class Meddler(Observer):
     def log(self, step, metrics):
         metrics.clear()
 
-class Homeless(Observer):
-    def __init__(self):
-        super().__init__(None)
-
 @hookimpl
 def skelbench_observers():
     return [
-        ObserverSpec(name="homeless", target=":Homeless"),
         ObserverSpec(name="meddler", target=":Meddler"),
         ObserverSpec(name="notes", target=":Notes"),
         ObserverSpec(name="broken", target=":Broken"),
-        ObserverSpec(name="stranger", target=":PLUGIN"),
         ObserverSpec(name="missing", target=":Notes", packages=("no_such_module",)),
-        ObserverSpec(name="extra", target=":Notes", packages=("no_such_module",), install="mine[extra]"),
     ]
-
-def PLUGIN(folder):
-    return folder
 """
 
 
@@ -85,7 +73,7 @@ def weights(run):
     return torch.load(run.checkpoint, weights_only=True)["method"]
 
 
-def test_what_is_observed_changes_nothing(watched, session, resolved, tmp_path):
+def test_what_is_observed_changes_nothing(watched, session, resolved):
     made = resolved("skeletonmae", epochs=1)
     plain = pretrain(session, made)
     kept, metrics = weights(plain), plain.metrics.read_text().splitlines()
@@ -106,34 +94,15 @@ def test_what_is_observed_changes_nothing(watched, session, resolved, tmp_path):
 
 def test_one_that_fails_is_left_out_with_one_warning(watched, resolved, caplog):
     with caplog.at_level(logging.WARNING, "skelbench"):
-        run = pretrain(watched("broken", "stranger", "homeless", "notes"), resolved("skeletonmae", epochs=1))
+        run = pretrain(watched("broken", "notes"), resolved("skeletonmae", epochs=1))
     assert run.outcome == "done" and (run.path / "notes" / "notes.txt").read_text().endswith("done\n")
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 3
-    assert any(
-        re.search(r"homeless failed .*watch.py:35, __init__: .*; it is called with \(folder\)", one) for one in said
-    )
-    assert any("observer broken failed (log)" in line and "RuntimeError: no 1" in line for line in said)
-    assert any(
-        "observer stranger failed" in line and "not a skelbench.pipeline.observe.Observer" in line for line in said
-    )
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "observer broken failed (log)" in warning
 
 
 def test_names_and_packages_are_looked_at_before(watched):
     assert [spec.name for spec in watched("notes,broken", "notes").observe] == ["notes", "broken"]
     with pytest.raises(SkelbenchError, match="did you mean 'notes'"):
         watched("note")
-    with pytest.raises(
-        SkelbenchError, match="needs no_such_module, which is not installed: pip install no_such_module"
-    ):
+    with pytest.raises(SkelbenchError, match="needs no_such_module, which is not installed"):
         watched("missing")
-    with pytest.raises(SkelbenchError, match=r"pip install 'mine\[extra\]', or leave out --observe extra"):
-        watched("extra")
-
-
-@pytest.mark.parametrize("fields", [{"packages": "tensorboard"}, {"install": 3}])
-def test_an_announcement_that_cannot_be_used(fields):
-    from skelbench.plugin.validate import descriptor_problem
-
-    state, said = descriptor_problem("observers", ObserverSpec(name="a", target="a:B", **fields))
-    assert state == "invalid" and next(iter(fields)) in said

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.cli.main import main
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.hashing import derive_seed
 from skelbench.core.spec import EvalSpec
 from skelbench.data.store.clip_store import ClipStore
@@ -17,9 +15,7 @@ from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.encoders import hiding_of, load_encoder
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets, prepared
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.testing.tiny import write_store
 from skelbench.views.degradations import Poses
-from skelbench.views.skeleton.topology import COCO17
 
 FAST = {"min_steps": 40, "epochs": 1, "tolerance": None, "val_share": 0.0}
 FEW = FAST | {"missing": [0.12, 0.32], "draws": [0, 1, 2]}
@@ -62,7 +58,7 @@ def test_clean_is_linear_and_every_condition_is_kept(session, resolved, measured
     assert again["metrics"] == metrics and all(np.array_equal(kept[name], kept_again[name]) for name in kept)
 
 
-def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(session, resolved, measured, tmp_path):
+def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(session, resolved, measured):
     """Zero-filled by hand, in a store of its own that is read as any other."""
 
     made = resolved("mamp", epochs=1)
@@ -92,7 +88,6 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
     ("method", "hiding", "settings"),
     [
         ("slim", "replace-tokens", {}),
-        ("slim", "", {"global_mask": "none", "local_mask": "none"}),
         ("mamp", "drop-tokens", {}),
         ("dino", "", {}),
     ],
@@ -127,30 +122,3 @@ def test_labels_of_test_clips_decide_nothing(session, resolved, measured, monkey
     _, after = measured(run, "robustness", force=True, **FEW, noise=[0.05])
     assert not np.array_equal(before["labels"], after["labels"])
     assert all(np.array_equal(before[name], after[name]) for name in before if name.startswith("predicted"))
-
-
-def test_low_confidence_is_hidden_and_an_evaluation_of_its_own(session, resolved, data_root, capsys):
-    write_store(data_root, "poses", topology=COCO17, flat=True)
-    made = resolved("slim", epochs=1, dataset="poses")
-    run = pretrain(session, made)
-    plain, sure = (eval_spec(session.host, run, "knn", **how) for how in ({}, {"min_confidence": 0.5}))
-    assert plain.id != sure.id and "min_confidence" not in plain.model_dump()
-    assert plain.id == eval_spec(session.host, run, "knn", min_confidence=0.0).id
-    features = [feature_sets(session, run, spec)["joint"].test_x for spec in (plain, sure)]
-    assert not np.allclose(*features, atol=1e-3)
-    assert evaluate(session, run, plain)["standard"] and not evaluate(session, run, sure)["standard"]
-    (twin,) = [pretrain(session, control(made, session.host))]
-    places = ["--results", str(session.results.root), "--data-root", str(data_root)]
-    assert main(["eval", twin.spec.id, "--min-confidence", "0.5", "--protocol", "knn", *places]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "neither a mask token nor single tokens left out" in said and "leave out --min-confidence" in said
-    pretrain(session, raw_control(made, session.host))
-    words = ["--stream", "bone", "--protocol", "knn", *places]
-    assert main(["eval", run.spec.id, "--min-confidence", "0.5", *words]) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert all(f"control {name} has not learnt to do without joints" in said for name in ("untrained", "raw"))
-    assert not twin.records()
-    assert main(["eval", run.spec.id, *words]) == 0 and len(twin.records()) == 1
-    assert "has not learnt" not in capsys.readouterr().err
-    with pytest.raises(SkelbenchError, match="min_confidence=1.5 is not valid"):
-        eval_spec(session.host, run, "knn", min_confidence=1.5)

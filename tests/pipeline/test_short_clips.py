@@ -32,8 +32,3 @@ def test_left_out_of_training_they_are_counted_in_every_record_and_no_test_clip_
     assert done.info["train_clips"] == 10
     record = evaluate(session, done, eval_spec(host, fewer, "knn"))
     assert record["clips"] == {"train": 10, "test": 12} and record["spec"]["data"]["min_frames"] == 21
-
-
-def test_a_limit_that_no_clip_is_below_is_the_same_run(run):
-    plain, same = run(), run(**{"data.min_frames": 20})
-    assert plain.spec == same.spec and "min_frames" not in plain.spec.model_dump(mode="json")["data"]

@@ -96,20 +96,12 @@ def test_a_stage_without_its_parent_is_refused(made, at):
 
 def test_a_parent_of_another_kind_is_refused(made, at):
     other = pretrain(at, made("untrained"))
-    with pytest.raises(
-        SkelbenchError, match="later is the second stage of skeletonclr, and that is a run of untrained"
-    ):
+    with pytest.raises(SkelbenchError, match="second stage of skeletonclr, and that is a run of untrained"):
         made(init_from=other)
     parent = pretrain(at, made("skeletonclr"))
-    for settings, what in (
-        ({"encoder.depth": 2}, "encoder.depth"),
-        ({"tokens": 8}, "token grid"),
-        ({"stream": "bone"}, "stream"),
-    ):
+    for settings, what in (({"encoder.depth": 2}, "encoder.depth"), ({"stream": "bone"}, "stream")):
         with pytest.raises(SkelbenchError, match=f"its {what} is .*; both stages are of one {what}"):
             made(init_from=parent, **settings)
-    with pytest.raises(SkelbenchError, match="never-alone is the second stage of skeletonclr or aimclr, and that is a"):
-        made("never-alone", init_from=other)
 
 
 def test_test_clips_that_a_first_stage_was_trained_on_are_told(made, at):

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from safetensors.torch import load_file
-from small import KINDS
 
 from skelbench.core import threads
 from skelbench.core.errors import Interrupted
@@ -33,7 +32,7 @@ def trials(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("method", KINDS)
+@pytest.mark.parametrize("method", ["mamp", "longt-gan"])
 def test_a_trial_leaves_no_trace_in_the_training(method, resolved, session, trials, monkeypatch):
     made = resolved(method, epochs=1)
     run = pretrain(session, made)
@@ -61,10 +60,3 @@ def test_a_run_that_is_continued_keeps_its_threads(resolved, session, trials, mo
     torch.set_num_threads(2)
     run = pretrain(session, made)
     assert run.outcome == "done" and trials == [2] and run.info["environment"]["threads"] == 1
-
-
-def test_what_was_chosen_for_one_run_is_not_the_most_of_the_next(resolved, session, trials):
-    """Of several seeds, or in a notebook: a busy moment is past."""
-    for seed in (0, 1):
-        pretrain(session, resolved("mamp", epochs=1, seed=seed))
-    assert trials == [2, 2]

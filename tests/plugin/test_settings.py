@@ -1,4 +1,4 @@
-"""Settings are shown as the author wrote them."""
+"""Settings are listed as the author wrote them; a search space is checked."""
 
 from typing import Annotated, Literal
 
@@ -6,15 +6,12 @@ import pytest
 from pydantic import Field
 
 from skelbench.core.component import Spec
+from skelbench.plugin import Linear, Log
 from skelbench.plugin.settings import Setting, settings
+from skelbench.plugin.space import factor, space_problem
 
 
-class Base(Spec):
-    shared: int = 1
-    """From the base class."""
-
-
-class Example(Base):
+class Example(Spec):
     required: str
     choice: Literal["a", "b"] | None = None
     """One of two;
@@ -24,17 +21,13 @@ class Example(Base):
     """Not this."""
     made: list[str] = Field(default_factory=lambda: ["x"])
     tilt_deg: float = 17.0
-    mask_frames: float = 0.2  # a share: only whole numbers are frames
+    mask_frames: float = 0.2  # a fraction: only whole numbers are frames
     min_frames: int = 64
     noise: float = Field(0.01, json_schema_extra={"unit": "m"})
-
-    def method(self) -> None:
-        """No field."""
 
 
 def test_settings_of_a_model():
     assert settings(Example) == [
-        Setting("shared", "int", "1", "From the base class."),
         Setting("required", "str", "required", ""),
         Setting("choice", "'a' | 'b' | none", "none", "One of two; none leaves it open."),
         Setting("share", "float, > 0, <= 1", "0.333333", ""),
@@ -47,8 +40,30 @@ def test_settings_of_a_model():
     ]
 
 
-@pytest.mark.parametrize("kind", [set[int], frozenset[str] | None, dict[str, set[str]]])
-def test_a_setting_without_order_is_refused(kind):
-    """Its record, and so the id of a run, would hang on Python's hash seed."""
+@pytest.mark.parametrize("kind", [set[int], dict[str, set[str]]])
+def test_a_setting_without_order_is_rejected(kind):
+    """Its record, and so the id of a run, would depend on Python's hash seed."""
     with pytest.raises(TypeError, match=r"Loose.tags is a set, .* write tuple"):
         type("Loose", (Spec,), {"__annotations__": {"tags": kind}, "__module__": __name__})
+
+
+def test_a_space_of_numbers_and_factors_is_accepted():
+    assert space_problem({"train.lr": Log("x0.125", "x8"), "method.tau": Linear(0, 1.5)}) == ""
+    assert factor("x.5") == 0.5 and factor("8") is None and factor(8) is None
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        ([Log(1, 2)], "must be a mapping"),
+        ({f"method.{name}": Log(1, 2) for name in "abcde"}, "has 5 settings, at most 4"),
+        ({"encoder.dim": Log(1, 2)}, "what can be tuned is called method.*"),
+        ({"train.batch_size": Log(8, 64)}, "decides what a trial costs"),
+        ({"train.lr": (1, 2)}, "write Log(low, high)"),
+        ({"train.lr": Log("x0.5", 2)}, "both bounds are numbers"),
+        ({"train.lr": Log(2, 1)}, "below the upper one"),
+        ({"train.lr": Log(0, 1)}, "above 0 for a logarithm"),
+    ],
+)
+def test_a_wrong_space_is_rejected(space, said):
+    assert said in space_problem(space)

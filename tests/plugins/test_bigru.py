@@ -4,11 +4,9 @@ import torch
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from torch import nn
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 T, H = 6, 8
 
@@ -95,30 +93,3 @@ def test_nothing_is_seen_before_it_happens():
         short = made(batch.with_x(batch.x_RTJC[:, :4])).pooled_RD
     assert torch.equal(now[:, :4], then[:, :4]) and not torch.allclose(now[:, 4], then[:, 4])
     assert torch.allclose(short, now[:, 3], atol=1e-6)
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_one_feature_per_clip_on_every_skeleton(topology):
-    made = encoder(topology)
-    assert made(view(2, topology.num_joints)).pooled_RD.shape == (2, made.features)
-
-
-def test_cost_by_all_counters():
-    made = encoder(depth=2)
-    count = count_encoder(made, made.grid, NTU25)
-    assert count.macs == count.closed_form == count.torch_flop_counter and count.bodies == 2
-
-
-def test_the_published_size():
-    with torch.device("meta"):
-        made = BiGRU(BiGRUConfig(), NTU25, Grid(64, 1, 25))
-    assert sum(p.numel() for p in made.parameters()) == 44_998_956
-    assert sum(made.closed_form_macs(made.grid).values()) == 2_877_554_688
-
-
-def test_a_clip_of_one_body_is_the_same_whatever_slots_the_data_set_has():
-    made, two = encoder().eval(), view(1)
-    assert not two.valid_BM[0, 1]
-    assert torch.equal(made(view(1, bodies=1)).pooled_RD, made(two).pooled_RD)
-    with pytest.raises(SkelbenchError, match="clips have 2 bodies but this encoder reads 1"):
-        encoder(bodies=1)(two)

@@ -5,9 +5,8 @@ import torch
 import torch.nn.functional as F
 from official_recurrent import clips, public_encoder, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
-from skelbench_plugins.cmd import CMD, CMDConfig, imported
+from skelbench_plugins.cmd import CMD, CMDConfig
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import STREAMS, Context, Step
 from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
 from skelbench.views import View
@@ -99,34 +98,6 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
             written[s] += list(z[f"key-{s}"])
 
 
-def test_streams_are_looked_at_alike(trainer):
-    """Motion and bones of one crop and one distortion; query and key are drawn each."""
-    training = trainer("cmd", queue=8, embedding=8)
-    batch = training.views(0)
-    for name in ("query", "key"):
-        joint = batch[f"{name}-joint"]
-        for stream in ("motion", "bone"):
-            expected = as_stream(joint.x_RTJC, stream, training.builder.topology, 1, 2)
-            torch.testing.assert_close(batch[f"{name}-{stream}"].x_RTJC, expected, atol=1e-6, rtol=1e-5)
-    assert not torch.allclose(batch["query-joint"].x_RTJC, batch["key-joint"].x_RTJC, atol=0.01)
-
-
-def test_every_stream_has_an_encoder_that_learns_and_one_that_follows():
-    method = make(momentum=0.75)
-    before = {s: encoder.first[0].weight_ih_l0.clone() for s, encoder in method.key_encoder.items()}
-    step = at(2)
-    out = method(views(clips(B, T), clips(B, T, 1)), step)
-    out["loss"].backward()
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    assert trained == {id(p) for p in method.parameters() if p.grad is not None}
-    method.after_step(step)
-    for s, encoder in method.encoders.items():
-        expected = 0.75 * before[s] + 0.25 * encoder.first[0].weight_ih_l0
-        torch.testing.assert_close(method.key_encoder[s].first[0].weight_ih_l0, expected)
-    assert method.inference_encoder() is method.encoders["joint"]
-    assert method.inference_encoders() == {s: method.encoders[s] for s in ("bone", "motion")}
-
-
 def public(method):
     """Encoders of ``method`` under the names of the public code, and what else its files hold."""
     state = {"queue_ptr": torch.zeros(1, dtype=torch.int64), "queue": torch.zeros(E, K)}
@@ -154,36 +125,3 @@ def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
             expected = theirs.encoders[stream].eval()(up[f"query-{stream}"]).pooled_RD
             features = ours.encoders[stream].eval()(stored[f"query-{stream}"]).pooled_RD
         torch.testing.assert_close(features, expected, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda state: {k: x for k, x in state.items() if "motion" not in k}, "encoder_q_motion.* is not there"),
-        (lambda state: state | {"blocks.0.norm1.weight": torch.ones(2)}, "'blocks.0.norm1.weight' is of another model"),
-        (lambda state: {"encoder_q.st_gcn.weight": torch.ones(2)}, "is not there"),
-    ],
-)
-def test_a_checkpoint_of_another_method_is_refused(change, said):
-    with pytest.raises(SkelbenchError, match=said):
-        imported(change(public(make())), {})
-
-
-def test_a_native_run_is_probed_stream_by_stream(session):
-    """One row per clip all the way: features, probes, watched figures; each stream by the encoder that is its own."""
-    from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
-    from skelbench.pipeline.pretrain import pretrain
-    from skelbench.pipeline.request import Request
-    from skelbench.pipeline.resolve import resolve
-
-    tiny = {"encoder.hidden": 8, "encoder.depth": 1, "method.queue": 8, "method.embedding": 8}
-    request = Request("cmd", dataset="small", native=True, epochs=1, batch_size=4, sets=tiny)
-    made = resolve(request, session.host, session.data_root, "cpu")
-    run = pretrain(session, made)
-    spec = eval_spec(session.host, run, "knn")
-    assert (spec.align, spec.resize, spec.streams) == ("first-frame-as-released", "half-pixel", ("joint",))
-    three = eval_spec(session.host, run, "knn", streams=STREAMS, fusion="scores")
-    sets = feature_sets(session, run, three)
-    assert {x.train_x.shape for x in sets.values()} == {(12, 16)}
-    assert len({x.train_x.tobytes() for x in sets.values()}) == 3
-    assert evaluate(session, run, three)["metrics"]["accuracy"] >= 0

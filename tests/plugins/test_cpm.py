@@ -79,16 +79,3 @@ def test_before_there_are_keys_there_is_nothing_to_learn():
     loss = method(views(), at(0))["loss"]
     loss.backward()
     assert loss == 0 and all(p.grad is None or not p.grad.any() for p in method.parameters())
-
-
-def test_without_momentum_the_target_shares_the_weights():
-    method = make(momentum=0.0)
-    step = at(0)
-    method(views(), step)
-    method.after_step(step)
-    for mine, theirs in ((method.encoder, method.key_encoder), (method.head, method.key_head)):
-        assert all(map(torch.equal, mine.parameters(), theirs.parameters()))
-
-
-def test_mining_begins_in_the_last_third():
-    assert make().phases() == [("similarity", 0.0), ("mining", 2 / 3)]

@@ -44,11 +44,3 @@ def test_gradients_reach_every_parameter_and_the_encoder(decode):
     decode(tokens_RKD).square().sum().backward()
     assert tokens_RKD.grad.any()
     assert [name for name, p in decode.module.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
-def test_bfloat16_stays_finite_and_near(decode):
-    tokens_RKD = torch.randn(2, 3, 12)
-    exact = decode(tokens_RKD)
-    with torch.autocast("cpu", torch.bfloat16):
-        rough = decode(tokens_RKD)
-    assert (rough.float() - exact).norm() < 0.05 * exact.norm()

@@ -12,14 +12,12 @@ from skelbench_plugins.gl_transformer import checkpoint
 from skelbench_plugins.gl_transformer.targets import displacement_classes, local_and_global
 from skelbench_plugins.glt import GLT, GLTConfig
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import Context, Step
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 T, LENGTHS = 14, (14, 11, 9, 6)
 STEP = Step(0, 10, 0.0, torch.Generator(), lambda *_: None)
@@ -164,16 +162,6 @@ def test_the_loss_is_the_mean_over_real_frames_of_each_term(kind_of_token, term)
     assert float(out["loss"]) == pytest.approx(weighed, rel=1e-5)
 
 
-def test_of_clips_as_they_are_the_targets_are_about_the_joint_between_the_shoulders():
-    """The shared setting: the same classes as of clips that were put so beforehand, whatever a body's place."""
-    x_BMTJC = official.clip(2, T)
-    put = local_and_global(x_BMTJC, 20)
-    assert torch.equal(put[:, :, :, 20], x_BMTJC[:, :, :, 20])
-    torch.testing.assert_close(put[:, :, :, 3], x_BMTJC[:, :, :, 3] - x_BMTJC[:, :, :, 20])
-    views = gl.GLTransformer.views(gl.GLTransformerConfig(), Grid(64, 8, 25))
-    assert views["whole"].augment[0].kind == "shear" and views["whole"].crop.lo == pytest.approx(0.9)
-
-
 # ------------------------------------------------------------------------------------------------ checkpoints
 def public_state(made):
     """Weights of ``made`` as the authors' code names them, with what it saves besides."""
@@ -209,34 +197,4 @@ def test_a_public_checkpoint_is_read(classifier):
         assert torch.equal(other.encoder.state_dict()[name], x), name
 
 
-def test_a_checkpoint_of_another_model_is_refused():
-    with pytest.raises(SkelbenchError, match="'encoder_blocks.0.positional_emb' is not there"):
-        checkpoint.imported({"encoder_q.fc.weight": torch.zeros(2, 2)}, {})
-    with pytest.raises(SkelbenchError, match="'cls_token' is not of GL-Transformer's code"):
-        checkpoint.imported(public_state(encoder()) | {"cls_token": torch.zeros(4)}, {})
-
-
 # ------------------------------------------------------------------------------------------------ the encoder
-def test_the_published_size_and_its_cost_by_all_counters():
-    grid = Grid(300, 1, 25)
-    with torch.device("meta"):
-        made = GLT(GLTConfig(), NTU25, grid)
-    assert sum(p.numel() for p in made.parameters()) == 198_883_200
-    count = count_encoder(made, grid, NTU25)
-    assert count.macs == count.closed_form == count.torch_flop_counter and count.bodies == 2
-    assert count.macs == 61_323_120_000
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_every_skeleton_and_a_clip_of_one_body(topology):
-    made = encoder(topology, frames=6).eval()
-    x_BMTJC = torch.randn(2, 1, 6, topology.num_joints, 3)
-    both = torch.cat([x_BMTJC, torch.zeros_like(x_BMTJC)], 1)
-    with torch.no_grad():
-        alone, beside = (made(View.of(x)).pooled_RD for x in (x_BMTJC, both))
-    assert torch.equal(alone, beside) and alone.shape == (2, made.features)
-
-
-def test_views_of_another_length_are_refused():
-    with pytest.raises(SkelbenchError, match="reads clips of 14 frames, not of 7"):
-        encoder()(View.of(torch.zeros(1, 1, 7, 25, 3)))

@@ -146,14 +146,6 @@ def replace_kept(step):
     return step
 
 
-def test_newest_keys_are_those_that_were_written_last():
-    queue = make().queue
-    for index in range(5):
-        queue.push(index, torch.full((3, E), float(index)))
-    assert queue.newest(5, 3, 5)[:, 0].tolist() == [3.0, 3.0, 4.0, 4.0, 4.0]
-    assert queue.newest(1, 3, 5).shape == (3, E)
-
-
 def test_a_file_of_the_public_layout_is_read():
     theirs, ours = make(), make()
     state = public_encoder(theirs.encoder, "encoder_q") | {"queue": torch.zeros(E, K), "prototypes": torch.zeros(5, E)}
@@ -167,23 +159,3 @@ def test_a_file_of_the_public_layout_is_read():
         torch.testing.assert_close(ours.encoder.eval()(View.of(clips(B, T))).pooled_RD, expected, atol=1e-5, rtol=1e-4)
     with pytest.raises(SkelbenchError, match="'encoder_q_motion.fc.0.bias' is of another model"):
         imported(state | {"encoder_q_motion.fc.0.bias": torch.zeros(2)}, {})
-
-
-def test_it_starts_from_a_run_of_moco_or_makes_its_first_stage_itself(session, resolved):
-    from skelbench.pipeline.pretrain import pretrain, warm_start
-    from skelbench.training.build import build_method
-
-    parent = pretrain(session, resolved("moco", epochs=1, queue=4))
-    alone, after = resolved("halp"), resolved("halp", init_from=parent)
-    assert [made.spec.method_config["first"] for made in (alone, after)] == [pytest.approx(200 / 451), 0.0]
-    method = build_method(after.spec, session.host, after.store.topology)
-    warm_start(session.results, method, "halp", parent.spec.id, ("moco",))
-    state = torch.load(parent.checkpoint, weights_only=True)["method"]
-    assert all(torch.equal(x, state[name]) for name, x in method.state_dict().items() if name != "prototype_KE")
-    with pytest.raises(SkelbenchError, match="halp is the second stage of moco and needs a finished run of it"):
-        pretrain(session, resolved("halp", native=True))
-    other = pretrain(session, resolved("cmd", epochs=1))
-    with pytest.raises(SkelbenchError, match="halp is the second stage of moco, and that is a run of cmd"):
-        resolved("halp", init_from=other)
-    with pytest.raises(SkelbenchError, match="20 clusters of 4 keys, the newest 256 of a queue of 4"):
-        resolved("halp", clusters=20)

@@ -5,11 +5,9 @@ import pytest
 import torch
 from skelbench_plugins.hcn import HCN, HCNConfig
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 T = 18
 
@@ -52,25 +50,3 @@ def test_motion_is_resampled_to_the_length_of_the_clip():
         step = [x_RTJC[:, k + 1] - x_RTJC[:, k] for k in (low, min(low + 1, T - 2))]
         expected_RJC = (1 - share) * step[0] + share * step[1]
         torch.testing.assert_close(seen["x_RCTJ"][:, :, t].transpose(1, 2), expected_RJC, atol=1e-6, rtol=1e-4)
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_one_feature_per_clip_on_every_skeleton(topology):
-    assert encoder(topology)(View.of(official.clip(2, T, topology.num_joints))).pooled_RD.shape == (2, 16)
-
-
-def test_the_published_size_and_its_cost_by_all_counters():
-    with torch.device("meta"):
-        made = HCN(HCNConfig(), NTU25, Grid(64, 1, 25))
-    assert sum(p.numel() for p in made.parameters()) == 519_424 and made.features == 4096
-    assert sum(made.closed_form_macs(made.grid).values()) == 386_580_480
-    odd = encoder(frames=43, channels=5, image=21)
-    count = count_encoder(odd, odd.grid, NTU25)
-    assert count.macs == count.closed_form == count.torch_flop_counter and count.bodies == 2
-
-
-def test_clips_that_it_cannot_read_are_refused():
-    with pytest.raises(SkelbenchError, match="15 frames are too few; give --clip-length 16"):
-        encoder(frames=15)
-    with pytest.raises(SkelbenchError, match="reads 18 frames, not 20"):
-        encoder()(View.of(official.clip(2, 20)))

@@ -8,17 +8,13 @@ import torch
 import torch.nn.functional as F
 from official_levels import CLIPS, FRAMES, at, check_what_follows_and_what_learns, embedded, filled, views
 from skelbench_plugins.hico import GRANULAR, OTHER, HiCo, HiCoConfig
-from skelbench_plugins.hico.checkpoint import imported
 from skelbench_plugins.hico.encoder import HiCoEncoder, HiCoEncoderConfig
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import LEVELS, Context
 from skelbench.models.encoder import Encoded
 from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
-from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 T, D, B, E, K, G = FRAMES, 8, CLIPS, 6, 8, 4
 GRID = Grid(T, 1, 25)
@@ -116,20 +112,6 @@ def test_granularities_of_tokens_are_maxima_of_ever_longer_means():
             torch.testing.assert_close(x_RGD[:, g], means.amax(0))
 
 
-def test_of_two_bodies_the_mean_is_compared_in_the_shared_setting(trainer):
-    training = trainer("hico")
-    method, batch = training.method.eval(), training.views(0)
-    with torch.no_grad():
-        found = method._embeddings(method.encoder, method.heads, batch["query"])
-        encoded = method.encoder(batch["query"])
-        time_RGD, _ = encoded.granularities(25, G)
-        mean_BL = batch["query"].per_clip(time_RGD.flatten(1))
-        expected_BE = F.normalize(method.heads["time"](mean_BL), dim=1)
-    assert batch["query"].rows > batch["query"].clips
-    torch.testing.assert_close(found["time"], expected_BE)
-    assert found["clip"].shape == (4, G, 8) and found["instance"].shape == (4, 8)
-
-
 # ------------------------------------------------------------------------------------------------ checkpoints
 PARTS = {
     "attn.qkv.": "self_attn.in_proj_",
@@ -186,60 +168,4 @@ def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
     assert all(torch.equal(x, ours.encoder.state_dict()[name]) for name, x in theirs.encoder.state_dict().items())
 
 
-def test_the_file_of_a_probe_is_read_too():
-    state = {name: x for name, x in public(make(), "hi_encoder").items() if name.startswith("hi_encoder.")}
-    found = imported(state | {"fc.weight": torch.zeros(60, 2 * G * D), "fc.bias": torch.zeros(60)}, {})
-    assert found.leftover == ("fc.weight", "fc.bias") and found.settings["encoder.granularities"] == G
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"encoder_q.hi_encoder.t_encoder.weight_ih_l0": torch.ones(2, 2)}, "a GRU or an LSTM"),
-        ({"blocks.0.norm1.weight": torch.ones(2)}, "not of HiCo's code, first 'blocks.0.norm1.weight'"),
-        ({"encoder_q.hi_encoder.s_embedding.0.weight": torch.ones(2)}, "s_embedding.0.weight' is 2; a checkpoint"),
-    ],
-)
-def test_a_checkpoint_of_another_model_is_refused(change, said):
-    with pytest.raises(SkelbenchError, match=said):
-        imported(public(make()) | change, {})
-
-
 # ------------------------------------------------------------------------------------------------ the encoder
-def test_the_published_size_and_its_cost_by_all_counters():
-    grid = Grid(64, 1, 25)
-    with torch.device("meta"):
-        encoder = HiCoEncoder(HiCoEncoderConfig(), NTU25, grid)
-        heads = HiCo(HiCoConfig(queue=4), Context(NTU25, grid, lambda: encoder, 512, 4096)).heads
-    assert sum(p.numel() for p in encoder.parameters()) == 3_867_648 and encoder.features == 4096
-    assert sum(p.numel() for p in heads.parameters()) == 5_049_472
-    count = count_encoder(make_encoder(), GRID, NTU25)
-    assert count.closed_form == count.fvcore == count.torch_flop_counter and count.bodies == 2
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_clips_do_not_see_each_other_on_any_skeleton(topology):
-    encoder = official.fill(make_encoder(topology)).eval()
-    x_BMTJC = official.clip(3, T, topology.num_joints)
-    together = encoder(View.of(x_BMTJC))
-    alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
-    assert torch.allclose(together.pooled_RD, alone, atol=1e-5)
-    time_BGD, space_BGD = together.granularities(topology.num_joints, G)
-    assert torch.equal(torch.cat([time_BGD.flatten(1), space_BGD.flatten(1)], 1), together.pooled_RD)
-    assert torch.equal(time_BGD[:, 0], together.levels["time"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"native": True, "granularities": 3}, "granularities=3 but the encoder has 4"),
-        ({"native": True, "encoder.granularities": 8}, "8 granularities need 128 frames"),
-        ({"native": True, "encoder.heads": 3}, "multiple of 3 heads"),
-        ({"encoder": "two-branch"}, "two-branch cannot"),
-        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    ],
-)
-def test_refused(settings, said, resolved):
-    with pytest.raises(SkelbenchError, match=said) as error:
-        resolved("hico", **settings)
-    assert "\n" not in str(error.value)

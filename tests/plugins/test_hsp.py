@@ -5,14 +5,12 @@ import pytest
 import torch
 from skelbench_plugins.hsp import HSP, HSPConfig
 from skelbench_plugins.usdrl import USDRL, USDRLConfig
-from small import write_small_store
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, get_topology
+from skelbench.views.skeleton.topology import NTU25
 
 GRID, CLIPS, T, D = Grid(8, 4, 25), 4, 8, 8
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)
@@ -82,23 +80,3 @@ def test_depth_of_the_clip_reaches_the_flat_skeleton_through_the_network_alone()
     method, view = make(), four_views()
     other = view.with_x(view.x_RTJC * torch.tensor([1.0, 1.0, -3.0]))
     assert torch.equal(method.flat(view, STEP)[0], method.flat(other, STEP)[0])
-
-
-def test_depth_cannot_be_learnt_from_flat_poses(data_root, resolved):
-    write_small_store(data_root, "flat", topology=get_topology("coco17"), flat=True)
-    with pytest.raises(SkelbenchError, match="those of this data set are 2-D; give --set method.third=conf") as error:
-        resolved("hsp", dataset="flat")
-    assert "\n" not in str(error.value)
-    assert resolved("hsp", dataset="flat", third="confidence").spec.data.dimensions == 2
-
-
-def test_a_skeleton_without_any_such_joint_is_refused():
-    from skelbench.views.skeleton.topology.tree import Topology
-
-    bare = Topology(
-        name="bare", joints=("root", "tip"), parents=(-1, 0), pairs=(), parts={"all": (0, 1)}, root=0, center=0
-    )
-    with pytest.raises(SkelbenchError, match="topology bare has no joint .* --set method.joints=all") as error:
-        make(topology=bare)
-    assert "\n" not in str(error.value)
-    assert make(topology=get_topology("coco17")).shown_J.all()

@@ -7,7 +7,6 @@ from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.longt_gan import LongTGAN, LongTGANConfig
 from torch.nn import functional as F
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.models.recurrent import unit_range
 from skelbench.views import View
@@ -77,22 +76,3 @@ def test_losses_of_both_turns_are_those_of_clips_one_by_one():
     assert main["fooled"].item() == pytest.approx(fooled, rel=1e-5)
     assert main["loss"].item() == pytest.approx(error + 0.5 * fooled, rel=1e-5)
     assert critic["loss"].item() == pytest.approx(told, rel=1e-5)
-
-
-def test_each_turn_moves_its_own_part(trainer):
-    training = trainer("longt-gan", batch_size=4)
-    method, optim, views = training.method, training.optim, training.views(0)
-    for turn, moved in (("main", {"encoder", "decoder"}), ("critic", {"critic"})):
-        before = {name: p.detach().clone() for name, p in method.named_parameters()}
-        training.forward(views, training.step_info(0, turn))["loss"].backward()
-        reached = {name.split(".")[0] for name, p in method.named_parameters() if p.grad is not None}
-        assert reached == ({"encoder", "decoder", "critic"} if turn == "main" else {"critic"})
-        optim.step(0, optim.norms(turn), turn)
-        changed = {name.split(".")[0] for name, p in method.named_parameters() if not torch.equal(p, before[name])}
-        assert changed == moved
-
-
-def test_shares_out_of_order_are_refused(resolved):
-    with pytest.raises(SkelbenchError, match="hidden_min 0.6 is above hidden_max 0.5") as error:
-        resolved("longt-gan", hidden_min=0.6)
-    assert "\n" not in str(error.value)

@@ -1,11 +1,9 @@
 """The observers that ship write what was logged where their programs find it, once per step."""
 
 import csv
-import json
 
 import pytest
 
-from skelbench.cli.main import main
 from skelbench.pipeline.observe import named_observers
 
 
@@ -38,7 +36,7 @@ def test_csv(observer):
     assert [(row["step"], row["loss"]) for row in rows] == [("1", "2.0"), ("5", "1.25")]
 
 
-def test_tensorboard(observer, tmp_path):
+def test_tensorboard(observer):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -73,20 +71,3 @@ def test_mlflow(observer, tmp_path, monkeypatch):
     assert [(metric.step, metric.value) for metric in history] == [(1, 2.0), (5, 1.25)]
     (tmp_path / "run" / "metrics.jsonl").unlink()  # begun anew with --force
     assert observer("mlflow").id != first.id
-
-
-def test_by_the_command(data_root, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("SKELBENCH_OBSERVE", "csv")
-    small = ["--set", "encoder.dim=16", "--set", "encoder.depth=1", "--set", "encoder.heads=2"]
-    shape = ["--dataset", "small", "--clip-length", "32", "--patch", "8", "--epochs", "1", "--batch-size", "4"]
-    where = ["--results", str(tmp_path / "results"), "--data-root", str(data_root), "--probe", "none"]
-    command = ["run", "skeletonmae", *shape, *small, "--set", "decoder_dim=16", "--set", "decoder_heads=2", *where]
-    assert main([*command, "--observe", "csvv"]) == 2
-    said = capsys.readouterr()
-    assert "did you mean 'csv'" in said.err and not said.out and not (tmp_path / "results").exists()
-    assert main(command) == 0
-    (found,) = (tmp_path / "results").glob("*/csv/metrics.csv")
-    with open(found, newline="") as file:
-        steps = [row["step"] for row in csv.DictReader(file)]
-    lines = (found.parents[1] / "metrics.jsonl").read_text().splitlines()
-    assert steps == [str(json.loads(line)["step"]) for line in lines]

@@ -7,10 +7,8 @@ from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.pclust import PClust, PClustConfig
 from torch import nn
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
-from skelbench.models.recurrent import FrameDecoder, unit_range
-from skelbench.pipeline.evaluate import eval_spec
+from skelbench.models.recurrent import unit_range
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
@@ -107,14 +105,6 @@ def test_errors_of_fixed_weights_are_of_real_frames_alone():
     assert method({"clip": view}, STEP)["loss"].item() == pytest.approx(torch.stack(errors).mean().item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("decoder", ["fixed-state", "fixed-weights"])
-@pytest.mark.parametrize("count_padding", [False, True])
-def test_a_clip_of_one_frame_has_a_loss(decoder, count_padding):
-    view = padded()
-    view = replace(view, real_RT=torch.arange(T) < torch.tensor([6, 6, 4, 1])[:, None])
-    assert torch.isfinite(make(decoder=decoder, count_padding=count_padding)({"clip": view}, STEP)["loss"])
-
-
 def test_what_does_not_vary_and_what_is_padding_is_zero():
     x_RTJC = official.clip(2, T)[:, 0]
     x_RTJC[..., 2] = 7.0
@@ -122,14 +112,6 @@ def test_what_does_not_vary_and_what_is_padding_is_zero():
     found = unit_range(x_RTJC, real_RT)
     assert not found[..., 2].any() and not found[1, 2:].any()
     assert found[0, :, :, :2].amin((0, 1)).tolist() == [-1, -1] and found[1, :2, :, :2].amax((0, 1)).tolist() == [1, 1]
-
-
-def test_bodies_side_by_side_are_one_sequence():
-    method, view = make(bodies=2), padded(bodies=2)
-    assert method.decoder.out.out_features == 150
-    encoded = method.encoder(view)
-    assert encoded.per_clip and encoded.summary_RD.shape == (4, 2 * H)
-    assert torch.isfinite(method({"clip": view}, STEP)["loss"])
 
 
 def test_padding_is_not_seen_in_either_direction():
@@ -151,34 +133,3 @@ def test_padding_is_not_seen_in_either_direction():
         torch.testing.assert_close(found, torch.cat([state[-2], state[-1]], 1), atol=1e-6, rtol=1e-5)
         noisy = view.with_x(torch.where(view.real_RT[:, :, None, None], view.x_RTJC, 9.0))
         torch.testing.assert_close(encoder(noisy).pooled_RD, found, atol=1e-6, rtol=1e-5)
-
-
-def test_a_frozen_decoder_is_not_trained():
-    method = make(decoder="fixed-weights", freeze_decoder=True)
-    method({"clip": padded()}, STEP)["loss"].backward()
-    assert all(p.grad is None for p in method.decoder.gru.parameters())
-    assert method.decoder.out.weight.grad.any() and method.encoder.first[0].weight_ih_l0.grad.any()
-    trained = [p for group in method.optim_groups() for p in group["params"]]
-    assert not {*map(id, method.decoder.gru.parameters())} & {*map(id, trained)}
-
-
-def test_the_published_size():
-    with torch.device("meta"):
-        config = BiGRUConfig(bodies=0, input_norm=False, second="backward", unit_range=True)
-        encoder, decoder = BiGRU(config, NTU25, Grid(50, 1, 25)), FrameDecoder(75, 2048)
-    assert sum(p.numel() for p in encoder.parameters()) == 44_537_856
-    assert sum(p.numel() for p in decoder.parameters()) == 13_209_675
-
-
-def test_the_native_run_is_measured_as_published(session, resolved):
-    run = resolved("pclust", native=True)
-    spec = run.spec
-    assert spec.train.align == "first-frame-hips" and spec.views["clip"]["resize"] == "strided"
-    found = eval_spec(session.host, run, "knn@pclust")
-    assert (found.bodies, found.share, found.resize, found.align) == ("first", 1.0, "strided", "first-frame-hips")
-
-
-def test_a_target_without_a_fixed_state_is_refused(resolved):
-    with pytest.raises(SkelbenchError, match="target is for decoder=fixed-state") as error:
-        resolved("pclust", decoder="fixed-weights", target="same")
-    assert "\n" not in str(error.value)

@@ -4,10 +4,8 @@ import torch
 from skelbench_plugins.pstl import FRAMES, PSTL, PSTLConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
 from skelbench.models.encoder import lines
-from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25, topologies
@@ -135,43 +133,3 @@ def test_what_is_missing_is_the_same_for_all_bodies_and_all_of_it_is_missing(top
         assert joints.shape == (8, 20, topology.num_joints - round(0.32 * topology.num_joints))
         assert torch.equal(joints[::2], joints[1::2]) and bool((joints == joints[:1]).all()) == alike
         assert method.slower_frames(view, step_with(by_key)).shape == (8, 12, topology.num_joints)
-
-
-def test_leaving_nothing_out_changes_nothing_and_tokens_may_come_as_lines():
-    """All lines are the whole view; of a ViT lines are tokens like others."""
-    view = view_of(official.clip(2, 20))
-    every = lines(torch.arange(20).expand(4, -1), torch.arange(25).expand(4, -1), 25)
-    graph = official.fill(make().encoder).eval()
-    assert torch.equal(graph(view).pooled_RD, graph(view, keep_RK=every).pooled_RD)
-    vit = ViT(ViTConfig(dim=8, depth=1, heads=2), NTU25, GRID).eval()
-    some = every[:, ::3, 4:9]
-    assert torch.equal(vit(view, keep_RK=some).pooled_RD, vit(view, keep_RK=some.flatten(1)).pooled_RD)
-
-
-def test_a_joint_that_is_left_out_has_no_say():
-    graph = official.fill(make().encoder).eval()
-    x_BMTJC = official.clip(2, 20)
-    keep = lines(
-        torch.arange(20).expand(4, -1), torch.tensor([j for j in range(25) if j not in (5, 20)]).expand(4, -1), 25
-    )
-    changed = x_BMTJC.clone()
-    changed[..., [5, 20], :] = 7.0
-    found, other = (graph(view_of(x), keep_RK=keep) for x in (x_BMTJC, changed))
-    assert torch.equal(found.pooled_RD, other.pooled_RD) and found.tokens_RND.shape[1] == 5 * 23
-    assert not torch.equal(graph(view_of(x_BMTJC)).pooled_RD, graph(view_of(changed)).pooled_RD)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_size": 1}, "compares the clips of a batch: train.batch_size=1"),
-        ({"encoder": "two-branch"}, "leave out whole joints .*drop-lines"),
-        ({"mask_frames": 0.01}, "twice 0 of 4 patches"),
-        ({"mask_frames": 0.45}, "twice 2 of 4 patches"),
-        ({"mask_joints": 0.999}, "25 of 25 joints"),
-    ],
-)
-def test_refused(settings, message, resolved):
-    with pytest.raises(SkelbenchError, match=message) as error:
-        resolved("pstl", head_hidden=8, **settings)
-    assert "\n" not in str(error.value)

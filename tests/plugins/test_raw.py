@@ -1,22 +1,14 @@
 """The control without a network: coordinates as features, one run whatever decides only weights, beside all others."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from small import tiny_run
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.pipeline.controls import control, raw_control
-from skelbench.pipeline.costs import measure_cost
-from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.controls import raw_control
+from skelbench.pipeline.evaluate import eval_spec, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.reporting.controls import Controls
-from skelbench.reporting.frame import frame
-from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import table as linear
 
 
 @pytest.fixture
@@ -75,50 +67,3 @@ def test_what_decides_only_weights_makes_no_other_run(made, resolved, host, sess
         made(encoder="vit")
     with pytest.raises(SkelbenchError, match="encoder raw has no weights to train"):
         resolve(Request("skeletonclr", dataset="small", encoder="raw"), host, session.data_root, "cpu")
-
-
-def test_it_is_measured_as_the_run_beside_it_is(made, resolved, session):
-    """Of all presets there is one run of it; by a protocol that presets shorten each has a record of its own."""
-    raw = pretrain(session, made())
-    few = {"epochs": 1, "draws": 1, "min_steps": 0}
-    for preset, lr in (("quick", 1e-3), ("small", 2e-3)):
-        like = resolved("dino", preset=preset, clip_length=16)
-        spec = eval_spec(session.host, raw, "semi@10", like=like, config=few)
-        assert spec.protocol_config["lr"] == lr
-        assert evaluate(session, raw, spec, like=like)["preset"] == preset
-    assert sorted(frame(session.results.read())["preset"]) == ["quick", "small"]
-    assert "preset" not in evaluate(session, raw, eval_spec(session.host, raw, "knn"))
-
-
-def test_of_two_untrained_twins_the_one_that_is_made_today_counts(resolved, host, session):
-    """Those of before did not know the version of their skeleton; their evaluations are not made any more."""
-    run = resolved("dino")
-    twin = control(run, host)
-    before = replace(twin, spec=twin.spec.model_copy(update={"components": {}}))
-    for one in (before, twin):
-        pretrain(session, one)
-        there = Controls(session.results.read()).of("untrained", run.spec)
-        assert there is not None and there.spec.id == one.spec.id
-
-
-def test_it_costs_nothing_and_has_no_parameters(made, session):
-    resolved = made()
-    cost = measure_cost(session, pretrain(session, resolved), resolved.store)
-    assert cost["encoder"]["macs"] == 0 and set(cost["parameters"].values()) == {0} and cost["step"] is None
-
-
-def test_tables_show_it_beside_what_is_measured_against_it(host, session):
-    runs = [tiny_run(session.data_root, host, "untrained", seed=seed) for seed in (0, 1)]
-    raw = pretrain(session, raw_control(runs[0], host))
-    for run, like in [(raw, runs[0]), *((pretrain(session, one), one) for one in runs)]:
-        for protocol in ("linear@slim", "knn"):
-            evaluate(session, run, eval_spec(host, run, protocol, like=like), like=like)
-    table = linear(TableInputs(host, session.results, exact_only=False))
-    rows = {row["method"].value: row for row in table.rows}
-    assert set(rows) == {"untrained", "raw"} and rows["untrained"]["seeds"].value == 2
-    assert rows["raw"]["encoder"].value == rows["untrained"]["encoder"].value  # one block: they are ranked together
-    assert rows["raw"]["knn"].value is not None and rows["raw"]["gflops"].value in (None, 0.0)
-    over = rows["untrained"]["accuracy"].value - rows["raw"]["accuracy"].value
-    assert rows["untrained"]["raw"].value == pytest.approx(over)
-    assert bool(rows["untrained"]["raw"].footnotes) == ("raw" in table.footnotes)
-    assert [column.header for column in table.shown].count("Over raw") == 1

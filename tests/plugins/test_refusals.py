@@ -1,34 +1,34 @@
-"""Settings that mean nothing are refused in one sentence, before anything runs."""
+"""Settings that make no sense are errors before anything runs: one case per kind of mistake."""
 
 import pytest
 
 from skelbench.core.errors import SkelbenchError
 
 REFUSED = [
-    *(
-        (method, {"mask_ratio": 0.999}, "0.999 of 100 tokens leaves none visible")
-        for method in ("mamp", "gfp", "sjepa")
-    ),
-    *(("sjepa", {name: 0}, name) for name in ("crop_frames", "decoder_dim", "decoder_depth", "decoder_heads")),
-    *(("gfp", {"windows": windows}, "windows") for windows in ((3, 6), (2, 0), ())),
-    *(("amr", {"windows": windows}, "windows") for windows in ((), (0, 4))),
-    *((method, {"motion_stride": 32}, "motion over 32 frames, of clips of 32, is none") for method in ("mamp", "gfp")),
-    *((method, {"momentum": 1.5}, "momentum") for method in ("sjepa", "slim", "dino")),
-    ("slim", {"koleo": -1.0}, "koleo"),
-    ("amr", {"query_frames": 0}, "query_frames"),
-    ("amr", {"focal_k": -1.0}, "focal_k"),
-    ("cmd", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    *(
-        (method, {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill")
-        for method in ("actclr", "crosclr", "rvtclr")
-    ),
-    ("halp", {"queue": 9}, "queue of 9 keys, which the 24 clips that this run sees do not fill 3 times"),
-    ("igm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    ("gl-transformer", {"intervals": ()}, "intervals"),
+    ("mamp", {"mask_ratio": 0.999}, "leaves none visible"),
+    ("gfp", {"windows": (3, 6)}, "windows"),
+    ("gfp", {"motion_stride": 32}, "motion over 32 frames"),
+    ("sjepa", {"momentum": 1.5}, "momentum"),
+    ("sjepa", {"decoder_dim": 0}, "decoder_dim"),
+    ("slim", {"glcl_weight": 0.0, "mfp_weight": 0.0}, "nothing is left to learn"),
+    ("amr", {"windows": ()}, "windows"),
     ("gl-transformer", {"intervals": (0, 5)}, "intervals"),
-    ("skeletonclr", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    ("cpm", {"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
     ("hysp", {"ramp": 0.0}, "ramp"),
+    ("longt-gan", {"hidden_min": 0.6}, "hidden_min 0.6 is above hidden_max"),
+    ("pclust", {"decoder": "fixed-weights", "target": "same"}, "target is for decoder=fixed-state"),
+    ("pcm3", {"hide": 0.05}, "hides 0 of the 5 body parts"),
+    ("pstl", {"mask_frames": 0.01}, "twice 0 of 4 patches"),
+    ("pstl", {"mask_joints": 0.999}, "25 of 25 joints"),
+    ("skeattnclr", {"heads": 3}, "does not divide the encoder's width"),
+    ("hico", {"native": True, "granularities": 3}, "but the encoder has 4"),
+    ("isc", {"partner": "agnc"}, "did you mean 'agcn'"),
+    ("isc", {"partner_settings": {"base": 4}}, "name one by partner=agcn"),
+    ("macdiff", {"native": True, "mean": (0.1, 0.2, 0.3)}, "do not agree with method.mean and variance"),
+    ("umurl", {"fusion": "early"}, "as one input"),
+    ("umurl", {"batch_size": 1}, "batch_size=1"),
+    *((method, {"queue": 25}, "never fill") for method in ("skeletonclr", "crosclr", "hico", "igm")),
+    ("halp", {"queue": 9}, "do not fill 3 times"),
+    ("halp", {"clusters": 20}, "20 clusters of 4 keys"),
 ]
 
 

@@ -5,13 +5,13 @@ import official_graph
 import pytest
 import torch
 import torch.nn.functional as F
+from official import in_float64
 from skelbench_plugins.rvtclr import RVTCLR, PartRelation, RVTCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.methods.momentum_contrast import BLOCKS
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import H36M17, NTU25
@@ -37,29 +37,6 @@ def made(**settings):
     return method.train()
 
 
-def public(method):
-    """Its weights under the names of the public code, whose convolutions of one cell are our linear layers."""
-    part = {"parts.excite": "part.se", "parts.value": "relation.g", "parts.query": "relation.theta"}
-    part |= {"parts.key": "relation.phi", "parts.out": "relation.W.0", "parts.norm": "relation.W.1", "part_head": "fc"}
-    made = {"queue": method.queue.keys_KE.T}
-    for name, x in method.state_dict().items():
-        front, name = ("encoder_k.", name.removeprefix("key_")) if name.startswith("key_") else ("encoder_q.", name)
-        if name.startswith("head."):
-            end = name.removeprefix("head.")
-            made[f"{front}fc1.{end}"], made[f"{front}fc2.{end}"] = x.chunk(2)
-        elif ours := next((ours for ours in part if name.startswith(ours + ".")), None):
-            made[front + part[ours] + name.removeprefix(ours)] = x
-        elif name.startswith("encoder.blocks."):
-            number, inner = name.removeprefix("encoder.blocks.").split(".", 1)
-            if inner == "importance_SJJ":
-                made[f"{front}edge_importance.{number}"] = x
-            theirs = next((theirs for theirs, ours in BLOCKS.items() if inner.startswith(ours + ".")), "")
-            made[f"{front}st_gcn_networks.{number}.{theirs}{inner.removeprefix(BLOCKS.get(theirs, ''))}"] = x
-        elif name.startswith("encoder.norm."):
-            made[f"{front}data_bn{name.removeprefix('encoder.norm')}"] = x
-    return made
-
-
 def tempo(keys_R, n, op=0):
     """Stands in for ``step.uniform``: clips 1 and 2 are fast."""
     return torch.where(FAST[keys_R.div(2, rounding_mode="floor")], 0.25, 0.75)[:, None]
@@ -77,7 +54,9 @@ def at(index, phase="contrast"):
 @pytest.mark.parametrize("phase", GOLDEN)
 def test_the_step_is_the_public_code_s(phase):
     method = made()
-    out = method(views(), at(2, phase))
+    with in_float64():
+        batch = {name: view.with_x(view.x_RTJC.double()) for name, view in views().items()}
+        out = method.double()(batch, at(2, phase))
     out["loss"].backward()
     weights = method.encoder.blocks[0].time[2].weight, method.parts.query.weight
     first, relation = (float(weight.grad.norm()) for weight in weights)
@@ -168,11 +147,3 @@ def test_bodies_of_a_clip_have_one_tempo_and_halves_are_of_whole_patches(resolve
         assert torch.equal(at_R[r], view.x_RTJC[r, :16:2] if fast else view.x_RTJC[r, :8])
     with pytest.raises(SkelbenchError, match="half of 8 frames, which is less than a patch of 8; choose"):
         resolved("rvtclr", clip_length=8, patch=8)
-
-
-def test_streams_are_seen_by_every_view(resolved):
-    for stream in ("joint", "bone", "motion"):
-        views = resolved("rvtclr", stream=stream).spec.views
-        assert {view["stream"] for view in views.values()} == {stream}
-        kinds = {name: [op["kind"] for op in view["augment"]] for name, view in views.items()}
-        assert kinds == {"query": ["shear", "noise", "blur", "axis-drop"], "key": ["shear"], "whole": ["shear"]}

@@ -6,16 +6,13 @@ import official
 import pytest
 import torch
 import torch.nn.functional as F
-from official_levels import CLIPS, FRAMES, at, check_what_follows_and_what_learns, embedded, filled, views
+from official_levels import CLIPS, FRAMES, at, embedded, filled, views
 from skelbench_plugins.scd_net import PAIRS, SCDNet, SCDNetConfig
 from skelbench_plugins.scd_net.encoder import SCDNetEncoder, SCDNetEncoderConfig
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import LEVELS, Context
-from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 T, D, B, E, K = FRAMES, 8, CLIPS, 6, 8
 GRID = Grid(T, 1, 25)
@@ -93,50 +90,7 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
             written[level] += list(k[level])
 
 
-def test_key_encoder_and_heads_follow_and_everything_else_learns():
-    check_what_follows_and_what_learns(make(momentum=0.75))
-
-
 # ------------------------------------------------------------------------------------------------ views
-def test_half_of_the_clips_are_changed_by_each(trainer):
-    specs = SCDNet.views(SCDNetConfig(), Grid(64, 1, 25))
-    kinds = ["axis-rotate", "mirror", "shear", "hide-joints", "hide-frames"]
-    for spec in specs.values():
-        assert [each.kind for each in spec.augment] == kinds and {each.p for each in spec.augment} == {0.5}
-    batch = trainer("scd-net").views(0)
-    assert not torch.allclose(batch["query"].x_RTJC, batch["key"].x_RTJC, atol=0.01)
 
 
 # ------------------------------------------------------------------------------------------------ the encoder
-def test_the_published_size_and_its_cost_by_all_counters():
-    grid = Grid(64, 1, 25)
-    with torch.device("meta"):
-        encoder = SCDNetEncoder(SCDNetEncoderConfig(), NTU25, grid)
-        heads = SCDNet(SCDNetConfig(queue=4), Context(NTU25, grid, lambda: encoder, 2048, 4096)).heads
-    assert sum(p.numel() for p in encoder.parameters()) == 74_447_664 and encoder.features == 4096
-    assert sum(p.numel() for p in heads.parameters()) == 17_570_176
-    count = count_encoder(make_encoder(), GRID, NTU25)
-    assert count.closed_form == count.fvcore == count.torch_flop_counter and count.bodies == 2
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_clips_do_not_see_each_other_on_any_skeleton(topology):
-    encoder = official.fill(make_encoder(topology)).eval()
-    x_BMTJC = official.clip(3, T, topology.num_joints)
-    together = encoder(View.of(x_BMTJC)).pooled_RD
-    alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
-    assert torch.allclose(together, alone, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"native": True, "encoder.channels": 12}, "channels 12 one of 8"),
-        ({"native": True, "encoder.heads": 3}, "multiple of 3 heads"),
-        ({"queue": 25}, "queue of 25 keys, which the 24 clips that this run sees never fill"),
-    ],
-)
-def test_refused(settings, said, resolved):
-    with pytest.raises(SkelbenchError, match=said) as error:
-        resolved("scd-net", **settings)
-    assert "\n" not in str(error.value)

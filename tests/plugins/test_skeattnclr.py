@@ -3,19 +3,17 @@
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import official_graph
 import pytest
 import skelbench_plugins.skeattnclr as plugin
 import torch
-from official import wave
+from official import in_float64, wave
 from skelbench_plugins.skeattnclr import CellAttention, SkeAttnCLR, SkeAttnCLRConfig, imported
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
-from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
@@ -47,20 +45,7 @@ def state(base=4, out=16, embedding=6, keys=8):
     every = {f"encoder_{twin}.{name}": shape for twin in "qk" for name, shape in shapes.items()}
     for front in ("predictor", "predictor_s", "predictor_ns"):
         every |= mlp(front, embedding, out, embedding)
-    made = {}
-    for k, (name, shape) in enumerate(sorted(every.items())):
-        part, _, last = name.rpartition(".")
-        if last == "A":
-            made[name] = torch.zeros(shape)
-            continue
-        if len(shape) > 1 and "edge_importance" not in name:
-            value = wave(shape, 0.1 * k) * 2.5 / np.sqrt(np.prod(shape[1:]))
-        else:
-            centre = float("edge_importance" in name or last == "running_var" or last == "weight")
-            value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k)
-        made[name] = torch.from_numpy(np.ascontiguousarray(value)).float()
-        if last == "running_mean":
-            made[f"{part}.num_batches_tracked"] = torch.tensor(7)
+    made = official_graph.numbers(every)
     for queue in ("z", "s", "ns"):
         x = torch.from_numpy(wave((embedding, keys), 2.0)).float()
         made |= {f"queue_{queue}": torch.nn.functional.normalize(x, dim=0), f"queue_ptr_{queue}": torch.zeros(1)}
@@ -87,11 +72,12 @@ def stepped(monkeypatch):
     method = make()
     assert fit(method, imported(state(), {}).weights, "state")
     views = {
-        name: View.of(official_graph.clips(k, frames=64), keys_R=torch.arange(8))
+        name: View.of(official_graph.clips(k, frames=64).double(), keys_R=torch.arange(8))
         for name, k in (("query", 1), ("key", 2))
     }
     draws = Step(2, 9, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
-    return method(views, draws), method, views
+    with in_float64():
+        yield method.double()(views, draws), method, views
 
 
 def test_the_step_is_the_public_code_s(stepped):
@@ -144,11 +130,6 @@ def test_attention_is_plain_attention():
         torch.testing.assert_close(attention(x_RND)[r], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_heads_that_do_not_divide_the_width_are_refused(resolved):
-    with pytest.raises(SkelbenchError, match="method.heads=3 does not divide the encoder's width of 16"):
-        resolved("skeattnclr", heads=3)
-
-
 def test_no_gradient_passes_from_a_part_to_the_one_it_is_told_from(stepped):
     out, method, _ = stepped
     assert all(p.grad is None for p in method.key_encoder.parameters())
@@ -158,21 +139,6 @@ def test_no_gradient_passes_from_a_part_to_the_one_it_is_told_from(stepped):
     views = stepped[2]
     method(views, Step(2, 9, 0.0, torch.Generator(), lambda k, n, op=0: torch.zeros(len(k), n)))["loss"].backward()
     assert float(salient.grad.abs().max()) == 0.0
-
-
-def test_a_class_token_is_one_more_cell():
-    grid = Grid(8, 4, 25)
-    vit = ViTConfig(dim=8, depth=1, heads=2)
-    method = make(lambda: ViT(vit, NTU25, grid))
-    view = View.of(torch.randn(2, 2, 8, 25, 3), torch.tensor([[True, True], [True, False]]))
-    encoded = method.encoder(view)
-    every_RND = torch.cat([encoded.cls_RD[:, None], encoded.tokens_RND], 1)
-    mask_RND = torch.rand_like(every_RND)
-    assert method.attention(every_RND).shape == every_RND.shape
-    body_RD = (every_RND * mask_RND).mean(1)
-    found = method.clip_features(encoded, view, mask_RND)
-    torch.testing.assert_close(found[0], (body_RD[0] + body_RD[1]) / 2)
-    torch.testing.assert_close(found[1], body_RD[2])
 
 
 def test_the_momentum_rises_to_one_and_the_key_head_normalises_by_its_batch():
@@ -195,14 +161,7 @@ def test_a_checkpoint_in_either_form_is_read():
         "encoder.base": 4, "encoder.out": 16, "encoder.kernel": 9, "encoder.partition": "directed",
         "method.embedding": 6, "method.queue": 8,
     }  # fmt: skip
-    assert not any(name.startswith(("encoder_q.neck.proj.", "predictor")) for name in whole.leftover)
-    asked_for = {name.replace("_ns.", "_c.").replace("_s.", "_p."): x for name, x in state().items()}
-    again = imported(asked_for, {}).weights
-    assert again.keys() == whole.weights.keys() and all(
-        torch.equal(x, again[name]) for name, x in whole.weights.items()
-    )
     alone = imported({name: x for name, x in state().items() if "q.backbone" in name}, {})
     assert {name.partition(".")[0] for name in alone.weights} == {"encoder"}
-    assert sorted(alone.leftover) == [f"encoder_q.backbone.{name}" for name in ("A", "fc.bias", "fc.weight")]
     with pytest.raises(SkelbenchError, match=r"its tensor 'other.weight' belongs to another model"):
         imported(state() | {"other.weight": torch.zeros(1)}, {})

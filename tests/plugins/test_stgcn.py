@@ -50,17 +50,3 @@ def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub, see
         subset = 0 if j == k else 1 if distance[j] >= distance[k] else 2
         expected = [share if s == subset else 0.0 for s in range(3)]
         assert partition[:, j, k].tolist() == pytest.approx(expected)
-
-
-def test_the_published_size_and_its_cost_by_all_counters():
-    from skelbench.evaluation.cost.macs import count_encoder
-
-    grid = Grid(50, 1, 25)
-    encoder = STGCN(STGCNConfig(), NTU25, grid)
-    assert sum(p.numel() for p in encoder.parameters()) == 821_380
-    count = count_encoder(encoder, grid, NTU25)
-    assert count.macs == count.closed_form == count.torch_flop_counter == 306_192_800
-    encoder.eval()
-    x = torch.randn(2, 1, 50, 25, 3)
-    both, alone = encoder(View.of(x)).pooled_RD, encoder(View.of(x[:1])).pooled_RD
-    assert both.shape == (2, 256) and torch.allclose(both[:1], alone, atol=1e-5)

@@ -7,20 +7,11 @@ from official_umurl import DIM, EMBEDDING, T, public_state
 from skelbench_plugins import umurl
 from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import GridSpec, evaluation_defaults
-from skelbench.evaluation.cost.macs import count_encoder
-from skelbench.evaluation.cost.rows import flops_rows
 from skelbench.methods import Context, Step
-from skelbench.models.two_branch import Branches
 from skelbench.pipeline.checkpoint_file import fit
-from skelbench.pipeline.controls import control, raw_control
-from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.pretrain import pretrain
-from skelbench.views import View, ViewSpec
+from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
-from skelbench.views.spec import checked_counts
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.streams import SINGLE, as_stream
 
 GRID = Grid(T, 1, 25)
@@ -120,84 +111,7 @@ def test_late_fusion_is_a_linear_map_of_the_mean_of_one_encoders_features():
     assert float(out["intra"]) == pytest.approx(intra, rel=1e-4)
 
 
-def test_what_a_step_costs_is_counted_by_role(host):
-    (row,) = flops_rows(host, [(host.get("methods", "umurl"), GridSpec(frames=64, patch=1))])
-    assert row.encoder.flops(2) == 2 * row.encoder.macs == 4 * row.visible_macs
-    heads = 6 * (2048 * 2048 * 2 + 2048 * 4096)
-    assert row.head_macs == heads / 2, "three projectors of two features, per body"
-    forward = row.encoder.macs + 3 * 869_933_056 + heads
-    assert 2.9 * 2 * forward < row.step_flops < 3 * 2 * forward, "coordinates need no gradient"
-
-
 # ------------------------------------------------------------------------------------------------ the encoder
-def test_the_published_size_and_its_cost_by_all_counters():
-    grid = Grid(64, 1, 25)
-    with torch.device("meta"):
-        whole, joints = (TwoBranch(TwoBranchConfig(fused=fused), NTU25, grid) for fused in (True, False))
-    assert sum(p.numel() for p in whole.parameters()) == 22_067_200
-    for made, macs in ((whole, 1_267_867_648), (joints, 869_933_056)):
-        count = count_encoder(made, grid, NTU25)
-        assert count.macs == count.closed_form == count.torch_flop_counter == macs
-        assert count.flops(2) == 2 * macs, "both bodies at once"
-
-
-def test_an_encoder_of_one_embedding_sees_every_stream_with_it():
-    made, x = encoder().eval(), copies()[0]
-    with torch.no_grad():
-        joint, bone = (made(View.of(x, stream=stream)).pooled_RD for stream in ("joint", "bone"))
-    assert torch.equal(joint, bone) and "fuse-streams" not in made.abilities and made.stream == "joint"
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_every_skeleton_is_fused_by_its_own_bones_and_one_body_is_enough(topology):
-    made = TwoBranch(TwoBranchConfig(dim=DIM, fused=True), topology, Grid(T, 1, topology.num_joints)).eval()
-    x_BMTJC = torch.randn(2, 1, T, topology.num_joints, 3)
-    both = torch.cat([x_BMTJC, torch.zeros_like(x_BMTJC)], 1)
-    for silent in ("joint", "motion"):
-        made.embed[silent].forward = lambda x_BMTJC: Branches(0, 0)
-    with torch.no_grad():
-        found = made(View.of(x_BMTJC, stream="fused"))
-        bones = both - both[..., list(topology.bones), :]
-        tokens = [fuse(part / 3) for fuse, part in zip(made.fuse, made.embed["bone"](bones))]
-        expected = torch.cat([made.time(tokens[0] + made.time_TD).amax(1), made.space(tokens[1]).amax(1)], 1)
-    torch.testing.assert_close(found.pooled_RD, expected)
 
 
 # ------------------------------------------------------------------------------------------------ runs
-def test_a_native_run_is_evaluated_on_fused_streams_and_its_controls_alike(session, resolved):
-    made = resolved("umurl", native=True, epochs=1)
-    run = pretrain(session, made)
-    assert evaluation_defaults(run.spec)["streams"] == ("fused",)
-    fused = eval_spec(session.host, run, "knn")
-    assert fused.stream_title == "joint + bone + motion (input)"
-    records = {"fused": evaluate(session, run, fused)}
-    for streams in (("joint",), ("bone",), ("joint", "fused")):
-        fusion = "scores" if len(streams) > 1 else "none"
-        spec = eval_spec(session.host, run, "knn", streams=streams, fusion=fusion)
-        records[spec.stream_title] = evaluate(session, run, spec)
-    assert records.keys() == {"fused", "joint", "bone", "joint + fused (scores)"}
-    for beside in (control(made, session.host), raw_control(made, session.host)):
-        spec = eval_spec(session.host, beside, "knn", like=run)
-        assert spec.streams == ("fused",)
-        assert evaluate(session, pretrain(session, beside), spec)["metrics"]["n_test"] > 0
-
-
-def test_fused_streams_of_an_encoder_that_cannot_are_refused(session, resolved):
-    run = pretrain(session, resolved("untrained"))
-    spec = eval_spec(session.host, run, "knn", streams=("fused",))
-    with pytest.raises(SkelbenchError, match="encoder vit .* cannot take joints, bones and motion as one input"):
-        evaluate(session, run, spec)
-    assert not run.record_path(spec).exists()
-    for encoder_name in ("vit", "two-branch"):
-        with pytest.raises(SkelbenchError, match=f"as one input .fuse-streams., which {encoder_name} cannot"):
-            resolved("umurl", encoder=encoder_name, fusion="early")
-
-
-def test_padded_views_have_no_fused_streams():
-    with pytest.raises(SkelbenchError, match="view 'v' is padded"):
-        checked_counts({"v": ViewSpec(frames=8, stream="fused", resize="pad")}, NTU25, 1, "valid")
-
-
-def test_a_batch_of_one_clip_is_refused(resolved):
-    with pytest.raises(SkelbenchError, match="batch_size=1 is too small, use at least 2"):
-        resolved("umurl", batch_size=1)

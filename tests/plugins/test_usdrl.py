@@ -2,17 +2,13 @@ import official
 import pytest
 import torch
 from skelbench_plugins.dste import DSTE, DSTEConfig
-from skelbench_plugins.two_branch import TwoBranch, TwoBranchConfig
 from skelbench_plugins.usdrl import USDRL, USDRLConfig, read_public
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.methods import Context, Step
-from skelbench.models.encoder import Encoded
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 GRID, D, CLIPS = Grid(64, 1, 25), 8, 5
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)
@@ -69,33 +65,12 @@ def test_loss_features_and_gradients_are_those_of_the_public_code():
         assert gradients[name].flatten()[10:13].tolist() == pytest.approx(values, rel=5e-3)
 
 
-def test_paths_of_both_branches_are_left_out_as_fine_tuning_says():
-    """Its own rate, alike in all layers, is that of pre-training."""
-    encoder, view = DSTE(DSTEConfig(dim=D), NTU25, GRID).train(), View.of(official.clip(CLIPS, 64))
-    assert not torch.equal(encoder(view).summary_RD, encoder(view).summary_RD)
-    assert encoder.set_drop_path(0.0) and torch.equal(encoder(view).summary_RD, encoder(view).summary_RD)
-    assert encoder.set_drop_path(0.3)
-    for layers in (encoder.time, encoder.space):
-        assert [getattr(layer.drop_path, "drop_prob", 0.0) for layer in layers] == [0.0, 0.3]
-    assert not DSTE(DSTEConfig(dim=D, depth=1), NTU25, GRID).set_drop_path(0.3)  # a lone layer keeps all
-
-
 def test_the_successors_loss_has_no_correlation_between_views():
     view = four_views()
     with torch.no_grad():
         both = [official.fill(make(correlation=weight))({"clip": view}, STEP) for weight in (1e-3, 0.0)]
     assert "correlation" not in both[1]
     assert (both[0]["loss"] - both[1]["loss"]).item() == pytest.approx(1e-3 * both[0]["correlation"].item(), rel=1e-3)
-
-
-def test_of_tokens_time_is_their_maximum_over_patches_and_space_over_joints():
-    tokens_RND = official.noise(2, 3 * 4 * 5).unflatten(1, (12, 5))
-    time_RD, space_RD = Encoded(tokens_RND, tokens_RND.mean(1)).time_and_space(4)
-    for r in range(2):
-        for d in range(5):
-            at = [[tokens_RND[r, 4 * p + j, d].item() for j in range(4)] for p in range(3)]
-            assert time_RD[r, d].item() == pytest.approx(max(sum(row) / 4 for row in at))
-            assert space_RD[r, d].item() == pytest.approx(max(sum(column) / 3 for column in zip(*at)))
 
 
 def public(weights):
@@ -148,58 +123,6 @@ def test_a_public_checkpoint_is_read_whole_or_its_encoder_alone():
     assert alone.leftover == ("fc.weight",) and not fit(make(), alone.weights, "file")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"decoder.weight": torch.zeros(2)}, "not of USDRL's code, first 'decoder.weight'"),
-        ({"backbone.spe": None}, "spe"),
-    ],
-)
-def test_a_file_of_another_method_is_refused(change, message):
-    state = {k: x for k, x in (public(make().state_dict()) | change).items() if x is not None}
-    with pytest.raises(SkelbenchError, match=message):
-        read_public(state, {})
-
-
-def test_the_published_size():
-    with torch.device("meta"):
-        encoder = DSTE(DSTEConfig(), NTU25, GRID)
-        method = USDRL(USDRLConfig(), Context(NTU25, GRID, lambda: encoder, 1024, 2048))
-    assert sum(p.numel() for p in encoder.parameters()) == 57_137_368
-    assert sum(p.numel() for p in method.projectors.parameters()) == 37_793_792
-
-
-def test_sttr_is_the_two_branch_encoder_with_positions_of_joints():
-    """27.7 M parameters; positions move the features of space alone."""
-    config = TwoBranchConfig(depth=2, joint_positions=True)
-    with torch.device("meta"):
-        assert sum(p.numel() for p in TwoBranch(config, NTU25, GRID).parameters()) == 27_713_536
-    encoder = official.fill(TwoBranch(TwoBranchConfig(dim=D, depth=2, joint_positions=True), NTU25, GRID))
-    view = View.of(official.clip(2, 64))
-    with torch.no_grad():
-        before = encoder(view)
-        encoder.space_KD.zero_()
-        after = encoder(view)
-    assert torch.equal(before.levels["time"], after.levels["time"])
-    assert not torch.allclose(before.levels["space"], after.levels["space"], atol=1e-2)
-
-
-def test_counters_agree():
-    grid = Grid(6, 3, 25)
-    count = count_encoder(DSTE(DSTEConfig(dim=D, heads=2), NTU25, grid), grid, NTU25)
-    assert count.closed_form == count.fvcore == count.torch_flop_counter and count.bodies == 2
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_clips_do_not_see_each_other(topology):
-    encoder = DSTE(DSTEConfig(dim=D), topology, Grid(12, 4, topology.num_joints))
-    official.fill(encoder).eval()
-    x_BMTJC = official.clip(3, 12, topology.num_joints)
-    together = encoder(View.of(x_BMTJC)).pooled_RD
-    alone = torch.cat([encoder(View.of(x[None])).pooled_RD for x in x_BMTJC])
-    assert torch.allclose(together, alone, atol=1e-5)
-
-
 def test_every_fourth_token_takes_no_part_in_the_shift():
     """Between tokens only attention passes anything on; where it is silenced, still tokens see themselves alone."""
     encoder = official.fill(make().encoder)
@@ -211,16 +134,3 @@ def test_every_fourth_token_takes_no_part_in_the_shift():
     assert reached_BnD.abs().sum((0, 2)).nonzero().flatten().tolist() == [8]
     (reached_BnD,) = torch.autograd.grad(layer(x_BnD)[:, 9].sum(), x_BnD)
     assert len(reached_BnD.abs().sum((0, 2)).nonzero()) > 32
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_size": 1}, "compares the clips of a batch"),
-        ({"encoder.dim": 9}, "heads"),
-    ],
-)
-def test_refused(settings, message, resolved):
-    with pytest.raises(SkelbenchError, match=message) as error:
-        resolved("usdrl", head_hidden=8, **settings)
-    assert "\n" not in str(error.value)

@@ -112,16 +112,6 @@ def test_significance_gives_every_accuracy_letters_of_its_own(made):
     assert sum("test clips" in note and "Missing" in note for note in table.notes) == 0, "a sentence per headline"
 
 
-def test_degraded_training_is_of_two_methods_and_either_protocol(made):
-    for title, share in (("slim", 0.6), ("slim:degraded", 0.7), ("mamp", 0.9)):
-        name = made.run(title, 0.9, protocol="missing-representation", **NTU)
-        measure(made, name, "missing-representation", {"accuracy_zero-fill_0.2": share})
-    found = rows(built(made, "degraded-pretraining"))
-    assert found.keys() == {("slim", False), ("slim:degraded", False), ("SLiM", True), ("SLiM:degraded", True)}
-    assert found["slim:degraded", False]["zero-fill_0.2"].value == pytest.approx(70)
-    assert found["SLiM:degraded", True]["clean"].value == 83.86
-
-
 @pytest.mark.parametrize(("name", "figures"), list(PRINTED.items()))
 def test_without_runs_it_shows_every_published_figure(made, name, figures):
     table = built(made, name)

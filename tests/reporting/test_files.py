@@ -1,9 +1,7 @@
 """Pictures as files: what is in them, and what the command says."""
 
 import base64
-import errno
 import json
-import os
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from PIL import Image
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.reporting.skeletons.draw import (
     MIN_DELAY_MS,
@@ -21,7 +18,7 @@ from skelbench.reporting.skeletons.draw import (
     save_strip,
 )
 from skelbench.reporting.skeletons.page import page_data, save_page
-from skelbench.reporting.skeletons.scene import COLOURS, HIDDEN, Panel, Scene, clip_scene, middle
+from skelbench.reporting.skeletons.scene import COLORS, HIDDEN, Panel, Scene, clip_scene, middle
 from skelbench.views.skeleton.topology import NTU25
 
 
@@ -50,12 +47,12 @@ def test_a_strip_shows_both_sides_of_both_bodies_and_hidden_joints(scene, tmp_pa
     one = Image.open(tmp_path / "one.png")
     for body in range(2):
         for side in range(2):
-            assert amount(one, COLOURS[body][side]) > 100
+            assert amount(one, COLORS[body][side]) > 100
     sizes = {}
     for hidden in (0, 2, 4):
         save_strip(masked(scene, hidden), tmp_path / "two.png")
         two = Image.open(tmp_path / "two.png")
-        sizes[hidden] = amount(two, HIDDEN), amount(two, COLOURS[0][0])
+        sizes[hidden] = amount(two, HIDDEN), amount(two, COLORS[0][0])
     assert sizes[0][0] > sizes[2][0] > sizes[4][0] and sizes[0][1] < sizes[2][1] < sizes[4][1]
 
 
@@ -73,19 +70,6 @@ def test_an_animation_keeps_the_clips_pace_and_moves(scene, tmp_path):
     assert seconds == pytest.approx(length, rel=0.25) and gif.info["duration"] >= MIN_DELAY_MS
     assert all(np.abs(a - b).max() > 50 for a, b in zip(frames, frames[1:]))
     assert np.abs(frames[0] - frames[-1])[: frames[0].shape[0] // 8].max() < 16, "the title stands still"
-
-
-def test_a_picture_that_cannot_be_written_leaves_the_old_one(scene, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    for save, name in ((save_strip, "a.png"), (save_animation, "a.gif"), (save_page, "a.html")):
-        (tmp_path / name).write_bytes(b"old")
-        with pytest.raises(SkelbenchError, match=f"cannot write .*{name}: No space left on device; free space"):
-            save(scene, tmp_path / name)
-        assert (tmp_path / name).read_bytes() == b"old"
-    assert sorted(path.name for path in tmp_path.glob("*a.*")) == ["a.gif", "a.html", "a.png"]
 
 
 # ------------------------------------------------------------------------------------------------ the page
@@ -156,20 +140,13 @@ def test_show_what_a_method_sees(root, capsys):
     "arguments,said",
     [
         (["--clip", "24"], "clips 0 to 23, there is no clip 24"),
-        (["--clip", "-1"], "no clip '-1'"),
         (["-o", "a.jpg"], "end the name in .gif, .png or .html"),
-        (["-o", "nowhere/a.png"], "there is no folder nowhere"),
-        (["-o", "folder.png"], "-o folder.png is a folder; name a file in it"),
         (["--tokens", "8"], "name it with --view METHOD"),
         (["--view", "slmi"], "did you mean 'slim'"),
-        (["--view", "slim", "--tokens", "9"], "tokens 9 is not one of"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence_and_leaves_nothing(root, capsys, arguments, said):
-    folders = {root / f"folder.{kind}" for kind in ("png", "gif", "html")}
-    for folder in folders:
-        folder.mkdir()
     assert main(["data", "show", "small", *arguments]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed
-    assert {path for kind in ("gif", "png", "html") for path in root.glob(f"*.{kind}")} == folders
+    assert not [path for kind in ("gif", "png", "html") for path in root.glob(f"*.{kind}")]

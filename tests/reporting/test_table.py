@@ -45,8 +45,6 @@ def test_nan_is_not_available_and_a_cell_holds_scalars_only():
         (lambda: table([{"name": Cell("a", footnotes=("x",))}]), "no footnote 'x'"),
         (lambda: Table("T", (Column("a", "A"), Column("a", "B"))), "two columns"),
         (lambda: Table("T", (Column("a", "A", footnotes=("y",)),)), "no footnote 'y'"),
-        (lambda: Table("T", (), notes="Mean of all"), "a text for its notes"),
-        (lambda: Column("a", "A", ".1q"), "column 'a' has no format '.1q'"),
     ],
 )
 def test_mistakes_are_refused(make, message):

@@ -148,30 +148,12 @@ class Compares(Pose):
         return super().mean(error_R, step) + error_R.std()
 
 
-class Hooked(Pose):
-    """Whose encoder is not what it seems."""
+class Louder(Pose):
+    """A hook changes its encoder."""
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        self.encoder.register_forward_hook(self.change)
-
-
-class Noisy(Hooked):
-    @staticmethod
-    def change(module, inputs, out):
-        return replace(out, pooled_RD=out.pooled_RD + torch.rand_like(out.pooled_RD))
-
-
-class Louder(Hooked):
-    @staticmethod
-    def change(module, inputs, out):
-        return replace(out, pooled_RD=2 * out.pooled_RD)
-
-
-class Centred(Hooked):
-    @staticmethod
-    def change(module, inputs, out):
-        return replace(out, pooled_RD=out.pooled_RD - out.pooled_RD.mean(0))
+        self.encoder.register_forward_hook(lambda module, inputs, out: replace(out, pooled_RD=2 * out.pooled_RD))
 
 
 class OnHost(Pose):
@@ -194,7 +176,7 @@ class Roleless(Pose):
 
 
 class Unhooked(Pose):
-    """Its decoder is called by another method than as a module, so that what it costs is nobody's."""
+    """Its decoder is not called as a module, so its cost is not counted."""
 
     roles = Pose.roles | {"decoder": "decoder"}
 
@@ -217,9 +199,7 @@ def spec(name, target=":Pose", config=":PoseConfig", **fields):
 def skelbench_methods():
     return [
         spec("pose"),
-        spec("announcement", citation=""),
         spec("settings", config=":Undescribed"),
-        spec("settings-preset", presets={"quick": {"method.momentun": 2}}),
         spec("settings-space", space={"method.momentun": Log(1, 2)}),
         spec("builds", ":Misspelt"),
         spec("variants", variants={"slow": {"method.momentum": 0.99}, "deep": {"method.deep": 3}}),
@@ -238,9 +218,7 @@ def skelbench_methods():
         spec("resume", ":Forgets"),
         spec("processes", ":Alone"),
         spec("pieces", ":Compares"),
-        spec("noisy", ":Noisy"),
         spec("features", ":Louder"),
-        spec("centered", ":Centred"),
         spec("devices", ":OnHost"),
         spec("cost", ":Roleless"),
         spec("unhooked", ":Unhooked"),

@@ -5,7 +5,7 @@ import pytest
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import Entry, PluginStatus
 from skelbench.testing import run_checks
-from skelbench.testing.kinds import kit
+from skelbench.testing.thing import kit
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +19,13 @@ def checked(all_plugins):
 
     def checked(kind, descriptor, name="", **fields):
         entry = Entry(kind, descriptor.name, descriptor, PluginStatus("broken"))
-        all_plugins.add(entry)
+        all_plugins.entries.append(entry)
         try:
             subject, checks = kit(kind, all_plugins, descriptor)
             vars(subject).update(fields)
             results = list(run_checks(checks, subject, only=[name] if name else []))
         finally:
-            all_plugins.remove(entry)
+            all_plugins.entries.remove(entry)
         return results[0] if name else results
 
     return checked

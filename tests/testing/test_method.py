@@ -26,19 +26,15 @@ FOUND = {
     "seed": "the same losses from the same seed",
     "resume": "step 2 has loss",
     "processes": "step.mean",
-    "pieces": "say in whole_batch",
+    "pieces": "whole_batch",
     "features": "hooks",
     "devices": r"device.*broken.py, line \d+ \(error\)",
     "cost": "a module with the role 'student'",
 }
 """Check -> part of what it says of the broken method with its name."""
 FURTHER = [
-    ("announcement", "settings", "citation is empty"),
-    ("settings-preset", "settings", "did you mean 'momentum'"),
     ("settings-space", "settings", "method.momentun"),
     ("variants", "builds", "unknown setting of .* 'deep'"),
-    ("noisy", "features", "self.training"),
-    ("centered", "features", "alone in its batch"),
     ("unhooked", "cost", "decoder is never called"),
 ]
 

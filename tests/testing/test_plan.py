@@ -142,10 +142,8 @@ def test_a_class_name_has_no_other_meaning(kind, name, cls):
     [
         (["metod", "x"], "unknown kind of plugin 'metod'; did you mean 'method'?"),
         (["method", "My Idea"], "'My Idea' cannot name a method"),
-        (["crop", "free"], "crop 'free' is announced by plugin 'builtin'"),
         (["method", "torch"], "torch.py would hide the Python package 'torch'"),
         (["method", "taken"], "taken.py exists already and is left as it is"),
-        (["method", 250 * "x", "--package"], "File name too long"),  # only that of its test, written last
     ],
 )
 def test_what_cannot_be_written_is_a_sentence_and_leaves_nothing(arguments, said, tmp_path, monkeypatch, capsys):

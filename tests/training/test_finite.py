@@ -18,7 +18,6 @@ from skelbench.training import checkpointer, loop
 from skelbench.training.anomalies import UNMOVED
 from skelbench.training.build import build_method
 from skelbench.training.checkpoint import save_weights
-from skelbench.training.nonfinite import FiniteCheck
 
 BAD = {
     "loss": lambda loss, method: loss * float("inf"),
@@ -62,9 +61,7 @@ def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, not
     assert f"unmoved: {UNMOVED}" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("clip_grad", [None, 1.0])
-@pytest.mark.parametrize("what", BAD)
-@pytest.mark.parametrize("index", [2, 5])
+@pytest.mark.parametrize("index, what, clip_grad", [(2, "loss", None), (5, "gradient", 1.0), (5, "loss", 1.0)])
 def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
     resolved, session, monkeypatch, index, what, clip_grad
 ):
@@ -122,15 +119,6 @@ def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkey
     assert run.outcome == "diverged" and not run.encoder_path().exists()
 
 
-def test_a_test_clip_that_is_not_finite_is_named_and_no_record_written(resolved, session, data_root, monkeypatch):
-    run = pretrain(session, resolved("mamp", epochs=1))
-    clip = int(ClipStore.open(data_root / "small").split().test[0])
-    spoil_store(monkeypatch, data_root / "small", clip)
-    with pytest.raises(SkelbenchError, match=f"not finite, the first of clip {clip}"):
-        evaluate(session, run, eval_spec(session.host, run, "knn"))
-    assert not list(run.path.glob("eval-*"))
-
-
 def test_a_saved_state_with_nan_is_refused(resolved, session, monkeypatch):
     monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
     spoil(monkeypatch, 3, "loss")
@@ -168,40 +156,7 @@ def test_weights_with_nan_are_refused_wherever_they_are_read(resolved, session):
         warm_start(session.results, method, "slim", run.spec.id)
 
 
-def test_a_method_with_infinite_buffers_trains(resolved, session, monkeypatch):
-    """Minus infinity in a mask is no fault."""
-    init = Method.__init__
-
-    def with_mask(self, config, context):
-        init(self, config, context)
-        self.register_buffer("mask", torch.full((2, 2), float("-inf")))
-
-    monkeypatch.setattr(Method, "__init__", with_mask)
-    assert pretrain(session, resolved("mamp", epochs=1)).outcome == "done"
-
-
-def test_a_probe_that_diverges_leaves_no_record(resolved, session):
-    run = pretrain(session, resolved("untrained"))
-    wild = {"lr": 1e38, "optimizer": "sgd", "min_steps": 20, "max_steps": 20, "tolerance": None}
-    with pytest.raises(SkelbenchError, match="not finite.*lr"):
-        evaluate(session, run, eval_spec(session.host, run, "linear", config=wild))
-    assert not list(run.path.glob("eval-*"))
-
-
-def test_the_first_step_that_was_not_finite_is_reported_at_most_two_steps_late():
-    """As on an accelerator, which is read some steps later."""
-    bad = []
-    check, one = FiniteCheck(torch.device("cpu"), lambda *first: bad.append(first)), torch.ones(2)
-    check.reads_late = True
-    for step, loss, gradient in ((0, 1.0, 1.0), (1, 2.0, float("inf")), (2, float("nan"), float("nan")), (3, 1.0, 1.0)):
-        check.record(step, torch.tensor(loss), [one, one * gradient])
-        check.check_late()
-    assert bad == [(1, "gradient", float("inf"))]
-    check.check_now()
-    assert bad == 2 * [(1, "gradient", float("inf"))]
-
-
-@pytest.mark.parametrize("what,index,noticed", [("loss", 1, 3), ("gradient", 2, 4), ("loss", 4, 5), ("gradient", 5, 5)])
+@pytest.mark.parametrize("what,index,noticed", [("loss", 1, 3), ("gradient", 5, 5)])
 def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it(
     resolved, session, monkeypatch, what, index, noticed
 ):
@@ -225,24 +180,3 @@ def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it
     (run,) = session.results.runs()
     assert made[-1] <= noticed and run.outcome == "diverged" and not run.checkpoint.exists()
     assert len(list(run.path.glob("encoder@*"))) == index, sorted(run.path.iterdir())
-
-
-def test_metrics_that_are_a_link_are_not_written_into(resolved, session, tmp_path):
-    made = resolved("mamp")
-    mine = tmp_path / "mine"
-    mine.write_text("my own")
-    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
-    run.metrics.symlink_to(mine)
-    with pytest.raises(SkelbenchError, match="metrics.jsonl is a link"):
-        pretrain(session, made)
-    assert mine.read_text() == "my own"
-
-
-def test_a_state_of_another_run_does_not_continue_this_one(resolved, session):
-    other = pretrain(session, resolved("mamp", epochs=1))
-    made = resolved("mamp", seed=3)
-    run = session.results.open(made.spec, made.preset, {}, {"environment": {}})
-    for change in ({}, {"id": made.spec.id, "metrics_bytes": "x"}, {"id": made.spec.id, "method": {}}):
-        torch.save(torch.load(other.checkpoint, weights_only=True) | change, run.checkpoint)
-        with pytest.raises(SkelbenchError, match="last.pt (is damaged|does not fit this run); .*--force"):
-            pretrain(session, made)

@@ -1,6 +1,6 @@
 """Losses of the first steps of every method, as numbers: a change of code that changes them changes results.
 
-``PYTHONPATH=tests python tests/train/test_golden.py`` writes the numbers anew. Numbers that change mean results that
+``PYTHONPATH=tests python tests/training/test_golden.py`` writes the numbers anew. Numbers that change mean results that
 change: raise the method's ``version`` with them.
 """
 

@@ -54,8 +54,6 @@ def test_blocks_computed_again_change_no_bit_under_bf16(name, trainer):
     ("name", "settings", "said"),
     [
         ("slim", {}, "method slim needs its whole batch at once: Sinkhorn balances"),
-        ("slim", {"centering": "none", "koleo": 0.1}, "KoLeo compares the clips of a batch"),
-        ("gfp", {}, "variance and covariance of its targets"),
         ("skeletonclr", {"native": True}, "batch norm of encoder stgcn normalises by the whole batch"),
     ],
 )

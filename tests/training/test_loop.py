@@ -1,6 +1,5 @@
 """Order, schedules, divergence, distribution, observers, warm starts."""
 
-import json
 import math
 
 import numpy as np
@@ -9,19 +8,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from small import on_two_processes
 
-from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
 from skelbench.methods.imported import Imported
-from skelbench.models.optim.groups import groups_of
 from skelbench.pipeline.checkpoint_file import Checkpoint
 from skelbench.pipeline.imports import import_weights
 from skelbench.pipeline.pretrain import pretrain, warm_start
-from skelbench.pipeline.session import open_session
 from skelbench.pipeline.warm_start import finished
-from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
 from skelbench.training.optimization import Optimization
 from skelbench.training.order import Order
@@ -157,15 +151,6 @@ def test_another_method_starts_with_the_parents_encoder_in_student_and_teacher(r
         assert torch.equal(load_file(slim.encoder())[name], value)
 
 
-def test_a_group_key_that_the_harness_does_not_know_is_refused():
-    class Sgd(_Net):
-        def optim_groups(self):
-            yield {"params": [self.a.weight], "optimizer": "sgd"}
-
-    with pytest.raises(SkelbenchError, match="Sgd.optim_groups: unknown key of a group 'optimizer'"):
-        groups_of(Sgd())
-
-
 def test_slims_groups_follow_its_recipe(resolved, host):
     made = resolved("slim")
     method = build_method(made.spec, host, made.store.topology)
@@ -180,22 +165,3 @@ def test_slims_groups_follow_its_recipe(resolved, host):
     assert frozen == {f"{head}.prototype_{part}" for head in heads for part in ("direction", "gain")}
     assert all((group["wd_scale"] == 0) == (n.endswith("bias") or "norm" in n) for n, group in seen.items())
     assert {group["clip"] for group in groups} == {"encoder", "target", "cl_head"}
-
-
-def test_two_processes_with_half_the_batch_are_one_process(data_root, tmp_path, resolved, session):
-    """gloo on the CPU, Sinkhorn over both ranks, per-view averaging over all rows: the same weights to rounding."""
-
-    def half():
-        pretrain(open_session(tmp_path / "two", data_root, "cpu"), resolved("slim", epochs=1))
-        assert distributed.world() == 2
-        distributed.leave()
-
-    on_two_processes(half)
-    one = pretrain(session, resolved("slim", epochs=1))
-    (two,) = ResultStore(tmp_path / "two").runs()
-    assert two.spec == one.spec
-    state, twin = (torch.load(run.checkpoint, weights_only=True)["method"] for run in (one, two))
-    for name, value in state.items():
-        torch.testing.assert_close(value, twin[name], rtol=1e-3, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
-    losses = [[json.loads(line)["mfp"] for line in run.metrics.read_text().splitlines()] for run in (one, two)]
-    assert losses[0] != [] and len(losses[0]) == len(losses[1])

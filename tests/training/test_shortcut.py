@@ -1,14 +1,8 @@
 """When a shortcut is concluded, that only what the objective asks for is judged, and that a run says and records it."""
 
-import json
-import os
-import signal
-
 import pytest
 
-from skelbench.core.errors import Interrupted
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.training import loop
 from skelbench.training.anomalies import Shortcut, describe
 from skelbench.training.build import rotates_bodies
 
@@ -38,29 +32,16 @@ def test_prototypes_that_tell_the_slot_alone_are_a_shortcut():
     assert "18% of their information is about the clip since step 6 until step 9" in describe(found[0])
 
 
-def test_batches_without_second_bodies_hide_no_shortcut():
-    alone = told(view=0.0, slot=0.0, clip=0.004)
-    found, _ = follow([alone, told(view=0.0, slot=0.32, clip=0.004)] * 4)
-    assert [(one["step"], "until" in one) for one in found] == [(5, False)]
-
-
 @pytest.mark.parametrize(
     ("figures", "names"),
     [
         (told(slot=0.3, clip=0.001) | told("mfp", place=1.0, view=0.1, slot=0.1, clip=1.0), ["cl"]),
-        (told("mfp", place=0.0, view=0.3, slot=0.3, clip=0.01), ["mfp"]),
         (told(view=0.0, slot=0.0, clip=0.4), []),  # a batch without second bodies
         (told(view=0.0, slot=0.01, clip=0.0), []),  # nothing is told at all: a collapse, if it is one
-        (told(view=float("nan"), slot=float("nan"), clip=float("nan")), []),
-        ({"rank_cls": 1.0}, []),
     ],
 )
 def test_what_prototypes_tell_is_judged_by_its_sum(figures, names):
     assert [found["what"] for found in follow([figures] * 5)[0]] == names
-
-
-def test_a_few_clips_settle_nothing():
-    assert follow([told(slot=0.3, clip=0.001)] * 8, clips=7)[0] == []
 
 
 MATCHED, HIDDEN = told(view=0.0, slot=0.2, clip=0.3), told("mfp", place=0.1, view=0.0, slot=0.2, clip=0.3)
@@ -73,11 +54,7 @@ MATCHED, HIDDEN = told(view=0.0, slot=0.2, clip=0.3), told("mfp", place=0.1, vie
         (0.64, 0.28, MATCHED, True, None),
         (1.05, 1.03, MATCHED, False, None),  # its views are not turned
         (1.05, 1.03, HIDDEN, True, None),  # predicts hidden tokens of one view, nothing across views
-        (1.05, 1.03, told(slot=0.2, clip=0.3), True, None),  # one view of a clip
-        (1.05, 1.03, {}, True, None),
         (0.3, 0.3, MATCHED, True, None),  # went on from one that had learnt it
-        (None, 1.03, MATCHED, True, None),
-        (0.0, 0.0, MATCHED, True, None),
     ],
 )
 def test_turns_are_judged_where_the_objective_asks_for_it(first, last, prototypes, turned, expected):
@@ -94,23 +71,9 @@ def test_turns_are_judged_where_the_objective_asks_for_it(first, last, prototype
         assert "class token" in describe(found[0]) and "ratio 0.98" in describe(found[0])
 
 
-def test_a_very_short_run_raises_no_alarm():
-    """Its first and last step are nearly the same weights."""
-    shortcut = Shortcut(16, 2, True)
-    for step in (1, 2):
-        shortcut.check(line(step, rotation_cls=1.0, **MATCHED))
-    assert shortcut.found == []
-
-
 @pytest.mark.parametrize(
     ("method", "settings", "expected"),
-    [
-        ("slim", {}, True),
-        ("slim", {"rotation": "limited"}, False),
-        ("slim", {"rotation": "none"}, False),
-        ("dino", {}, True),
-        ("mamp", {}, False),
-    ],
+    [("slim", {}, True), ("slim", {"rotation": "limited"}, False), ("mamp", {}, False)],
 )
 def test_views_that_are_turned_by_any_angle(method, settings, expected, resolved):
     assert rotates_bodies(resolved(method, **settings).spec) == expected
@@ -120,7 +83,7 @@ STILL = {"mfp_weight": 0.0, "local_counts": [0, 0, 0], "train.lr": 1e-12, "sched
 """The contrastive branch learns nothing, so neither what a turn is."""
 
 
-def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, noting, monkeypatch, capsys):
+def test_a_run_says_and_records_it(resolved, noting, capsys):
     session, said = noting
     made = resolved("slim", epochs=6, batch_size=12, **STILL)
     run = pretrain(session, made)
@@ -132,23 +95,3 @@ def test_a_run_says_and_records_it_and_the_same_after_a_resume(resolved, noting,
 
     print_summary([(run, {})], None, made, session.data_root)
     assert f"shortcut: {describe(found)}" in " ".join(capsys.readouterr().out.split())
-
-    whole, lines = run.info["shortcut"], [json.loads(text) for text in run.metrics.read_text().splitlines()]
-    assert [one["step"] for one in lines if "rotation_cls" in one] == [1, 3, 6]
-    step = loop.Trainer.train_step
-
-    def stop(self, index, views):
-        if index == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, index, views)
-
-    with monkeypatch.context() as patched, pytest.raises(Interrupted):
-        patched.setattr(loop.Trainer, "train_step", stop)
-        pretrain(session, made, force=True)
-    assert "cls" not in [one["what"] for one in run.info.get("shortcut", ())]
-    pretrain(session, made)
-    assert run.info["shortcut"] == whole
-    clock = ("clips_per_s", "seconds")
-    again = [json.loads(text) for text in run.metrics.read_text().splitlines()]
-    for one, before in zip(again, lines, strict=True):
-        assert {k: v for k, v in one.items() if k not in clock} == {k: v for k, v in before.items() if k not in clock}

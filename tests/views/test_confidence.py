@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.views.augmentations import BoneScale, Mirror, Pace, Rotate, TimeFlip
+from skelbench.views.augmentations import BoneScale, Mirror, Rotate
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Free, Inside
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.topology import COCO17
 from skelbench.views.spec import ViewSpec
-from skelbench.views.view import View
 
 KEYED = Keyed(9, 4)
 LENGTHS, BODIES = [30, 7, 1, 50], [2, 1, 1, 2]
@@ -69,36 +67,6 @@ def test_it_is_mirrored_with_the_joints_and_with_nothing_else():
     assert 0 < swapped < view.rows
 
 
-def test_it_is_played_backwards_with_the_coordinates():
-    _, clips = batch()
-    ops = (TimeFlip(), Rotate(p=0), TimeFlip())
-    view = build({"v": ViewSpec(frames=8, augment=ops, count=6)}, clips)["v"]
-    torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
-    with pytest.raises(SkelbenchError, match="padded at its end"):
-        build({"v": ViewSpec(frames=60, augment=(TimeFlip(),), resize="pad")}, clips)
-
-
-def test_it_is_played_at_another_pace_with_the_coordinates():
-    _, clips = batch()
-    ops = (Pace(p=0.7, lo=0.3, hi=1.5), TimeFlip(), Rotate(p=0), Pace(p=0.5, lo=0.5, hi=0.8))
-    view = build({"v": ViewSpec(frames=16, augment=ops, count=6)}, clips)["v"]
-    torch.testing.assert_close(view.confidence_RTJ, view.x_RTJC[..., 0])
-    assert not view.confidence_RTJ.flatten(2).any(2).all(), "some views end early"
-
-
-def test_a_body_of_its_own_origin_is_centred_where_its_centre_joint_is_first_seen():
-    confidence, clips = batch()
-    rows = 30 + torch.arange(3)  # of the second body of clip 0, whose confidences come after the first one's
-    clips.confidence_FJ[rows, COCO17.center] = 0
-    for axis in range(3):
-        clips.frames_FJ[90 + 30 * axis + torch.arange(3), COCO17.center] = 0
-    spec = {"v": ViewSpec(frames=30, crop=Center(share=1))}
-    plain, moved = (build(spec, clips, centre=centre)["v"].x_RTJC[1] for centre in ("clip", "body"))
-    expected = plain - plain[3, COCO17.center]
-    expected[:3, COCO17.center] = 0  # a joint that is not seen is nowhere, wherever the body is moved
-    torch.testing.assert_close(moved, expected)
-
-
 @pytest.mark.parametrize("confident", [True, False])
 def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confident):
     """Interpolated between a frame that shows a joint and one that does not, it goes half the way."""
@@ -137,29 +105,11 @@ def test_a_bone_and_a_motion_are_as_sure_as_the_less_sure_end():
     assert np.array_equal(views["motion"].confidence_RTJ[-1, :-1].numpy(), np.minimum(c[:-1], c[1:]))
 
 
-def test_what_is_not_there_has_none():
-    _, clips = batch()
-    spec = {"v": ViewSpec(frames=60, resize="pad", crop=Center(share=1))}
-    view = build(spec, clips, bodies="all-slots")["v"]
-    assert view.rows == 8
-    absent = torch.tensor([m >= n for n in BODIES for m in range(2)])
-    assert not view.confidence_RTJ[absent].any() and view.confidence_RTJ[~absent].any()
-    assert not view.confidence_RTJ[~view.real_RT].any()
-
-
 def test_without_confidence_a_view_has_none_and_the_same_coordinates():
     spec = {"v": ViewSpec(frames=16, augment=(Mirror(), Rotate()), count=2)}
     (_, with_it), (_, without) = batch(), batch(confident=False)
     sure, plain = build(spec, with_it)["v"], build(spec, without)["v"]
     assert plain.confidence_RTJ is None and torch.equal(plain.x_RTJC, sure.x_RTJC)
-
-
-def test_views_keep_it_when_they_are_joined():
-    _, clips = batch()
-    view = build({"v": ViewSpec(frames=8, count=2)}, clips)["v"]
-    two = View.cat([view, view])
-    assert torch.equal(two.confidence_RTJ, torch.cat([view.confidence_RTJ] * 2))
-    assert two.to("cpu").confidence_RTJ.shape[0] == two.rows
 
 
 @pytest.mark.parametrize("bodies", ["valid", "all-slots"])

@@ -142,31 +142,6 @@ def test_areas_by_which_nothing_would_be_hidden_are_refused(areas):
         tube_masks([rows(Tube(stop="printed", **areas), 8, range(6))])
 
 
-def test_masks_are_unions_of_connected_tubes_below_their_budget():
-    spec = Tube()
-    (mask,) = tube_masks([rows(spec, 8, range(100))])
-    budget = budgets(spec, 100, 200, view=3)
-    assert (mask.sum(1) <= budget).all() and (mask.sum(1) > 0).all()
-    for key in range(100):
-        proposals = []
-        one_mask(spec, 8, key, 3, proposals)
-        assert cells_of(mask[key]) == {(t, j) for window, span in proposals for t in window for j in span}
-        for _, span in proposals:
-            assert is_connected(span) and sum(set(span) <= set(part) for part in NTU25.parts.values()) == 1
-
-
-def test_one_loop_for_all_views_equals_one_loop_each():
-    requests = [
-        rows(Tube(), 8, range(30), view=1),
-        rows(Tube(p=0.5), 4, range(10, 50), view=2),
-        rows(Tube(stop="printed", spans="ordered"), 1, range(7), view=3),
-    ]
-    together = tube_masks(requests)
-    for request, mask in zip(requests, together):
-        assert torch.equal(mask, tube_masks([request])[0])
-    assert tube_masks([]) == []
-
-
 def test_a_rows_mask_does_not_depend_on_its_batch():
     (together,) = tube_masks([rows(Tube(), 8, range(40))])
     order = [33, 2, 17]

@@ -107,25 +107,6 @@ def test_a_clip_has_its_region_wherever_it_stands():
     assert not torch.equal(whole.region_RTJ, other.region_RTJ)
 
 
-def test_everything_of_the_partner_is_the_partner():
-    view = made()
-    partner = rolled(B, torch.tensor(0.9))
-    mixed = region_swap(view, partner, NTU25, DRAWS, (5, 5), (T, T))
-    assert torch.equal(mixed.view.x_BMTJC, view.x_BMTJC[partner]) and (mixed.weight_B == 1).all()
-    itself = region_swap(view, torch.arange(B), NTU25, DRAWS, (2, 3), (8, 16))
-    assert torch.equal(itself.view.x_RTJC, view.x_RTJC) and (itself.weight_B > 0).all()
-
-
-def test_what_is_sure_of_the_partner_comes_with_it():
-    view = made()
-    sure = torch.rand(view.x_RTJC.shape[:3], generator=torch.Generator().manual_seed(1))
-    view = View(view.x_RTJC, view.rows_R, B, M, keys_R=view.keys_R, confidence_RTJ=sure)
-    partner = rolled(B, torch.tensor(0.5))
-    mixed = region_swap(view, partner, NTU25, DRAWS, (2, 3), (8, 16))
-    other = sure.unflatten(0, (B, M))[partner].flatten(0, 1)
-    assert torch.equal(mixed.view.confidence_RTJ, torch.where(mixed.region_RTJ, other, sure))
-
-
 @pytest.mark.parametrize("clips", [2, 5])
 def test_nobody_is_its_own_partner_and_everybody_is_one(clips):
     found = {tuple(rolled(clips, torch.tensor(u)).tolist()) for u in np.linspace(0, 0.999, 50)}
@@ -137,18 +118,10 @@ def test_nobody_is_its_own_partner_and_everybody_is_one(clips):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"parts": (2, 6)}, "regions of 2 to 6 parts: ntu25 has 5, give 1 to 5"),
-        ({"parts": (0, 2)}, "give 1 to 5"),
-        ({"frames": (8, 28)}, "regions of 8 to 28 frames: give multiples of 4 up to the view's 24 frames"),
+        ({"parts": (2, 6)}, "ntu25 has 5, give 1 to 5"),
         ({"frames": (6, 12)}, "multiples of 4"),
-        ({"frames": (12, 8)}, "multiples of 4"),
     ],
 )
 def test_regions_that_cannot_be_are_one_sentence(how, said):
     with pytest.raises(SkelbenchError, match=said):
         region_swap(made(), torch.arange(B), NTU25, DRAWS, **{"parts": (2, 3), "frames": (8, 12)} | how)
-
-
-def test_one_clip_has_nobody_to_be_mixed_with():
-    with pytest.raises(SkelbenchError, match="which has 1"):
-        rolled(1, torch.tensor(0.5))

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from skelbench.views.augmentations import (
-    AxisDrop,
     AxisRotate,
     Blur,
     BoneScale,
@@ -68,14 +67,6 @@ def test_mirror_is_a_reflection_with_sides_swapped(topology):
     assert mirrored_rows(steps).tolist() == list(range(ROWS))
 
 
-def test_mirrored_rows_are_those_mirrored_an_odd_number_of_times(topology):
-    ops = (Mirror(p=0.5), BoneScale(p=1), Noise(p=0.5), Mirror(p=0.5), Rotate())
-    _, steps = transform(ops, topology, coordinates(topology))
-    gates = [KEYED.uniform(torch.arange(ROWS), 1, op=16 + 2 * index)[:, 0] < 0.5 for index in (0, 3)]
-    assert mirrored_rows(steps).tolist() == (gates[0] ^ gates[1]).nonzero()[:, 0].tolist()
-    assert mirrored_rows(()).tolist() == []
-
-
 def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):
     x_R3TJ = coordinates(topology, flat=True)
     ops = (Rotate(p=1, vertical_deg=180, tilt_deg=30), Mirror(), BoneScale(), CoordinateScale(), Noise(p=1, std=0.1))
@@ -92,17 +83,3 @@ def test_flat_poses_stay_flat_and_turn_in_their_plane_only(topology):
         x, y = x_R3TJ[row, 0], x_R3TJ[row, 1]
         expected = torch.stack([math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y])
         torch.testing.assert_close(turned[row, :2], expected, rtol=1e-5, atol=1e-5)
-
-
-def test_flat_poses_turn_about_the_line_of_sight_whatever_axis_is_drawn(topology):
-    _, steps = transform((AxisRotate(major_deg=30),), topology, coordinates(topology, flat=True), dimensions=2)
-    table_K33 = steps[0].space.table_KDD
-    assert torch.equal(table_K33[:, 2], torch.eye(3)[2].expand(ROWS, 3))
-    angles = torch.rad2deg(torch.atan2(table_K33[:, 1, 0], table_K33[:, 0, 0]))
-    assert -30 <= angles.min() < -25 and angles.max() <= 0 and (angles < -1).float().mean() > 0.8
-
-
-def test_of_flat_poses_only_x_or_y_is_dropped(topology):
-    out, _ = transform((AxisDrop(p=1),), topology, coordinates(topology, flat=True), dimensions=2)
-    gone = (out == 0).flatten(2).all(2)
-    assert gone[:, 2].all() and (gone[:, :2].sum(1) == 1).all() and gone[:, 0].any() and gone[:, 1].any()

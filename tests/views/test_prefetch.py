@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from skelbench.views import prefetch, transfer
-from skelbench.views.view import View
+from skelbench.views import prefetch
 
 GPU = torch.device("cuda", 1)
 
@@ -79,20 +78,6 @@ def test_views_are_made_on_a_stream_of_their_own_and_waited_for_on_the_device(st
     assert streams.said[0] == "views on cuda:1: wait for all of training on cuda:1"
 
 
-def test_the_next_views_are_made_while_a_step_runs(streams):
-    begun = threading.Event()
-
-    def make(step):
-        if step == 1:
-            begun.set()
-        return {}
-
-    steps = prefetch.prefetched(make, range(2), GPU)
-    assert next(steps)[0] == 0
-    assert begun.wait(10)
-    assert next(steps)[0] == 1
-
-
 def test_what_fails_while_views_are_made_is_raised_in_its_step(streams):
     def make(step):
         if step == 1:
@@ -103,24 +88,3 @@ def test_what_fails_while_views_are_made_is_raised_in_its_step(streams):
     assert next(steps)[0] == 0
     with pytest.raises(ZeroDivisionError):
         next(steps)
-
-
-def test_a_view_keeps_all_of_its_tensors(monkeypatch):
-    kept = []
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: kept.append((self.data_ptr(), stream)))
-    view = View.of(torch.zeros(2, 1, 8, 25, 3), mask_RN=torch.zeros(2, 25, dtype=torch.bool))
-    view.record_stream("stream")
-    assert set(kept) == {(x.data_ptr(), "stream") for x in (view.x_RTJC, view.rows_R, view.mask_RN)}
-
-
-def test_numbers_are_read_as_they_are():
-    values = {"loss": torch.tensor(0.1), "rank": torch.tensor([1 / 3], dtype=torch.float64), "lr": 2e-4}
-    assert transfer.read(values) == {"loss": float(torch.tensor(0.1)), "rank": 1 / 3, "lr": 2e-4}
-    assert list(transfer.read(values)) == list(values)
-
-
-def test_a_copy_under_way_is_of_what_was_there():
-    x = torch.ones(2)
-    copy = transfer.Fetched(x)
-    x += 1
-    assert copy.wait().tolist() == [1.0, 1.0]

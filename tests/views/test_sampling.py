@@ -84,25 +84,6 @@ def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, sp
     assert (at <= (inside.start_B + inside.duration_B)[:, None] + 1e-6).all()
 
 
-def test_same_is_the_parent():
-    parent = draw(Free(lo=0.3, hi=1), "ends", lengths(50, 60))
-    same = draw(Same(parent="p"), "half-pixel", lengths(50, 60), parent)
-    assert torch.equal(same.start_B, parent.start_B) and torch.equal(same.duration_B, parent.duration_B)
-
-
-@given(LENGTH, RESIZE, RESIZE, st.booleans())
-@settings(max_examples=80, deadline=None)
-def test_alike_is_as_long_as_its_parent_and_in_the_clip(length, resize, parent_resize, whole):
-    length_B = torch.full((5,), length)
-    parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
-    alike = draw(Alike(parent="p"), resize, length_B, parent, view=2)
-    if resize in ("ends", "half-pixel"):
-        assert torch.equal(alike.duration_B, parent.duration_B)
-    else:  # of whole frames, nearest to the interval's ends
-        assert not (alike.duration_B % 1).any() and ((alike.duration_B - parent.duration_B).abs() < 1).all()
-    assert (alike.start_B >= 0).all() and (alike.start_B + alike.duration_B <= length - 1 + 1e-9).all()
-
-
 def test_alike_starts_uniformly_and_of_its_own():
     clips, length = 4000, 101
     length_B = torch.full((clips,), length)
@@ -226,13 +207,6 @@ def test_extension_plays_forth_and_back(length, extend):
     expected = np.interp(np.linspace(0, len(played) - 1, 41), np.arange(len(played)), x.numpy()[played])
     assert np.allclose(read(frames, [x])[0], expected, atol=1e-6)
     assert frames.first_BT.min() >= 0 and frames.second_BT.max() <= length - 1
-
-
-def test_whole_frames_of_a_continuous_parent_are_the_nearest():
-    parent = Interval(torch.tensor([2.4, 0.6]), torch.tensor([5.2, 3.0]))
-    for resize in ("pad", "bins"):
-        same = draw(Same(parent="p"), resize, lengths(20, 20), parent)
-        assert same.start_B.tolist() == [2, 1] and (same.start_B + same.duration_B).tolist() == [8, 4]
 
 
 @given(st.integers(1, 40), LENGTH, st.floats(0, 1), st.floats(0, 1))

@@ -45,11 +45,6 @@ def test_order_puts_parents_first(topology):
     assert all(place[parent] < place[joint] for joint, parent in enumerate(topology.parents) if parent >= 0)
 
 
-@pytest.mark.parametrize("topology", [NTU25, OPENPOSE18])
-def test_in_some_topologies_a_parent_has_the_higher_index(topology):
-    assert any(parent > joint for joint, parent in enumerate(topology.parents))
-
-
 @every_topology
 def test_mirror_swaps_left_and_right_names(topology):
     for joint, name in enumerate(topology.joints):
@@ -105,14 +100,9 @@ def test_parts_and_limbs():
 BAD = {
     "not a tree": {"parents": (-1, 2, 1)},
     "two roots": {"parents": (-1, -1, 0)},
-    "parent out of range": {"parents": (-1, 0, 7)},
     "joint in two pairs": {"pairs": ((1, 2), (2, 1))},
     "joint missing from the parts": {"parts": {"all": (0, 1)}},
-    "joint in two parts": {"parts": {"all": (0, 1, 2), "more": (2,)}},
     "part not connected": {"parts": {"sides": (1, 2), "middle": (0,)}},
-    "part without image": {"parts": {"body": (0, 1), "arm": (2,)}},
-    "root is no joint": {"root": 3},
-    "same name twice": {"joints": ("a", "a", "b")},
 }
 
 
@@ -121,9 +111,3 @@ def test_contradictory_topologies_are_refused(change):
     good = Topology("t", ("mid", "left", "right"), (-1, 0, 0), ((1, 2),), {"all": (0, 1, 2)}, root=0, center=0)
     with pytest.raises(SkelbenchError, match="topology 't' is not valid"):
         dataclasses.replace(good, **change)
-
-
-def test_unknown_topology_names_the_nearest():
-    assert get_topology("ntu25") is NTU25
-    with pytest.raises(SkelbenchError, match="did you mean 'ntu25'"):
-        get_topology("ntu52")

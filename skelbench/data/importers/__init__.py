@@ -59,12 +59,10 @@ def import_files(
         # Coordinates that are NaN or too large for float32 are found and named; numpy need not warn as well.
         with np.errstate(invalid="ignore", over="ignore"):
             recording = recognize([Path(file) for file in files], options)
-            options.check_used(recording.kind == RAGGED, recording.flat, str(files[0]))
-            skipped = write(recording, path, overwrite=overwrite, progress=progress)
+            options.check_used(recording.kind == RAGGED, recording.coordinates == "2-D", str(files[0]))
+            skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise SkelbenchError(
-            f"{files[0]} cannot be read ({first_line(error)}); it may be cut short, download or copy it again"
-        ) from error
+        raise SkelbenchError(f"{files[0]} cannot be read ({first_line(error)}); download or copy it again") from error
     return Imported(path, recording, skipped)
 
 

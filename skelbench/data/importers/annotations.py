@@ -1,22 +1,16 @@
 """pyskl's pickles: a dictionary of ``split`` (name -> list of clips) and ``annotations``, or a list of annotations.
 
 An annotation is a dictionary: ``frame_dir`` (the clip's name), ``label``, ``keypoint`` [M, T, J, 3] in camera
-coordinates (metres, usually float16) or [M, T, J, 2] in pixels with ``keypoint_score`` [M, T, J] and ``img_shape``
-(height, width); or None, which the script that made the file wrote where a recording shows nobody.
-
-2-D poses become z = 0, Y up, centred, in nominal metres (:class:`ImportOptions`); scores become confidence in [0, 1].
-A joint of confidence 0 is put at the origin. Nobody tracks bodies in these files: body m of one frame need not be
-body m of the next.
+coordinates, or [M, T, J, 2] in pixels with ``keypoint_score`` [M, T, J] and ``img_shape`` (height, width). None stands
+for a recording that shows nobody. Bodies are untracked: body m of one frame need not be body m of the next.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +18,15 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import Pose, Unusable, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.split_names import side_of
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
-from skelbench.data.store.splits import ALIASES, FieldRule, NameRule, Rule, by_field
+from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
-from skelbench.views.skeleton.topology import Topology
 
 
 def is_annotations(value: Any) -> bool:
@@ -54,20 +46,11 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     points = [entry["keypoint"] for entry in good if entry.get("keypoint") is not None]
     arrays = [array for array in points if isinstance(array, np.ndarray)]
     if not points:
-        raise SkelbenchError(
-            f"{path}: none of its annotations has key points; it is a table of contents (Kinetics-400), whose key "
-            f"points lie in other files: expand them into one file with pyskl's DecompressPose first"
-        )
+        raise SkelbenchError(f"{path} is a table of contents; expand its key points with pyskl's DecompressPose")
     if not arrays:
-        raise SkelbenchError(
-            f"{path}: its key points are kept as {type(points[0]).__name__}, not as numpy arrays; save them as arrays "
-            f"[bodies, frames, joints, 2 or 3]"
-        )
+        raise SkelbenchError(f"{path}: its key points are kept as {type(points[0]).__name__}; save numpy arrays")
     if any("frame_inds" in entry for entry in good[:100]):
-        raise SkelbenchError(
-            f"{path}: its key points are packed by detection (frame_inds), not by body and frame; expand them with "
-            f"pyskl's DecompressPose first"
-        )
+        raise SkelbenchError(f"{path}: its key points are packed by detection; expand them with pyskl's DecompressPose")
     # The most frequent shape: a single annotation that differs is skipped.
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
@@ -80,34 +63,36 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     splits, sources, unknown = _splits(split, names, labels, index, path)
     details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
     details["annotations_empty"] = len(entries) - len(good)
-    pose: Pose | FlatPose
-    if shape[3] == 2:
-        pose = FlatPose(options)
-        lineage = "pyskl 2-D, " + pose.lineage
-    else:
-        sample = islice(_sample(entries, topology), 64)
-        pose = find_pose(sample, topology, options.up, options.units, str(path))
-        details["up_axis_of_file"] = pose.up
-        lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    flat = FlatPose(options) if shape[3] == 2 else None
+    lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
     label_of = dict(zip(names, labels.tolist()))
 
-    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+    def read(entry: Any) -> Clip:
+        x_MTJC = _points(entry, (topology.num_joints, shape[3]))
+        name = entry["frame_dir"]
+        clip = Clip(x_MTJC, label_of[name], name=name, who=who(name), source_frames=x_MTJC.shape[1])
+        if flat is None:
+            return clip
+        score = entry.get("keypoint_score")
+        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
+            raise Unusable("it has no keypoint_score for each of its key points")
+        return flat_clip(clip._replace(confidence_MTJ=score), topology.center, flat, entry.get("img_shape"))
+
+    def clips() -> Entries:
         for row, entry in enumerate(entries):
-            name = entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}"
-            yield name, partial(_clip, entry, label_of.get(name, 0), topology, pose, options.max_bodies)
+            yield entry["frame_dir"] if isinstance(entry, dict) else f"annotation {row}", partial(read, entry)
 
     return Recording(
         kind=f"pyskl pickle, {shape[3]}-D",
-        clips=clips,
+        clips={str(path): clips},
         total=len(entries),
         topology=topology,
         classes=ntu.class_names(labels, index),
         splits=splits,
         sources=sources,
-        lineage=lineage,
-        flat=shape[3] == 2,
-        licence=NTU_LICENCE if index is not None else "",
-        fps=options.fps,
+        lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
+        coordinates="2-D" if flat else "3-D",
+        licence=ntu.licence(index),
         details=details,
     )
 
@@ -133,50 +118,35 @@ def _name(row: int, name: Any, path: Path) -> str:
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
-    """Return rules, the lists they come from, and the number of listed names that no clip has.
-
-    Lists that follow from sample names become rules over fields.
-    """
+    """Return rules, the lists that they come from, and the number of listed names without a clip."""
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
-    if not isinstance(split, dict) or not all(
-        isinstance(key, str)
-        and isinstance(value, list | tuple | np.ndarray)
-        and all(isinstance(name, str) for name in value)
-        for key, value in split.items()
-    ):
+    if not isinstance(split, dict) or not all(isinstance(value, list | tuple | np.ndarray) for value in split.values()):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    annotated, unknown, empty = set(names), 0, ""
+    annotated, unknown = set(names), 0
     for key, test_key, name in _pairs(split):
         train, test = (tuple(clip for clip in split[part] if clip in annotated) for part in (key, test_key))
         unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
-            empty = empty or (test_key if train else key)
             continue
         if set(train) & set(test):
             raise SkelbenchError(f"{path}: {key} and {test_key} share clips; correct its split")
         name = f"{name}-{test_key}" if name in rules else name
         rule: Rule = NameRule(field="name", train=train, test=test)
         full = ALIASES.get(name, name)
-        if index is not None and (usual := ntu.splits_of(index).get(full)) and _same(usual, index, names, train, test):
-            name, rule = full, usual
+        if index is not None and (usual := ntu.splits_of(index).get(full)):  # the lists may follow from sample names
+            sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(usual, index)]
+            if sides == [set(train), set(test)]:
+                name, rule = full, usual
         rules[name], sources[name] = rule, (f"list {key}", f"list {test_key}")
     if not rules and index is not None:
         rules = {**ntu.splits_of(index)}
-    if not rules and empty:
-        raise SkelbenchError(
-            f"{path}: of the {len(split[empty])} names in its list {empty!r} none is the frame_dir of an annotation; "
-            "correct the list, or add its annotations"
-        )
     lists = [key for key, value in split.items() if not annotated.isdisjoint(value)]
     if not rules and lists:
-        raise SkelbenchError(
-            f"{path}: its split has {', '.join(map(repr, lists))[:200]}, of which no two say that one trains and one "
-            f"tests; call them train and test, or train and val"
-        )
+        raise SkelbenchError(f"{path}: no two of its lists {lists!r:.200} train and test; call them train and test")
     return rules or random_split(labels, str(path), "lists of their names under split"), sources, unknown
 
 
@@ -195,40 +165,13 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield key, test, f"{name}-val" if len(set(tests.values())) > 1 and kind == "valid" else name
 
 
-def _same(rule: FieldRule, index: Mapping[str, np.ndarray], names: list[str], train: tuple, test: tuple) -> bool:
-    sides = [{names[row] for row in np.flatnonzero(side)} for side in by_field(rule, index)]
-    return sides == [set(train), set(test)]
-
-
-def _points(entry: Any, topology: Topology, axes: int) -> np.ndarray:
-    """Return key points [M, T, J, 2 or 3] as stored."""
+def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return key points [M, T, *shape] as stored."""
     if not isinstance(entry, dict):
         raise Unusable(f"the file has {entry!r:.40} for it", expected=entry is None)
     array = entry.get("keypoint")
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         raise Unusable("it has no array of key points")
-    if len(array.shape) != 4 or array.shape[2:] != (topology.num_joints, axes) or 0 in array.shape:
+    if array.ndim != 4 or array.shape[2:] != shape or 0 in array.shape:
         raise Unusable(f"its key points have shape {list(array.shape)}")
     return array
-
-
-def _sample(entries: Sequence[Any], topology: Topology) -> Iterator[np.ndarray]:
-    """Iterate over the key points of entries that have any."""
-    for entry in entries:
-        with suppress(Unusable):
-            if (x_MTJC := _points(entry, topology, 3)).any():
-                yield x_MTJC
-
-
-def _clip(entry: Any, label: int, topology: Topology, pose: Pose | FlatPose, most: int) -> Clip:
-    x_MTJC = _points(entry, topology, 2 if isinstance(pose, FlatPose) else 3)
-    if isinstance(pose, FlatPose):
-        score = entry.get("keypoint_score")
-        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
-            raise Unusable("it has no keypoint_score for each of its key points")
-        clip = flat_clip(x_MTJC, score, topology.center, pose, entry.get("img_shape"))
-    else:
-        clip = solid_clip(pose.apply(x_MTJC), most, topology.center)
-    posed, origin, flags, confidence_MTJ = clip
-    name = entry["frame_dir"]
-    return Clip(posed, label, origin, name, who(name), flags, x_MTJC.shape[1], confidence_MTJ)

@@ -5,14 +5,13 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag
 from skelbench.views.skeleton.topology import Topology, get_topology, topologies
 
@@ -47,10 +46,7 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     if requested is not None:
         topology = get_topology(requested)
         if topology.num_joints != joints:
-            raise SkelbenchError(
-                f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}; choose another "
-                f"--topology (known: {known})"
-            )
+            raise SkelbenchError(f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}")
         return topology
     if not fitting:
         raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
@@ -77,7 +73,7 @@ class Pose:
 
 
 def find_pose(
-    sample: Iterable[np.ndarray],
+    sample: Sequence[np.ndarray],
     topology: Topology,
     up: Up,
     units: Units | None,
@@ -95,34 +91,20 @@ def find_pose(
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
     if not upper or not lower:  # a plugin's skeleton, of a hand for instance
         if up == usual == "auto":
-            raise SkelbenchError(
-                f"{where}: skeleton {topology.name} has no head or no ankles to tell which axis points up; say which "
-                f"with --up"
-            )
+            raise SkelbenchError(f"{where}: skeleton {topology.name} has no head or ankles; say what is up with --up")
         return Pose(usual if up == "auto" else up, METRES[units])
-    sample = list(sample)
     if _holds_scores(sample):
-        raise SkelbenchError(
-            f"{where}: two of its coordinates span tens and the third is never outside 0 to 1, as of pixels with a "
-            "score; give 2-D key points with their scores beside them (keypoint and keypoint_score of a pickle)"
-        )
-    tall, damaged = [], False
+        raise SkelbenchError(f"{where}: one axis is in 0 to 1, as of pixels with a score; use keypoint_score")
+    tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
-        finite_F = np.isfinite(x_FJC).all(axis=(1, 2))
-        damaged |= not finite_F.all()
-        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & finite_F]
+        x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
         tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
-    tall_FC = np.concatenate(tall) if tall else np.zeros((0, 3))
+    tall_FC = np.concatenate(tall)
     size_F = np.linalg.norm(tall_FC, axis=1)
     tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
     if not len(size_F):
-        if damaged:
-            raise SkelbenchError(
-                f"{where}: every frame of its first clips is all zeros or holds a coordinate that is not a finite "
-                f"number; repair the file, or give joints that were not seen a place"
-            )
-        raise SkelbenchError(f"{where}: its first clips are all zeros; check that this is the right file")
+        raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
     height = float(np.median(size_F)) * METRES[units]
     if not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
@@ -137,10 +119,7 @@ def find_pose(
     if shown == "auto":
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
-        raise SkelbenchError(
-            f"{where}: {usual} should point up, but its bodies stand along {shown}; say which is right, --up {shown} "
-            f"or --up {usual}"
-        )
+        raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
     return Pose(shown, METRES[units])
 
 
@@ -182,22 +161,6 @@ def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -
         raise Unusable(f"its bodies measure {size:.3g} m from end to end, which no joint positions in meters do")
 
 
-Posed = tuple[np.ndarray, np.ndarray, int, np.ndarray | None]
-"""Coordinates [M, T, J, 3], origin, flags, and confidence [M, T, J] or None."""
-
-
-def solid_clip(x_MTJC: np.ndarray, most: int, center: int | None) -> Posed:
-    """Return a clip in meters with Y up, of at most ``most`` bodies, without frames that show nobody.
-
-    ``center``: joint that is moved to the origin in the first frame; None = coordinates stay.
-    """
-    x_MTJC, flags = drop_absent(x_MTJC, most)
-    if 0 in x_MTJC.shape:
-        raise Unusable(ALL_ZERO, expected=True)
-    x_MTJC, origin = (x_MTJC, np.zeros(3, np.float32)) if center is None else centre(x_MTJC, center)
-    return x_MTJC, origin, flags, None
-
-
 def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
     """Return the bodies that are in some frame, at most the ``most`` seen longest, and flags."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
@@ -205,16 +168,3 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
         return bodies, 0
     longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
     return np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
-
-
-def drop_absent(x_MTJC: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Return the clip without frames that show nobody and bodies that are in no frame, and flags.
-
-    At most ``most`` bodies are kept, those seen longest. Absent = all coordinates zero. All absent: no frames are left.
-    """
-    seen_MT = np.any(x_MTJC, axis=(2, 3))
-    bodies, flags = seen_longest(seen_MT, most)
-    frames_T = seen_MT[bodies].any(axis=0)
-    if not frames_T.all() and frames_T.any():
-        flags |= int(Flag.FRAMES_DROPPED)
-    return x_MTJC[bodies][:, frames_T], flags

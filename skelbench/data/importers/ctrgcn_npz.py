@@ -1,15 +1,11 @@
 """Clips padded to one length: the npz files of CTR-GCN and MAMP, and SGN's HDF5 files, which share their layout.
 
 ``x_*`` float [N, T, M * J * 3], frame -> body -> joint -> xyz, zeros behind the last frame; ``y_*`` one-hot [N, K] or
-whole numbers [N]. A clip ends with its last frame that is not zero. In files that repeat single bodies (NTU RGB+D 120)
-an equal second body is dropped, and a second body of zeros is an empty one that the pipeline kept. In other files a
-body that is zero throughout is none.
+whole numbers [N]. In files that repeat single bodies (NTU RGB+D 120) a second body of zeros is kept as an empty one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,75 +14,103 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, seen_longest
-from skelbench.data.importers.labels import random_split
+from skelbench.data.importers.bodies import ALL_ZERO, Unusable, choose_topology
+from skelbench.data.importers.labels import read_labels
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import Part, Side, describe, side_of
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.tables import Table
+from skelbench.data.importers.tables import Npz, table_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
-from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag
-from skelbench.data.store.splits import NameRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology, topologies
 
+_SIDES: tuple[Side, ...] = ("train", "valid", "test")
 _PEEK = 1000
 """Clips of each part that are looked at to learn whether single bodies are repeated."""
 
 
-@dataclass
-class Part:
-    """Training, validation or test rows of a file."""
-
-    name: str
-    x: Table
-    labels: np.ndarray
-    classes: int
-    names: list[str] = field(default_factory=list)
-    """Names of the clips, restored or made up."""
-
-    def __post_init__(self) -> None:
-        if len(self.x.shape) != 3 or self.x.dtype.kind != "f":
-            raise SkelbenchError(
-                f"{self.x.where}: expected floating-point [clips, frames, bodies x joints x 3], not {self.x.dtype} "
-                f"{list(self.x.shape)}; convert the array"
-            )
-        if len(self.labels) != self.x.shape[0]:
-            raise SkelbenchError(
-                f"{self.x.where} has {self.x.shape[0]} clips but {len(self.labels)} labels; the file is incomplete"
-            )
+def read_npz(npz: Npz, options: ImportOptions) -> Recording:
+    """Return the recording in an npz file with arrays ``x_train``, ``y_train`` and so on."""
+    names = sorted({key[2:] for key in npz.keys if key[:2] in ("x_", "y_") and side_of(key)[0]})
+    sides = {side_of(name)[0]: name for name in names}
+    if missing := [key for name in names for key in (f"x_{name}", f"y_{name}") if key not in npz]:
+        raise SkelbenchError(f"{npz.path} has no array {missing[0]}; the file is incomplete")
+    if len(sides) < len(names):
+        raise SkelbenchError(f"{npz.path}: two of its parts ({', '.join(names)}) have the same role; name one of each")
+    parts, classes = [], 0
+    for side in _SIDES:
+        if name := sides.get(side):
+            labels, count = read_labels(npz[f"y_{name}"], npz.where(f"y_{name}"))
+            table = npz.table(f"x_{name}")
+            parts.append(Part(table, labels, Path(table.where).name, side))
+            classes = max(classes, count)
+    return _padded(parts, classes, "padded npz", options)
 
 
-def padded(parts: list[Part], kind: str, options: ImportOptions) -> Recording:
+def read_sgn(path: Path, options: ImportOptions) -> Recording:
+    """Return the recording in an HDF5 file of SGN: ``x``, ``y``; ``valid_x``, ``valid_y``; ``test_x``, ``test_y``."""
+    try:
+        import h5py
+    except ImportError:
+        raise SkelbenchError(f"{path} is HDF5, which needs h5py; install it: pip install 'skelbench[h5]'") from None
+    file, parts, classes = h5py.File(path, "r"), [], 0
+    for side, prefix in zip(_SIDES, ("", "valid_", "test_")):
+        x, y = file.get(f"{prefix}x"), file.get(f"{prefix}y")
+        if isinstance(x, h5py.Dataset) and isinstance(y, h5py.Dataset):
+            where = f"{path}, dataset {prefix}"
+            labels, count = read_labels(y[:], f"{where}y")
+            parts.append(Part(table_of(x, f"{where}x"), labels, Path(f"{where}x").name, side))
+            classes = max(classes, count)
+        elif x is not None or y is not None or side == "train":
+            raise SkelbenchError(f"{path} has no datasets {prefix}x and {prefix}y; is it one of SGN's?")
+    return _padded(parts, classes, "SGN HDF5", options)
+
+
+def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) -> Recording:
     """Return the recording in these parts."""
     where = parts[0].x.where
+    for part in parts:
+        if len(part.x.shape) != 3 or part.x.dtype.kind != "f":
+            raise SkelbenchError(f"{part.x.where} is {part.x.dtype} {list(part.x.shape)}, not [clips, frames, values]")
+    if len(parts) > 1 and parts[0].side != "train":
+        raise SkelbenchError(f"{where} and the other parts are none to train on; add x_train and y_train")
     widths = {part.x.shape[2] for part in parts}
     if len(widths) > 1:
         raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
     bodies, joints = _layout(widths.pop(), options.topology, where)
-    topology = choose_topology(joints, options.topology, where)
-    sample = (_clip(row, bodies) for row in parts[0].x.first(64))
-    pose = find_pose(sample, topology, options.up, options.units, where)
     repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in part.x.first(_PEEK))
-    details: dict[str, Any] = {"frames_longest": max(part.x.shape[1] for part in parts)}
-    about = _describe(parts, details)
-    details |= {"single_bodies_repeated": repeated, "up_axis_of_file": pose.up}
+    details: dict[str, Any] = {
+        "frames_longest": max(part.x.shape[1] for part in parts),
+        "single_bodies_repeated": repeated,
+    }
+    keeps_empty = repeated and options.max_bodies > 1
 
-    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
-        for part in parts:
-            for row, values in enumerate(part.x.rows()):
-                x_MTJC = _clip(values, bodies).astype(np.float32)
-                make = partial(_made, part, row, x_MTJC, pose, topology.center, repeated, options.max_bodies, details)
-                yield part.names[row], make
+    def read(part: Part, row: int, values: np.ndarray) -> Clip:
+        x_MTJC = _clip(values, bodies).astype(np.float32)
+        frames = np.flatnonzero(np.any(x_MTJC, axis=(0, 2, 3)))  # not a number counts as seen
+        if not len(frames):
+            raise Unusable(ALL_ZERO, expected=True)
+        x_MTJC, flags, name = x_MTJC[:, : frames[-1] + 1], 0, part.names[row]
+        if keeps_empty and not x_MTJC[1].any():
+            flags = int(Flag.EMPTY_BODY)
+        elif repeated and _repeats(x_MTJC):
+            x_MTJC = x_MTJC[:1]
+        return Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags)
 
+    found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
+    if found is not None:
+        _, parts[0].names, parts[1].names = found
+    details["names"] = f"{'restored' if found else 'made up'}: the file has none"
+    lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
+    about = describe(parts, [part.side for part in parts], classes, "a file that holds the test part too")
     return Recording(
         kind=kind,
-        clips=read,
-        total=sum(part.x.shape[0] for part in parts),
-        topology=topology,
-        fps=options.fps,
+        clips={part.x.where: partial(part.entries, partial(read, part)) for part in parts},
+        topology=choose_topology(joints, options.topology, where),
+        lineage=NTU_LINEAGE if found else lineage,
+        empty_frames=True,
         details=details,
         **about,
     )
@@ -110,62 +134,3 @@ def _clip(row: np.ndarray, bodies: int) -> np.ndarray:
 
 def _repeats(x_MTJC: np.ndarray) -> bool:
     return bool(x_MTJC[0].any()) and np.array_equal(x_MTJC[0], x_MTJC[1])
-
-
-def _describe(parts: list[Part], details: dict) -> dict[str, Any]:
-    """Return fields of the recording, and give every part the names of its clips."""
-    found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
-    if found is not None:
-        split, parts[0].names, parts[1].names = found
-        details["names"] = "restored: rows and labels are those of the original scripts, one by one"
-        index = ntu.index_of([*parts[0].names, *parts[1].names])
-        assert index is not None  # restored names are sample names
-        about: dict[str, Any] = {"classes": ntu.class_names(index["action"] - 1, index), "splits": ntu.splits_of(index)}
-        about |= {"default_split": split, "sources": {split: _sources(parts, 1)}}
-        return about | {"lineage": NTU_LINEAGE, "licence": NTU_LICENCE}
-    details["names"] = "made up: the file has none"
-    for part in parts:
-        part.names = [f"{part.name}_{row:06}" for row in range(part.x.shape[0])]
-    splits: dict[str, Rule] = {}
-    names = tuple(part.name for part in parts)
-    if len(parts) > 1:
-        if names[0] != "train":
-            raise SkelbenchError(
-                f"{parts[0].x.where} and the other parts are none to train on; add x_train and y_train"
-            )
-        splits["given"] = NameRule(field="video", train=names[:-1], test=names[-1:])
-        if len(parts) > 2:
-            splits["validation"] = NameRule(field="video", train=names[:1], test=names[1:2])
-    else:
-        labels = np.concatenate([part.labels for part in parts])
-        splits = random_split(labels, parts[0].x.where, "a file that holds the test part too")
-    sources = {"given": _sources(parts, len(parts) - 1), "validation": _sources(parts[:2], 1)}
-    lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
-    classes = [f"label {label}" for label in range(max(part.classes for part in parts))]
-    return {"classes": classes, "splits": splits, "sources": sources, "lineage": lineage}
-
-
-def _sources(parts: list[Part], training: int) -> tuple[str, str]:
-    """Where the first ``training`` parts are, and the last one."""
-    train, test = (", ".join(Path(part.x.where).name for part in side) for side in (parts[:training], parts[-1:]))
-    return train, test
-
-
-def _made(
-    part: Part, row: int, x_MTJC: np.ndarray, pose: Pose, center: int, repeated: bool, most: int, details: dict
-) -> Clip:
-    name = part.names[row]
-    seen_MT = np.any(x_MTJC, axis=(2, 3))  # not a number counts as seen
-    frames = np.flatnonzero(seen_MT.any(axis=0))
-    if not len(frames):
-        raise Unusable(ALL_ZERO, expected=True)
-    length = int(frames[-1]) + 1
-    if repeated and most > 1 and not seen_MT[1].any():
-        flags = int(Flag.EMPTY_BODY)
-    else:
-        different = 1 if repeated and _repeats(x_MTJC) else len(x_MTJC)
-        bodies, flags = seen_longest(seen_MT[:different], most)
-        x_MTJC = x_MTJC[bodies]
-    details["empty_frames_kept"] = details.get("empty_frames_kept", 0) + length - len(frames)
-    x_MTJC, origin = centre(pose.apply(x_MTJC[:, :length]), center)
-    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags)

@@ -1,17 +1,14 @@
-"""Writing a clip store in other people's formats, so that their code can be run on the same clips, and reading it back.
+"""Writing a clip store in other people's formats, so that their code runs on the same clips, and reading it back.
 
-mamp-npz: what the CTR-GCN and MAMP scripts save and their feeders read: ``x_train``, ``x_test`` float32 [N, T, 150],
-frame -> body -> joint -> xyz, zeros behind the last frame, T = frames of the longest clip; ``y_train``, ``y_test``
-one-hot float64 [N, K]. Rows follow the original scripts where the split is one of index fields: by that field, then by
-name. Arrays that those feeders do not look at (``length_train``, ``name_train``, ..., ``skelbench``) keep the rest, so
-that ``data import`` gives back the same clips.
+mamp-npz is what the CTR-GCN and MAMP scripts save: ``x_train``, ``x_test`` float32 [N, T, 150], frame -> body -> joint
+-> xyz; ``y_train``, ``y_test`` one-hot float64 [N, K]; rows in the scripts' order. Further arrays (``length_train``,
+``name_train``, ..., ``skelbench``) keep what this layout cannot hold, so that ``data import`` gives the same clips.
 """
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from itertools import count, repeat
 from pathlib import Path
@@ -25,10 +22,10 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
 from skelbench.data.importers.labels import read_labels
 from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import ClipStore, first_line
-from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing, make_split
+from skelbench.data.store.splits import FieldRule, NameRule, RandomRule, Rule, for_choosing
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology
 
@@ -36,7 +33,6 @@ META = "skelbench"
 """Name of the array with the :class:`ExportedMeta`, as JSON text."""
 
 SecondBody = Literal["zero", "repeat"]
-
 
 NUMBERS = ("length", "bodies", "subject", "camera", "setup", "trial", "flags", "source_frames", "origin", "fps")
 """Arrays of the index that the layout of frames cannot hold; ``fps`` only if clips differ in it."""
@@ -73,19 +69,12 @@ def export_mamp_npz(
     path = Path(path)
     chosen = store.split(split)
     if for_choosing(chosen.name):
-        raise SkelbenchError(
-            f"split {chosen.name} is for choosing settings, which no other code knows; export the split it is part of"
-        )
+        raise SkelbenchError(f"split {chosen.name} is for choosing settings; export the split that it is part of")
     rule = store.meta.splits[chosen.name]
     if store.topology.name != "ntu25":
-        raise SkelbenchError(
-            f"data set {store.meta.name} has skeleton {store.topology.name}, the feeders of mamp-npz read ntu25 only; "
-            f"choose a data set of NTU or PKU skeletons"
-        )
+        raise SkelbenchError(f"data set {store.meta.name} has skeleton {store.topology.name}, mamp-npz holds ntu25")
     if store.max_bodies > 2:
         raise SkelbenchError(f"data set {store.meta.name} has clips of {store.max_bodies} bodies, mamp-npz holds two")
-    if path.is_dir():
-        raise SkelbenchError(f"{path} is a folder; name a file in it")
     if path.exists() and not overwrite:
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
     rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
@@ -166,27 +155,15 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
     except (ValidationError, KeyError) as error:
         raise SkelbenchError(f"{path} is incomplete ({first_line(error)}); export the dataset again") from None
     index["label"], counts = np.concatenate(labels), [len(part) for part in labels]
-    frames = min(table.shape[1] for table in tables)
-    if (
-        any(len(values) != sum(counts) for values in index.values())
-        or [table.shape[0] for table in tables] != counts
-        or not 1 <= index["length"].min() <= index["length"].max() <= frames
-        or not 1 <= index["bodies"].min() <= index["bodies"].max() <= 2
-    ):
+    if any(len(values) != sum(counts) for values in index.values()) or [table.shape[0] for table in tables] != counts:
         raise SkelbenchError(f"{path}: its arrays do not fit together; export the dataset again")
     if options != ImportOptions():
-        raise SkelbenchError(
-            f"{path}: skelbench wrote this file, so options say nothing about it; leave out all of them"
-        )
+        raise SkelbenchError(f"{path} says everything about itself, as skelbench wrote it; leave out all of them")
     names = [f"{part}_{row:06}" for part, size in zip(PARTS, counts) for row in range(size)]
     if kept := f"name_{PARTS[0]}" in npz:
         names = np.concatenate([npz[f"name_{part}"] for part in PARTS]).tolist()
-    splits: dict[str, Rule] = {}
-    for name, rule in meta.splits.items():
-        with suppress(SkelbenchError):
-            if not isinstance(rule, RandomRule):  # its choice depends on the order of all clips
-                make_split(name, rule, index | {"name": np.array(names if kept else [""] * len(names))}, "")
-                splits[name] = rule
+    # The clips that a random rule chooses depend on the order of all clips.
+    splits = {name: rule for name, rule in meta.splits.items() if not isinstance(rule, RandomRule)}
     if meta.split not in splits:
         kept, train = True, counts[0]
         splits[meta.split] = NameRule(field="name", train=tuple(names[:train]), test=tuple(names[train:]))
@@ -205,7 +182,7 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
             fps=float(index["fps"][i]) if "fps" in index else None,
         )
 
-    def read() -> Iterator[tuple[str, Callable[[], Clip]]]:
+    def read() -> Entries:
         row = count()
         for part, table in zip(PARTS, tables):
             key = f"confidence_{part}"
@@ -215,7 +192,8 @@ def exported(npz: Npz, options: ImportOptions) -> Recording:
 
     return Recording(
         kind="skelbench's own mamp-npz",
-        clips=read,
+        clips={str(path): read},
+        coordinates="stored",
         total=sum(counts),
         topology=get_topology(meta.topology),
         classes=meta.classes,

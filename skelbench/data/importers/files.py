@@ -7,17 +7,15 @@ from pathlib import Path
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import is_annotations, pyskl
-from skelbench.data.importers.ctrgcn_npz import Part, padded
+from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
 from skelbench.data.importers.exporters import META, exported
-from skelbench.data.importers.hdf5 import sgn
-from skelbench.data.importers.labels import read_labels
-from skelbench.data.importers.nwucla import files_of, is_clip, nw_ucla
+from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pair_files import arrays, lists, other_part
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.ragged import is_ragged, ragged
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.split_names import Side, side_of
 from skelbench.data.importers.tables import Npz
 
 FORMATS = (
@@ -44,16 +42,14 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     if first.is_dir():
         if members := files_of(first):
             return nw_ucla(first, members, options)
-        raise SkelbenchError(
-            f"{first} is a folder without clips of NW-UCLA; name a file in it (raw recordings are read by: skelbench "
-            "data prepare)"
-        )
+        raise SkelbenchError(f"{first} is a folder without clips of NW-UCLA; name a file in it")
     if starts[0].startswith(b"PK"):
         return nw_ucla(first, members, options) if (members := files_of(first)) else _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
-        return sgn(first, options)
+        return read_sgn(first, options)
     if not _is_pickle(starts[0]):
-        raise SkelbenchError(f"{first} is {_what_else(first, starts[0])}; formats that are imported: {FORMATS}")
+        hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
+        raise SkelbenchError(f"{first} is no file of clips; formats that are imported: {FORMATS} ({hint})")
     value = values[first]
     if is_annotations(value):
         return pyskl(value, first, options)
@@ -80,40 +76,12 @@ def _is_pickle(start: bytes) -> bool:
     return start[:1] in (b"\x80", b"(", b"]", b"}")
 
 
-def _what_else(path: Path, start: bytes) -> str:
-    """Describe a file that is not imported."""
-    if is_clip(path.name):
-        return "a single clip of NW-UCLA, name the folder that holds all of them"
-    if not all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in start):
-        return "of unknown content"
-    if any(separator in start.splitlines()[0] for separator in b",;\t"):
-        return "a table, save it as a ragged npz with arrays joints, offsets and label"
-    return "text (raw recordings are read by: skelbench data prepare)"
-
-
 def _npz(npz: Npz, options: ImportOptions) -> Recording:
-    path = npz.path
     if is_ragged(npz):
         return ragged(npz, options)
     if META in npz:
         return exported(npz, options)
-    names = sorted({key[2:] for key in npz.keys if key[:2] in ("x_", "y_") and side_of(key)[0]})
-    sides = {side_of(name)[0]: name for name in names}
-    if not names:
-        keys = ", ".join(map(repr, npz.keys[:20]))
-        raise SkelbenchError(f"{path} has arrays {keys}, none of the layouts that are imported: {FORMATS}")
-    if missing := [key for name in names for key in (f"x_{name}", f"y_{name}") if key not in npz]:
-        raise SkelbenchError(f"{path} has no array {missing[0]}; the file is incomplete")
-    if len(sides) < len(names):
-        raise SkelbenchError(
-            f"{path}: two of its parts ({', '.join(names)}) have the same role; name one train, one test"
-        )
-    parts = []
-    for side in _SIDES:
-        if name := sides.get(side):
-            labels = read_labels(npz[f"y_{name}"], npz.where(f"y_{name}"))
-            parts.append(Part(side, npz.table(f"x_{name}"), *labels))
-    return padded(parts, "padded npz", options)
-
-
-_SIDES: tuple[Side, ...] = ("train", "valid", "test")
+    if any(key[:2] in ("x_", "y_") and side_of(key)[0] for key in npz.keys):
+        return read_npz(npz, options)
+    keys = ", ".join(map(repr, npz.keys[:20]))
+    raise SkelbenchError(f"{npz.path} has arrays {keys}, none of the layouts that are imported: {FORMATS}")

@@ -36,10 +36,7 @@ def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
     wrong = ~((array >= 0) & (array < MAX_CLASSES) & (array == np.floor(array)))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise SkelbenchError(
-            f"{where}: clip {row} has label {array[row]}, which is not a whole number from 0 to {MAX_CLASSES - 1}; "
-            "correct the labels"
-        )
+        raise SkelbenchError(f"{where}: clip {row} has label {array[row]}, not a whole number from 0; correct it")
     labels = array.astype(np.int64)
     return labels, int(labels.max()) + 1
 
@@ -48,8 +45,5 @@ def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Ru
     """Return the split for files without one; ``otherwise`` = what else helps if no class has a clip to spare."""
     rule = RandomRule(test=0.3)
     if not any(round(rule.test * count) for count in np.bincount(labels).tolist()):
-        raise SkelbenchError(
-            f"{where}: no class has two clips, so none can be kept for testing; bring more clips of a class, or "
-            f"{otherwise}"
-        )
+        raise SkelbenchError(f"{where}: no class has two clips, so none can test; bring more clips, or {otherwise}")
     return {"random": rule}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import numpy as np
 
-from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of, who
+from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of
+from skelbench.data.raw.ntu.prepare import LICENCE
 from skelbench.data.store.splits import FieldRule, by_field
 
 PERFORMERS = {
@@ -69,31 +70,33 @@ def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, FieldRule]:
     return usable
 
 
-def original_order(names: Sequence[str], rule: FieldRule, chosen: np.ndarray) -> np.ndarray:
-    """The rows ``chosen`` (bool) in the order of the CTR-GCN and MAMP scripts: by the split's field, then by name."""
-    rows = np.flatnonzero(chosen)
-    return np.array(sorted(rows.tolist(), key=lambda row: (who(names[row])[rule.field], names[row])), dtype=np.int64)
-
-
 def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[str]] | None:
-    """Split and names of the rows of an npz, if its labels are those of the scripts' rows, one by one; else None."""
+    """Return split and names of the rows of an npz if its labels are those of the scripts' rows, one by one; else None.
+
+    The CTR-GCN and MAMP scripts order rows by the split's field, then by name.
+    """
     for data, splits in SPLITS.items():
-        if len(train) + len(test) != len(all_names(data)):
+        names = np.array(all_names(data))
+        if len(train) + len(test) != len(names):
             continue
-        names = all_names(data)
-        index = index_of(names)
+        index = index_of(names.tolist())
         assert index is not None
         for split, rule in splits.items():
-            ordered = [original_order(names, rule, side) for side in by_field(rule, index)]
-            first, second = ([names[row] for row in rows] for rows in ordered)
-            wanted = [np.array([int(name[-3:]) - 1 for name in side]) for side in (first, second)]
-            if np.array_equal(wanted[0], train) and np.array_equal(wanted[1], test):
+            order = np.argsort(index[rule.field], kind="stable")  # names are in order already
+            rows = [order[side[order]] for side in by_field(rule, index)]
+            if all(np.array_equal(index["action"][side] - 1, labels) for side, labels in zip(rows, (train, test))):
+                first, second = (names[side].tolist() for side in rows)
                 return split, first, second
     return None
 
 
-def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None) -> tuple[str, ...]:
-    """Names of actions where the labels are those that the samples' names say; numbers where there are no such."""
+def licence(index: Mapping[str, np.ndarray] | None) -> str:
+    """Return the license of clips with these index fields; "" unless they are samples of NTU RGB+D."""
+    return LICENCE if index is not None else ""
+
+
+def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None, count: int = 0) -> tuple[str, ...]:
+    """Return names of actions if the labels are those in the samples' names, else numbers (at least ``count``)."""
     if index is None or not np.array_equal(labels, index["action"] - 1):
-        return tuple(f"label {label}" for label in range(int(labels.max()) + 1))
+        return tuple(f"label {label}" for label in range(max(count, int(labels.max()) + 1)))
     return ACTIONS[:60] if data_of(index) == "ntu60" else ACTIONS

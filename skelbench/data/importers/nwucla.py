@@ -9,24 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import Pose, Unusable, find_pose, solid_clip
+from skelbench.data.importers.bodies import Unusable
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import Entries, Recording
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
-from skelbench.views.skeleton.topology import KINECT20, Topology, get_topology
+from skelbench.views.skeleton.topology import KINECT20, get_topology
 
 ACTIONS = {
     1: "pick up with one hand", 2: "pick up with two hands", 3: "drop trash", 4: "walk around", 5: "sit down",
@@ -50,15 +48,10 @@ class _Entry(NamedTuple):
     camera: int
 
 
-def is_clip(name: str) -> bool:
-    """Whether a file is called like a clip of the data set."""
-    return _NAME.fullmatch(name) is not None
-
-
 def files_of(path: Path) -> list[RawFile]:
     """The files in a folder or zip, if some are called like NW-UCLA's; else none."""
     files = list_all([path])
-    return files if any(is_clip(file.name) for file in files) else []
+    return files if any(_NAME.fullmatch(file.name) for file in files) else []
 
 
 def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Recording:
@@ -71,8 +64,6 @@ def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Rec
     topology = KINECT20 if options.topology is None else get_topology(options.topology)
     if topology.num_joints != KINECT20.num_joints:
         raise SkelbenchError(f"{path}: NW-UCLA has 20 joints, topology {topology.name} has {topology.num_joints}")
-    sample = list(islice(_sample(known), 64))  # nothing in it: no clip is usable, which is reported when they are read
-    pose = find_pose(sample, topology, options.up, options.units, str(path)) if sample else Pose("y")
     cameras = Counter(entry.camera for entry in known)
     found = {"train": cameras[1] + cameras[2], "test": cameras[3]}
     splits: dict[str, Rule] = {"cross-view": FieldRule(field="camera", train=(1, 2), test=(3,))}
@@ -80,28 +71,25 @@ def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Rec
         labels = np.array([_label(entry) for entry in known])
         splits = random_split(labels, str(path), "the files of all three cameras")
 
-    def clips() -> Iterator[tuple[str, Callable[[], Clip]]]:
+    def clips() -> Entries:
         seen: set[str] = set()
         for entry in entries:
-            yield entry.name, partial(_clip, entry, topology, pose, entry.name in seen)
+            yield entry.name, partial(_clip, entry, entry.name in seen)
             seen.add(entry.name)
 
+    of_lists = (f"{found[side]:,} of {count:,} for {side}" for side, count in LISTED.items())
     return Recording(
         kind="NW-UCLA, JSON files",
-        clips=clips,
+        clips={str(path): clips},
         total=len(entries),
         topology=topology,
         classes=tuple(ACTIONS.values()),
         splits=splits,
         sources={"cross-view": ("cameras 1 and 2", "camera 3")},
         lineage=f"NW-UCLA, JSON files of CTR-GCN, centred at {topology.joints[topology.center]} of the first frame",
-        fps=options.fps,
         details={
-            "up_axis_of_file": pose.up,
             "other_files_passed_over": len(files) - len(entries),
-            "of_the_public_lists": ", ".join(
-                f"{found[side]:,} of {count:,} for {side}" for side, count in LISTED.items()
-            ),
+            "of_the_public_lists": ", ".join(of_lists),
         },
     )
 
@@ -110,21 +98,12 @@ def _label(entry: _Entry) -> int:
     return list(ACTIONS).index(entry.action)
 
 
-def _sample(entries: Sequence[_Entry]) -> Iterator[np.ndarray]:
-    """Iterate over the coordinates [1, T, 20, 3] of files that can be read and show somebody."""
-    for entry in entries:
-        with suppress(Unusable):
-            if (x_TJC := _skeletons(entry)).any():
-                yield x_TJC[None]
-
-
-def _clip(entry: _Entry, topology: Topology, pose: Pose, again: bool) -> Clip:
+def _clip(entry: _Entry, again: bool) -> Clip:
     if again or entry.action not in ACTIONS:
         raise Unusable("another file of that name comes before it" if again else "NW-UCLA has no action of that number")
     x_TJC = _skeletons(entry)
-    x_MTJC, origin, flags, _ = solid_clip(pose.apply(x_TJC)[None], 1, topology.center)
     about = {"subject": entry.subject, "camera": entry.camera, "trial": entry.trial}
-    return Clip(x_MTJC, _label(entry), origin, entry.name, about, flags, len(x_TJC))
+    return Clip(x_TJC[None], _label(entry), name=entry.name, who=about, source_frames=len(x_TJC))
 
 
 def _skeletons(entry: _Entry) -> np.ndarray:

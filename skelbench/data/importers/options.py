@@ -1,8 +1,7 @@
-"""What a user can say about files that do not say it themselves."""
+"""Options for files that do not say everything about themselves."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -34,13 +33,10 @@ class ImportOptions:
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
     train: Path | None = None
-    """Of two files of clips the one that trains, whatever names and order say."""
+    """Training part of two files of clips, whatever names and order say."""
 
     def __post_init__(self) -> None:
-        """Refuses what no file is to be blamed for."""
-        for option, value in (("image-height", self.image_m), ("body-height", self.body_m), ("fps", self.fps)):
-            if value is not None and not 0 < value < math.inf:
-                raise SkelbenchError(f"--{option} {value:g} is no positive number; give one")
+        """Reject heights that ``scale_2d`` does not use."""
         if self.body_m is not None and self.scale_2d != "body":
             raise SkelbenchError("--body-height says how large bodies become with --scale-2d body; give that too")
         if self.image_m is not None and self.scale_2d == "body":
@@ -52,6 +48,5 @@ class ImportOptions:
             raise SkelbenchError(f"{where}: --label-fields is for ragged npz; leave it out")
         if not flat and (self.scale_2d, self.image_m, self.body_m) != (None, None, None):
             raise SkelbenchError(
-                f"{where}: --scale-2d, --image-height and --body-height are for 2-D poses, and these are 3-D; leave "
-                "them out (--units says the unit of their coordinates)"
+                f"{where}: --scale-2d and heights are for 2-D poses, and these are 3-D; leave them out"
             )

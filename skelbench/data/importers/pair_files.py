@@ -17,9 +17,9 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import pyskl
 from skelbench.data.importers.labels import whole
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.recording import Recording
-from skelbench.data.importers.split_names import side_of
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
 from skelbench.data.importers.tables import is_npy, open_npy
 
@@ -35,9 +35,7 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
         elif groups:
             groups[-1].append(path)
         else:
-            raise SkelbenchError(
-                f"{path} holds no clips; name an array of clips [N, 3, frames, joints, bodies] before its labels"
-            )
+            raise SkelbenchError(f"{path} holds no clips; name an array of clips [N, 3, T, J, M] before its labels")
     if len(files) == 1 and (other := other_part(files[0])):
         groups.append([other])
     if len(groups) > 2:
@@ -92,17 +90,14 @@ def _training_first(paths: list[Path], given: Sequence[Path], train: Path | None
     sides = [side_of(path.stem)[0] for path in paths]
     if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")):
         if paths[1] in given:
-            raise SkelbenchError(
-                f"{paths[0]} and {paths[1].name} are given as training and test part, but their names say something "
-                f"else; give the training part first, or confirm with --train {paths[0]}"
-            )
+            raise SkelbenchError(f"{paths[0].name}, then {paths[1].name}: their names say something else; use --train")
         return paths[::-1]
     return paths
 
 
 def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slots:
     """Return the array at ``path`` with its labels and lengths, given as ``others`` or found by their names."""
-    part = look(path, options)
+    table, kind, topology = look(path, options)
     match = _ARRAY.fullmatch(path.stem)
     stem = match["prefix"] if match else path.stem
     beside = [path.with_name(f"{stem}_{end}".lstrip("_")) for end in ("label.pkl", "label.npy", "num_frame.npy")]
@@ -111,17 +106,16 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     lengths = lengths or [file for file in beside[2:] if file.exists()]
     if len(labels) != 1 or len(lengths) > 1:
         reason = "several label files are given" if labels else "there is no label file"
-        raise SkelbenchError(
-            f"{path}: {reason}; name it behind the array: skelbench data import {path.name} {beside[0].name}"
-        )
-    part.files = [path, *labels, *lengths]
-    part.labels, part.names = read_label_file(labels[0])
-    part.num_frame = _read_lengths(lengths[0]) if lengths else None
-    part.side = side_of(path.stem)[0]
-    for file, values in zip(part.files[1:], (part.labels, part.num_frame)):
-        if values is not None and len(values) != part.x.shape[0]:
-            raise SkelbenchError(f"{path} holds {part.x.shape[0]} clips, {file.name} has {len(values)} entries")
-    return part
+        raise SkelbenchError(f"{path}: {reason}; name it: skelbench data import {path.name} {beside[0].name}")
+    files = [path, *labels, *lengths]
+    values, names = read_label_file(labels[0])
+    num_frame = _read_lengths(lengths[0]) if lengths else None
+    for file, array in zip(files[1:], (values, num_frame)):
+        if array is not None and len(array) != table.shape[0]:
+            raise SkelbenchError(f"{path} holds {table.shape[0]} clips, {file.name} has {len(array)} entries")
+    side = side_of(path.stem)[0]
+    about = (table, values, path.name, side, names)
+    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame, files=files)
 
 
 def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:

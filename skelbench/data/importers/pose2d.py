@@ -12,23 +12,21 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import Posed, Unusable
+from skelbench.data.importers.bodies import Unusable
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.store.clip_store import Flag
+from skelbench.data.store.writer import Clip
 
 IMAGE_M, BODY_M = 3.0, 1.7
 """Unless the options say otherwise."""
 
 
 class FlatPose:
-    """How pixels become nominal metres."""
+    """Scale from pixels to nominal meters."""
 
     def __init__(self, options: ImportOptions, down: bool = True) -> None:
         if options.units is not None or options.up != "auto":
-            raise SkelbenchError(
-                "--units and --up are for 3-D poses, and these are 2-D; leave them out (--image-height or "
-                "--body-height says how large they become)"
-            )
+            raise SkelbenchError("--units and --up are for 3-D poses, and these are 2-D; leave them out")
         self.options, self.down = options, down
         """``down``: y grows downwards in the file, as in images."""
         self.by_body = options.scale_2d == "body"
@@ -57,40 +55,39 @@ class FlatPose:
         return self.metres / max(sides)
 
 
-def flat_clip(xy_MTJC: np.ndarray, confidence_MTJ: np.ndarray, center: int, pose: FlatPose, image: Any) -> Posed:
-    """Return a clip with confidence in [0, 1] from pixels [M, T, J, 2] and scores [M, T, J].
+def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
+    """Return a clip [M, T, J, 3] with confidence in [0, 1] from one of pixels [M, T, J, 2] with scores [M, T, J].
 
     Joints of confidence 0 are nowhere: they are put at the origin, and neither they nor bodies or frames without any
     other joint count as seen. Scores above 1, which heat maps give, become 1.
     """
-    xy_MTJC = xy_MTJC.astype(np.float32)
-    confidence_MTJ = confidence_MTJ.astype(np.float32)
-    if not np.isfinite(xy_MTJC).all() or not np.isfinite(confidence_MTJ).all():
+    xy_MTJC, score_MTJ = (np.asarray(array, dtype=np.float32) for array in (clip.x_MTJC, clip.confidence_MTJ))
+    if not np.isfinite(xy_MTJC).all() or not np.isfinite(score_MTJ).all():
         raise Unusable("a coordinate or a score is not a finite number")
-    confidence_MTJ = confidence_MTJ.clip(0, 1)
-    sure_MTJ = confidence_MTJ > 0
-    sums_M = confidence_MTJ.sum(axis=(1, 2))
-    bodies = np.flatnonzero(sums_M > 0)
+    score_MTJ = score_MTJ.clip(0, 1)
+    sums_M = score_MTJ.sum(axis=(1, 2))
+    bodies, flags = np.flatnonzero(sums_M > 0), clip.flags
     if not len(bodies):
         raise Unusable("no joint has a confidence above 0")
-    flags = 0
     if len(bodies) > pose.options.max_bodies:
         bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
-        flags = int(Flag.BODY_DROPPED)
-    frames_T = sure_MTJ[bodies].any(axis=(0, 2))
+        flags |= int(Flag.BODY_DROPPED)
+    frames_T = score_MTJ[bodies].any(axis=(0, 2))
     flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
-    xy_MTJC, confidence_MTJ, sure_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, confidence_MTJ, sure_MTJ))
+    xy_MTJC, score_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, score_MTJ))
+    sure_MTJ = score_MTJ > 0
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
     origin = np.zeros(3, dtype=np.float32)
     origin[:2] = _start(xy_MTJC, sure_MTJ, center)
     signs = np.array([scale, -scale if pose.down else scale, 0], dtype=np.float32)
     x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
     x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)
-    return x_MTJC * signs + np.float32(0), origin * signs + np.float32(0), flags, confidence_MTJ
+    x_MTJC, origin = (array * signs + np.float32(0) for array in (x_MTJC, origin))  # + 0: no negative zeros
+    return clip._replace(x_MTJC=x_MTJC, origin=origin, flags=flags, confidence_MTJ=score_MTJ)
 
 
 def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:
-    """Where the first body has ``joint`` in the first frame that shows it; else the mean of what it first shows."""
+    """Return the first body's ``joint`` in the first frame that shows it, else the mean of its first frame."""
     frames = np.flatnonzero(sure_MTJ[0, :, joint])
     if len(frames):
         return xy_MTJC[0, frames[0], joint]

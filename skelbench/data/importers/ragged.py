@@ -1,9 +1,6 @@
-"""Ragged npz: skelbench's own format for recordings that come from anywhere.
+"""Ragged npz: skelbench's own format for recordings that come from anywhere; docs/data.md lists its arrays.
 
-``joints`` [F, J, 3] float, meters, Y up; ``offsets`` int [N + 1], clip i being frames ``offsets[i]:offsets[i + 1]``;
-integer ``label`` [N] and any further label field. Optional: ``origin`` [N, 3] (added to ``joints`` gives camera
-coordinates), integer ``subject``, ``camera``, ``setup``, ``trial`` [N], ``classes`` and ``FIELD_classes`` (names),
-``fps`` (one for all clips or one each), ``meta`` (JSON text: ``licence``; ``units`` and ``up`` unless meters and Y).
+Any fault in it, NaN included, refuses the file: nothing else in it is repaired or skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology, find_pose, solid_clip
+from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
 from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.recording import Recording
@@ -38,25 +35,13 @@ def is_ragged(npz: Npz) -> bool:
 
 
 def ragged(npz: Npz, options: ImportOptions) -> Recording:
-    """Return the recording in a ragged npz. Every clip is centered at the topology's center joint in its first frame.
-
-    Several ``label_fields`` make one class of each combination, the first field changing slowest ("deep squat /
-    incorrect"). Splits: "odd-even" subjects (default) and "even-odd"; "by-subject", every other one, if all numbers are
-    odd or all even; a stratified "random" one for a single subject. Frames that show nobody are dropped. This is
-    skelbench's own format, so nothing else in it is repaired or skipped: any fault, NaN included, refuses the file.
-    """
+    """Return the recording in a ragged npz; several ``label_fields`` make one class of each combination of values."""
     path, fields = npz.path, options.label_fields
     if missing := [key for key in ("joints", "offsets", *fields) if key not in npz]:
-        raise SkelbenchError(
-            f"{path} has no array {', '.join(map(repr, missing))} (it has: {', '.join(map(repr, npz.keys))}); a ragged "
-            f"npz needs joints, offsets, {', '.join(fields)}"
-        )
+        raise SkelbenchError(f"{path} has no array {', '.join(map(repr, missing))}, which a ragged npz needs; add it")
     joints = npz["joints"]
     if joints.ndim != 3 or joints.shape[2] != 3 or joints.dtype.kind != "f":
-        raise SkelbenchError(
-            f"{path}: joints must be floating-point [frames, joints, 3], not {joints.dtype} {list(joints.shape)}; "
-            f"put the frames of all clips one after the other"
-        )
+        raise SkelbenchError(f"{path}: joints must be float [F, J, 3], not {joints.dtype} {list(joints.shape)}")
     topology = choose_topology(joints.shape[1], options.topology, str(path))
     offsets = _offsets(npz["offsets"], len(joints), path)
     clips = len(offsets) - 1
@@ -71,21 +56,19 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         details["subjects"] = f"all have odd numbers, or all even ones, so every other one trains: {which}"
     fps = _fps(npz, clips) if "fps" in npz else np.full(clips, options.fps)
     meta = _meta(npz)
-    usual, units = _stated(meta, options, path)
+    up, units = _stated(meta, options, path)
     blocks = [joints[start:end] for start, end in zip(offsets[:-1], offsets[1:])]
-    sample = (block[None] for block in blocks[:64])
-    pose = find_pose(sample, topology, options.up, units, str(path), usual=usual)
-    origins = pose.apply(origins)
 
-    def make(i: int) -> Clip:
-        x_MTJC, center, flags, _ = solid_clip(pose.apply(blocks[i])[None], 1, topology.center)
+    def read(i: int) -> Clip:
         about = {field: int(values[i]) for field, values in who.items()}
-        origin, size = origins[i] + center, len(blocks[i])
-        return Clip(x_MTJC, int(labels[i]), origin, "", about, flags, size, fps=float(fps[i]))
+        size = len(blocks[i])
+        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about, source_frames=size, fps=float(fps[i]))
 
     return Recording(
         kind=RAGGED,
-        clips=lambda: ((f"{path}: clip {i}", partial(make, i)) for i in range(clips)),
+        clips={str(path): lambda: ((f"{path}: clip {i}", partial(read, i)) for i in range(clips))},
+        up=up,
+        units=units,
         strict=True,
         total=clips,
         topology=topology,
@@ -102,10 +85,7 @@ def _offsets(offsets: np.ndarray, frames: int, path: Path) -> np.ndarray:
         raise SkelbenchError(f"{path}: offsets must be whole numbers [clips + 1], at least one clip; correct the array")
     offsets = offsets.astype(np.int64)
     if offsets[0] != 0 or offsets[-1] != frames:
-        raise SkelbenchError(
-            f"{path}: offsets run from {offsets[0]} to {offsets[-1]} but joints has frames 0 to {frames}; "
-            f"one of the two arrays is incomplete, export the file again"
-        )
+        raise SkelbenchError(f"{path}: offsets run from {offsets[0]} to {offsets[-1]} but joints from 0 to {frames}")
     if (wrong := np.diff(offsets) <= 0).any():
         raise SkelbenchError(f"{path}: clip {int(np.argmax(wrong))} has no frames; remove it or correct offsets")
     return offsets
@@ -129,10 +109,7 @@ def _labels(npz: Npz, fields: tuple[str, ...], clips: int) -> tuple[np.ndarray, 
         names = _class_names(npz, field, values, usual=field == ("label" if "label" in npz else fields[0]))
         if (wrong := (values < 0) | (values >= len(names))).any():
             clip = int(np.argmax(wrong))
-            raise SkelbenchError(
-                f"{npz.path}: clip {clip} has {field} {values[clip]}, outside 0..{len(names) - 1}; correct this label "
-                "or the list of classes"
-            )
+            raise SkelbenchError(f"{npz.path}: clip {clip} has {field} {values[clip]}, outside 0..{len(names) - 1}")
         labels = labels * len(names) + values
         classes = [f"{before} / {name}" if before else name for before in classes for name in names]
     return labels, tuple(classes)
@@ -151,9 +128,7 @@ def _class_names(npz: Npz, field: str, values: np.ndarray, usual: bool) -> list[
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in npz[key].ravel().tolist()]
     for label, name in enumerate(names):
         if not name.strip() or names.index(name) != label:
-            raise SkelbenchError(
-                f"{npz.path}: {key} calls class {label} {name[:60]!r}; give every class a name of its own"
-            )
+            raise SkelbenchError(f"{npz.path}: {key} calls class {label} {name[:60]!r}; give every class its own name")
     return names
 
 

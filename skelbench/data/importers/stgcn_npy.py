@@ -1,22 +1,13 @@
 """Arrays [N, C, T, J, M] with labels beside them: ST-GCN, 2s-AGCN (and CMD, SkeletonContrast), AimCLR and CrosSCLR.
 
-``M`` = 2 body slots, zeros where a slot is empty. What the first clips show tells the kinds apart:
-
-raw        camera coordinates; the slots are the first two bodies in file order, frame by frame, so a person may change
-           slots. Zeros behind the last frame.
-per frame  2s-AGCN: the middle of the spine of body 1 is at the origin in every frame, the spine of the first frame
-           points up along z, and every body is repeated until the array is full. The length is what ``num_frame``
-           says, else where the poses start to repeat themselves.
-resized    AimCLR: every clip stretched to one length (50), each body relative to its own upper spine in every frame
-           and turned about the vertical so that it faces forwards. Where people were and how far apart is lost.
-scores     Kinetics-Skeleton: OpenPose joints as shares of the image, [-0.5, 0.5] with Y up, and scores as third
-           channel. The image counts as 1 high and 1 wide: its true shape is not in the file.
+``M`` = body slots, zeros where a slot is empty. The first clips show the kind: "raw" camera coordinates; "per frame"
+(2s-AGCN), each clip repeated to the array's end; "resized" (AimCLR) to one length; "scores" (Kinetics-Skeleton), shares
+of the image with scores as third channel. docs/data.md says what each kind loses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -24,17 +15,14 @@ from typing import Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers import ntu
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Unusable, choose_topology, find_pose, solid_clip
-from skelbench.data.importers.labels import random_split
+from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
 from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.parts import Part, describe
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE as NTU_LICENCE
 from skelbench.data.store.clip_store import Flag
-from skelbench.data.store.splits import FieldRule, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
 
@@ -57,26 +45,19 @@ SAME_POSE_M = 1e-5
 """Joints differ by less between a frame and its repetition; the sensor's noise is a hundred times larger."""
 
 
-@dataclass
-class Slots:
-    """One array of clips with its labels."""
+@dataclass(kw_only=True)
+class Slots(Part):
+    """An array of clips in body slots."""
 
-    x: Table
     kind: Kind
     topology: Topology
-    pose: Pose | FlatPose
-    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    names: list[str] = field(default_factory=list)
-    """Empty = the label file has none."""
-    num_frame: np.ndarray | None = None
-    side: str = ""
-    """Part by the name of its file: "train", "valid", "test" or ""."""
-    files: list[Path] = field(default_factory=list)
+    num_frame: np.ndarray | None
+    files: list[Path]
     """Files of the array, its labels, and its lengths if there are any."""
 
 
-def look(path: Path, options: ImportOptions) -> Slots:
-    """Return the array in an npy file with its kind; refuse one that holds no joint positions."""
+def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
+    """Return the array in an npy file, its kind and its skeleton; refuse one of another shape."""
     table = table_of(open_npy(path), str(path))
     shape = table.shape
     if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
@@ -85,12 +66,12 @@ def look(path: Path, options: ImportOptions) -> Slots:
     seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, table.first(64))]
     kind: Kind = "raw"
     if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
-        return Slots(table, "scores", topology, FlatPose(options, down=False))
-    if topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
+        kind = "scores"
+    elif topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
         kind = "per frame"
     elif topology.name == "ntu25" and not any(x_MTJC[:, :, _UPPER_SPINE].any() for x_MTJC in seen):
         kind = "resized"
-    return Slots(table, kind, topology, find_pose(seen, topology, options.up, options.units, table.where))
+    return table, kind, topology
 
 
 def _scored(x_MTJC: np.ndarray) -> bool:
@@ -103,56 +84,22 @@ def _scored(x_MTJC: np.ndarray) -> bool:
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
-    arrays = [part.files[0].name for part in parts]
     details: dict = {"files": ", ".join(file.name for part in parts for file in part.files)}
     details["frames_stored"] = first.x.shape[2]
     if len(parts) == 1 and first.side:
         details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
-    if isinstance(first.pose, Pose):
-        details["up_axis_of_file"] = first.pose.up
-        lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2])
-    else:
-        lineage = _LINEAGE[first.kind] + first.pose.lineage
-    named = all(part.names for part in parts)
-    index = ntu.index_of([name for part in parts for name in part.names]) if named else None
-    splits: dict[str, Rule] = {**ntu.splits_of(index)} if index is not None else {}
-    if not named:
-        for number, part in enumerate(parts):
-            part.names = [f"{('train', 'test')[number]}_{row:06}" for row in range(part.x.shape[0])]
-    default, sources = "", {"random": (f"drawn from {arrays[0]}",) * 2}
-    if len(parts) == 2:
-        default = "given" if index is None else _as_given(splits, index, len(parts[0].names))
-        if default == "given":
-            field, train, test = ("name", *(part.names for part in parts)) if named else ("video", ["train"], ["test"])
-            splits = {"given": NameRule(field=field, train=tuple(train), test=tuple(test)), **splits}
-        sources = {default: (arrays[0], arrays[1])}
-    labels = np.concatenate([part.labels for part in parts])
-    if not splits:
-        splits = random_split(labels, first.x.where, "name the files of the test part too")
+    flat = FlatPose(options, down=False) if first.kind == "scores" else None
+    lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2]) + (flat.lineage if flat else "")
     return Recording(
         kind=TITLES[first.kind],
-        clips=lambda: _read(parts, options.max_bodies),
-        total=len(labels),
+        clips={part.x.where: partial(part.entries, partial(_read, part, flat, options)) for part in parts},
         topology=first.topology,
-        classes=ntu.class_names(labels, index),
-        splits=splits,
-        default_split=default,
-        sources=sources,
         lineage=lineage,
-        flat=isinstance(first.pose, FlatPose),
-        licence=NTU_LICENCE if index is not None else "",
-        fps=options.fps,
+        coordinates="2-D" if flat else "3-D",
+        centered=first.kind == "raw",
         details=details,
+        **describe(parts, ("train", "test"), 0, "name the files of the test part too"),
     )
-
-
-def _as_given(splits: dict[str, Rule], index: Mapping[str, np.ndarray], training: int) -> str:
-    """Return the NTU split whose training part is the ``training`` first clips, else "given"."""
-    wanted = np.arange(len(index["camera"])) < training
-    for name, rule in splits.items():
-        if isinstance(rule, FieldRule) and np.array_equal(by_field(rule, index), (wanted, ~wanted)):
-            return name
-    return "given"
 
 
 def _clip(row: np.ndarray) -> np.ndarray:
@@ -160,41 +107,24 @@ def _clip(row: np.ndarray) -> np.ndarray:
     return row.transpose(3, 1, 2, 0)
 
 
-def _read(parts: list[Slots], most: int) -> Iterator[tuple[str, Callable[[], Clip]]]:
-    for part in parts:
-        for row, values in enumerate(part.x.rows()):
-            yield part.names[row], partial(_made, part, row, _clip(values), most)
-
-
-def _made(part: Slots, row: int, x_MTJC: np.ndarray, most: int) -> Clip:
-    name, center = part.names[row], part.topology.center
-    if not x_MTJC.any():
-        raise Unusable(ALL_ZERO, expected=True)
-    if isinstance(part.pose, FlatPose):
-        clip = flat_clip(x_MTJC[..., :2], x_MTJC[..., 2], center, part.pose, (1.0, 1.0))
-    else:
-        turned = part.pose.apply(x_MTJC)
-        if part.kind != "per frame":
-            length = _end(turned)
-        elif part.num_frame is not None:
-            length = int(part.num_frame[row])
-        else:
-            length = _period(turned)
-        clip = solid_clip(turned[:, :length], most, center if part.kind == "raw" else None)
-    x_MTJC, origin, flags, confidence_MTJ = clip
-    source = None if part.num_frame is None else int(part.num_frame[row])
-    if source is not None and source > part.x.shape[2]:
-        flags |= int(Flag.TRUNCATED)
-    return Clip(x_MTJC, int(part.labels[row]), origin, name, who(name), flags, source, confidence_MTJ)
-
-
-def _end(x_MTJC: np.ndarray) -> int:
-    """Return the number of frames up to the last one that is not zero."""
+def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, values: np.ndarray) -> Clip:
+    x_MTJC = _clip(values)
     frames = np.flatnonzero(x_MTJC.any(axis=(0, 2, 3)))
-    return int(frames[-1]) + 1 if len(frames) else 0
+    if not len(frames):
+        raise Unusable(ALL_ZERO, expected=True)
+    name, stored = part.names[row], None if part.num_frame is None else int(part.num_frame[row])
+    flags = int(Flag.TRUNCATED) if stored is not None and stored > part.x.shape[2] else 0
+    clip = Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags, source_frames=stored)
+    if flat is not None:
+        clip = clip._replace(x_MTJC=x_MTJC[..., :2], confidence_MTJ=x_MTJC[..., 2])
+        return flat_clip(clip, part.topology.center, flat, (1.0, 1.0))
+    length = int(frames[-1]) + 1
+    if part.kind == "per frame":
+        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units or "m"])
+    return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 
-def _period(x_MTJC: np.ndarray) -> int:
+def _period(x_MTJC: np.ndarray, same: float) -> int:
     """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
     Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
@@ -203,8 +133,8 @@ def _period(x_MTJC: np.ndarray) -> int:
     longest = 0
     for x_TJC in x_MTJC[x_MTJC.any(axis=(1, 2, 3))]:
         pose_TK = (x_TJC - x_TJC[:, :1]).reshape(len(x_TJC), -1)
-        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < SAME_POSE_M) + 1).tolist():
-            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < SAME_POSE_M).all():
+        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < same) + 1).tolist():
+            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < same).all():
                 longest = max(longest, period)
                 break
         else:

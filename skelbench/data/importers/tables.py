@@ -52,9 +52,7 @@ class Npz:
         self.path, self.file = path, np.load(path, allow_pickle=False)
         self.keys = [name.removesuffix(".npy") for name in self.file.zip.namelist() if name.endswith(".npy")]
         if not self.keys:
-            raise SkelbenchError(
-                f"{path} is a zip without arrays; raw recordings are read by: skelbench data prepare ntu60 --raw {path}"
-            )
+            raise SkelbenchError(f"{path} is a zip without arrays; raw recordings are read by: skelbench data prepare")
 
     def __contains__(self, key: str) -> bool:
         return key in self.keys

@@ -59,26 +59,16 @@ def list_all(paths: Iterable[Path]) -> list[RawFile]:
 
 
 def _list(path: Path) -> Iterator[RawFile]:
+    def refuse(error: OSError) -> None:
+        raise SkelbenchError(f"the folder {error.filename} cannot be read: {error.strerror}; change its access rights")
+
     if path.is_dir():
-        yield from _list_folder(path)
+        for folder, _, names in os.walk(path, onerror=refuse, followlinks=True):
+            yield from (RawFile(os.path.join(folder, name)) for name in names)
     elif path.is_file():
         yield from (RawFile(str(path), name) for name in _zip_names(path))
     else:
         raise SkelbenchError(f"there is nothing at {path}; name a folder or a zip file")
-
-
-def _list_folder(top: Path) -> Iterator[RawFile]:
-    def refuse(error: OSError) -> None:
-        raise SkelbenchError(f"the folder {error.filename} cannot be read: {error.strerror}; change its access rights")
-
-    seen: set[tuple[int, int]] = set()
-    for folder, folders, names in os.walk(top, onerror=refuse, followlinks=True):
-        here = os.stat(folder)
-        if (here.st_dev, here.st_ino) in seen:  # a link back to a folder above
-            folders.clear()
-            continue
-        seen.add((here.st_dev, here.st_ino))
-        yield from (RawFile(os.path.join(folder, name)) for name in names)
 
 
 def _zip_names(path: Path) -> list[str]:
@@ -86,10 +76,7 @@ def _zip_names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as file:
             return [info.filename for info in file.infolist() if not info.is_dir()]
     except Exception as error:  # damaged bytes make zipfile raise almost anything
-        raise SkelbenchError(
-            f"{path} is neither a folder nor a readable zip file ({first_line(error)}); name the folder that holds the "
-            "files, or download the zip again"
-        ) from None
+        raise SkelbenchError(f"{path} is no folder and no readable zip ({first_line(error)}); download it") from None
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Where the coordinates of a clip begin."""
+"""Origin of the coordinates of a clip."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunksize
     try:
         yield from pool.map(work, items, chunksize=chunksize)
     except BrokenProcessPool as error:
-        raise SkelbenchError(
-            "a worker process was killed, perhaps because memory ran out; try again with fewer --workers"
-        ) from error
+        raise SkelbenchError("a worker process was killed, perhaps for want of memory; try fewer --workers") from error
     finally:
         pool.shutdown(cancel_futures=True)
 

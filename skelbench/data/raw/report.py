@@ -1,30 +1,38 @@
-"""What preparing a data set from its raw files has in common, whichever data set it is."""
+"""Preparing a dataset from its raw files: what all datasets share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import RawFile
-from skelbench.data.store.writer import StoreWriter
+from skelbench.data.raw.parallel import in_order
+from skelbench.data.store.clip_store import Skipped
+from skelbench.data.store.writer import Clip, StoreWriter
+from skelbench.views.skeleton.topology import NTU25
 
+T = TypeVar("T")
 Progress = Callable[[int, int, int], None]
-"""Called with what is done, the total, and how much was left out unexpectedly."""
+"""Called with items done, all items, and clips skipped unexpectedly."""
+Converted = tuple[Sequence[Clip | Skipped], Mapping[str, int]]
+"""Clips of a raw file, or reasons why there are none, and counts that are summed up in the store's details."""
 
 
 @dataclass
 class Report:
-    """What came of preparing a data set, beside the store."""
+    """Result of preparing a dataset."""
 
     path: Path
     """The store."""
     clips: int = 0
     unexpected: list[tuple[str, str]] = field(default_factory=list)
-    """What was left out though it should not have been: name and reason."""
+    """Name and reason of everything that was skipped although it should not have been."""
     notes: list[str] = field(default_factory=list)
-    """Sentences on what was left out as it should be, and on what is not there."""
+    """Sentences on skipped files that nobody misses, and on missing ones."""
 
     def ignore(self, files: Sequence[RawFile], what: str) -> None:
         """Note files that are nothing to worry about."""
@@ -32,15 +40,43 @@ class Report:
             some = ", ".join(file.name for file in files[:3]) + (", ..." if len(files) > 3 else "")
             self.notes.append(f"{what} ignored: {len(files):,} ({some})")
 
-    def close(self, writer: StoreWriter, what: str) -> None:
-        """Put everything into the store that is about to be finished; raises if there is no clip."""
-        self.clips = len(writer.names)
-        if not self.clips:
-            name, reason = self.unexpected[0] if self.unexpected else (str(self.path), f"there are no {what}")
-            raise SkelbenchError(f"none of the {what} could be used; {name}: {reason}")
-        for name, reason in self.unexpected:
-            writer.skip(name, reason)
-        for name in writer.drop_empty_splits():
-            self.notes.append(f"the split {name} is left out: these {what} do not give it both training and test clips")
-        if not writer.splits:
-            raise SkelbenchError(f"these {what} leave every split without training or without test clips; add others")
+    def store(
+        self,
+        items: Sequence[T],
+        convert: Callable[[T], Converted],
+        what: str,
+        *,
+        workers: int,
+        chunksize: int,
+        progress: Progress | None,
+        skipped: Iterable[Skipped] = (),
+        **settings: Any,
+    ) -> StoreWriter:
+        """Store what ``items`` are converted to by ``workers`` processes; return the closed writer.
+
+        ``what``: files or videos, in words. ``settings``: those of the writer. Raises if there is no clip.
+        """
+        made = in_order(convert, items, workers, chunksize)
+        with StoreWriter(self.path, topology=NTU25, **settings) as writer, closing(made):
+            for done, (results, counts) in enumerate(made, start=1):
+                for result in results:
+                    if isinstance(result, Clip):
+                        writer.add_clip(result)
+                    elif result.expected:
+                        writer.skipped.append(result)
+                    else:
+                        self.unexpected.append((result.name, result.reason))
+                for key, count in counts.items():
+                    writer.details[key] = writer.details.get(key, 0) + count
+                if progress is not None:
+                    progress(done, len(items), len(self.unexpected))
+            self.clips = len(writer.names)
+            if not self.clips:
+                name, reason = self.unexpected[0] if self.unexpected else (str(self.path), f"there are no {what}")
+                raise SkelbenchError(f"none of the {what} could be used; {name}: {reason}")
+            writer.skipped += [*skipped, *(Skipped(name=name, reason=reason) for name, reason in self.unexpected)]
+            for name in writer.drop_empty_splits():
+                self.notes.append(f"the split {name} is left out: these {what} do not give it training and test clips")
+            if not writer.splits:
+                raise SkelbenchError(f"these {what} leave every split without training or test clips; add others")
+        return writer

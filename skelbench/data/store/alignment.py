@@ -1,7 +1,6 @@
-"""Clips put into a standard place and heading before anything else is done to them.
+"""Clips put into a standard place and heading as they are read.
 
-What the families of contrastive methods do when they prepare their data; here it is a setting of a run, and done as
-clips are read. B clips, G bodies of all clips, F frames of all bodies, J joints.
+B clips, G bodies of all clips, F frames of all bodies, J joints.
 """
 
 from __future__ import annotations
@@ -25,23 +24,10 @@ TINY = 1e-6
 
 
 class Alignment:
-    """``Alignment(store, how)`` changes copied rows of ``store`` in place.
+    """``Alignment(store, how)`` changes copied rows of ``store`` in place; docs/data.md describes every ``how``.
 
-    "frames" (CrosSCLR, AimCLR): every body has, in every frame, the joint between its shoulders at the origin and is
-    turned about the vertical until its right shoulder is along +x from the left one. "first-frame" (2s-AGCN, the
-    recurrent family): the first body's spine is at the origin in every frame, and one rotation brings, in its first
-    frame, its shoulders to x and its spine into the upper half of the x-y plane (y is up here, z in that code); frames
-    in which a body is missing are closed up if it begins with them, and filled from its beginning if it ends with them.
-    "...-as-released": with the faults of their codes; "first-frame-shoulders": their second half alone (docs/data.md).
-    "first-frame-hips" (Predict and Cluster): the foot of the first body's spine is at the origin in its first frame,
-    and one rotation brings, in that frame, its spine to y and its left hip into the x-y plane, x > 0.
-    "frames-with-path" (GL-Transformer): "frames-as-released", but the joint between a body's shoulders shows where it
-    is, from its place in the first frame that has the body.
-
-    Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels.
-
-    Raises:
-        SkelbenchError: poses are flat, or the topology names no such joints.
+    Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels. Raises if
+    poses are flat, or the topology names no such joints.
     """
 
     def __init__(self, store: ClipStore, how: Align) -> None:
@@ -103,8 +89,7 @@ class Alignment:
     def _first_frame(self, x_F3J: Tensor, start_B: Tensor, clip_F: Tensor, first_F: Tensor) -> Tensor:
         """``start_B``: where a clip's first body begins; ``first_F``: where it is in the same frame."""
         spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.across))
-        turns = {"first-frame": _upright, "first-frame-shoulders": _shoulders, "first-frame-hips": _spine_up}
-        turn_F33 = turns.get(self.how, _two_shortest)(spine_B3, across_B3).float()[clip_F]
+        turn_F33 = _turn_of(self.how, spine_B3, across_B3).float()[clip_F]
         there_F11 = x_F3J.flatten(1).any(1)[:, None, None]
         origin_F3 = x_F3J[first_F, :, self.spine[1]]
         if self.how == "first-frame-hips":
@@ -132,18 +117,20 @@ def _filled(there_F: np.ndarray, start_G: np.ndarray, length_G: np.ndarray) -> n
     return shown_F
 
 
-def _upright(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
-    """float64 [B, 3, 3]: turns ``across`` to +x and ``spine`` into the x-y plane, y > 0; none where they have no
-    direction."""
-    x_B3, y_B3, known_B = _at_right_angles(across_B3, spine_B3)
-    return _axes(x_B3, y_B3, known_B)
-
-
-def _spine_up(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
-    """float64 [B, 3, 3]: turns ``spine`` to +y and ``across`` into the x-y plane, x > 0; none where they have no
-    direction."""
-    y_B3, x_B3, known_B = _at_right_angles(spine_B3, across_B3)
-    return _axes(x_B3, y_B3, known_B)
+def _turn_of(how: Align, spine_B3: Tensor, across_B3: Tensor) -> Tensor:
+    """Return the rotation of each clip, float64 [B, 3, 3]: none if ``spine`` or ``across`` has no direction."""
+    if how == "first-frame":
+        x_B3, y_B3, known_B = _at_right_angles(across_B3, spine_B3)
+    elif how == "first-frame-hips":
+        y_B3, x_B3, known_B = _at_right_angles(spine_B3, across_B3)
+    elif how == "first-frame-shoulders":
+        return _shortest(across_B3, 0)
+    else:  # spine to z, then across to x; then z is called y
+        up_B33 = _shortest(spine_B3, 2)
+        turn_B33 = _shortest((up_B33 @ across_B3[:, :, None])[:, :, 0], 0) @ up_B33
+        return torch.stack([turn_B33[:, 0], turn_B33[:, 2], -turn_B33[:, 1]], 1)
+    turn_B33 = torch.stack([x_B3, y_B3, torch.linalg.cross(x_B3, y_B3)], 1)
+    return torch.where(known_B[:, None, None], turn_B33, torch.eye(3, dtype=torch.float64))
 
 
 def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,23 +139,6 @@ def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tenso
     rest_B3 = second_B3 - (second_B3 * unit_B3).sum(1, keepdim=True) * unit_B3
     known_B = (first_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
     return unit_B3, rest_B3 / rest_B3.norm(dim=1, keepdim=True), known_B
-
-
-def _axes(x_B3: Tensor, y_B3: Tensor, known_B: Tensor) -> Tensor:
-    turn_B33 = torch.stack([x_B3, y_B3, torch.linalg.cross(x_B3, y_B3)], 1)
-    return torch.where(known_B[:, None, None], turn_B33, torch.eye(3, dtype=torch.float64))
-
-
-def _shoulders(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
-    """float64 [B, 3, 3]: the shortest rotation of ``across`` to x."""
-    return _shortest(across_B3, 0)
-
-
-def _two_shortest(spine_B3: Tensor, across_B3: Tensor) -> Tensor:
-    """float64 [B, 3, 3]: the shortest rotation of ``spine`` to z, then of ``across`` to x; then z is called y."""
-    up_B33 = _shortest(spine_B3, 2)
-    turn_B33 = _shortest((up_B33 @ across_B3[:, :, None])[:, :, 0], 0) @ up_B33
-    return torch.stack([turn_B33[:, 0], turn_B33[:, 2], -turn_B33[:, 1]], 1)
 
 
 def _shortest(from_B3: Tensor, axis: int) -> Tensor:

@@ -42,9 +42,7 @@ from skelbench.data.store.splits import (
     NameRule,
     Rule,
     Split,
-    for_choosing,
     hold_out,
-    hold_out_views,
     make_split,
     resolve,
 )
@@ -60,7 +58,7 @@ LATER = ("crc32", "fps")
 
 
 class Flag(IntFlag):
-    """What was done to a clip between its file and the store."""
+    """Changes of a clip between its file and the store."""
 
     MERGED = 1
     """Several tracking ids were joined into one body."""
@@ -94,29 +92,29 @@ class Meta(Spec):
     name: str
     topology: str
     classes: tuple[str, ...]
-    splits: dict[str, Rule]
-    default_split: str
-    units: str
-    up_axis: str
-    fps: float = Field(gt=0)
+    splits: dict[str, Rule] = {}
+    default_split: str = ""
+    units: str = "m"
+    up_axis: str = "y"
+    fps: float = Field(30.0, gt=0)
     """Frames per second; the median where clips differ. Views count frames, so no result hangs on it."""
-    lineage: str
-    """How the clips were made from what was recorded; results on different lineages do not compare."""
-    licence: str
+    lineage: str = ""
+    """Way from the recordings to the clips; results on different lineages do not compare."""
+    licence: str = ""
     clips: int
     rows: int
     body_frames: int
-    frames_sha256: str
-    """Of the array's bytes, without the .npy header."""
+    frames_sha256: str = ""
+    """Hash of the array's bytes, without the .npy header."""
     confidence_sha256: str = ""
     """Likewise; empty = no confidence is stored."""
-    fingerprint: str
-    """Of :func:`fingerprint`; part of every run's identity."""
+    fingerprint: str = ""
+    """Result of :func:`fingerprint`; part of every run's identity."""
     written_by: str
     dimensions: Literal[2, 3] = 3
     """2 where z is 0 throughout: poses of the image plane, which rotations must not leave."""
     skipped: tuple[Skipped, ...] = ()
-    """What was left out, and why."""
+    """Skipped clips with reasons."""
     details: dict[str, Any] = {}
     """Constants of the pipeline and counts of the source, as its importer knows them."""
 
@@ -163,13 +161,7 @@ class ClipStore:
 
         ``name``: its present name, which differs from the stored one if the folder was renamed.
         """
-        try:
-            return cls._open(Path(path), name)
-        except SkelbenchError:  # another process may be replacing it
-            return cls._open(Path(path), name)
-
-    @classmethod
-    def _open(cls, path: Path, name: str | None) -> ClipStore:
+        path = Path(path)
         if not path.is_dir():
             raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
         meta = _read_meta(path)
@@ -181,10 +173,8 @@ class ClipStore:
         try:
             joints = get_topology(meta.topology).num_joints
         except SkelbenchError as error:
-            reason = str(error).rstrip(".")
-            raise SkelbenchError(
-                f"data set {path.name}: {reason}; if its skeleton is a plugin's, name that with --plugin FILE"
-            ) from error
+            advice = "if its skeleton is a plugin's, name that with --plugin FILE"
+            raise SkelbenchError(f"data set {path.name}: {str(error).rstrip('.')}; {advice}") from error
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
         return cls(path, meta, index, frames_FJ, confidence_FJ)
@@ -254,44 +244,41 @@ class ClipStore:
         ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
         """
         where = f"data set {self.meta.name}"
-        if name is not None and for_choosing(name) and name not in self.meta.splits:
-            base, _, end = name.partition(TUNE)
-            fields = {f"-{view}": view for view in VIEWS}
-            told = self.split(base), self.meta.name, self.index
-            if end and end not in fields:
-                known = [base + TUNE, *(base + TUNE + field for field in fields)]
-                raise SkelbenchError(f"{where}: {did_you_mean(name, known, 'split')}")
-            split = (hold_out_views(*told, fields[end]) if end else hold_out(*told)).split
-            name = split.name
-        else:
+        if name is None or TUNE not in name or name in self.meta.splits:
             name = resolve(name, self.meta.splits, self.meta.default_split, where)
             split = make_split(name, self.meta.splits[name], self.index, where)
+        else:
+            base, _, end = name.partition(TUNE)
+            known = {base + TUNE: "", **{f"{base}{TUNE}-{field}": field for field in VIEWS}}
+            if name not in known:
+                raise SkelbenchError(f"{where}: {did_you_mean(name, list(known), 'split')}")
+            split = hold_out(self.split(base), self.meta.name, self.index, known[name]).split
         train = split.train[self.lengths[split.train] >= min_frames]
         if not len(train):
-            raise EmptySplit(f"{where}: no training clip of split {name!r} has {min_frames} frames; lower min_frames")
+            reason = f"no training clip of split {split.name!r} has {min_frames} frames"
+            raise EmptySplit(f"{where}: {reason}; lower min_frames")
         return replace(split, train=train)
 
     def held_out(self, name: str | None = None) -> HeldOut:
-        """The split by which settings are chosen for split ``name``: some of its training subjects are held out, and
-        where it tests on cameras or setups that it does not train on some of those as well, if there are several."""
-        if name is not None and for_choosing(name) and name not in self.meta.splits:
+        """Return the split by which settings are chosen for split ``name``, with some of its training subjects as test.
+
+        A split that tests on other cameras or setups than it trains on holds out some of those as well, if there are
+        several.
+        """
+        if name is not None and TUNE in name and name not in self.meta.splits:
             raise SkelbenchError(
                 f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r} and what follows it"
             )
         split = self.split(name)
-        if field := self._tested_on_others(split):
+        rule, field, camera = self.meta.splits[split.name], "", self.index["camera"]
+        if isinstance(rule, FieldRule) and rule.field in VIEWS:
+            field = rule.field
+        elif isinstance(rule, NameRule) and not set(camera[split.train]) & set(camera[split.test]):
+            field = "camera"
+        if field:
             with suppress(EmptySplit):  # of one camera, or of no two subjects whom one more camera sees
-                return hold_out_views(split, self.meta.name, self.index, field)
+                return hold_out(split, self.meta.name, self.index, field)
         return hold_out(split, self.meta.name, self.index)
-
-    def _tested_on_others(self, split: Split) -> str:
-        """Of which field of VIEWS a split tests on others than it trains on; "" = of none. Splits by lists of names say
-        nothing of it, and are taken by the cameras in them."""
-        rule = self.meta.splits[split.name]
-        if isinstance(rule, FieldRule):
-            return rule.field if rule.field in VIEWS else ""
-        train, test = (set(self.index["camera"][ids].tolist()) for ids in (split.train, split.test))
-        return "camera" if isinstance(rule, NameRule) and not train & test else ""
 
     def clip(self, i: int) -> np.ndarray:
         """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""
@@ -343,10 +330,7 @@ class ClipStore:
         return np.array(sums, dtype=np.uint32)
 
     def recurring(self, ids: np.ndarray, other: ClipStore, others: np.ndarray) -> np.ndarray:
-        """Of the clips ``ids`` those that are, number by number, one of the clips ``others`` of the data set ``other``.
-
-        Found by their recorded checksums, then compared.
-        """
+        """Return which clips ``ids`` equal, number by number, one of the clips ``others`` of the dataset ``other``."""
         seen: dict[tuple[int, ...], list[int]] = {}
         for i, key in zip(others.tolist(), other.keys(others)):
             seen.setdefault(key, []).append(i)
@@ -400,7 +384,7 @@ def _sha256(rows: np.ndarray) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, short enough to stand within a sentence."""
+    """Return the first line of an error's message."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
@@ -413,15 +397,12 @@ def _read_meta(path: Path) -> Meta:
         raise _unreadable(path, "meta.json", error) from error
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:
-        newer = f"up to {FORMAT}; update skelbench"
-        advice = newer if version > FORMAT else f"{FORMAT}; make the dataset again"
-        raise SkelbenchError(f"the clip store at {path} has format {version}, this skelbench reads {advice}")
+        advice = "update skelbench" if version > FORMAT else "make the dataset again"
+        raise SkelbenchError(f"the clip store at {path} has format {version}, not {FORMAT}; {advice}")
     try:
         return Meta.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise _damaged(path, f"meta.json, {field or 'top level'}: {first['msg'].lower()}") from None
+        raise _damaged(path, f"meta.json: {first_line(error)}") from None
 
 
 def _read_index(path: Path) -> dict[str, np.ndarray]:

@@ -18,9 +18,6 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
 
     T may differ from clip to clip. Bodies that are 0 throughout, behind the last one that is not, are absent.
     ``slots``: body slots that the store has at least. Labels, subjects and all else that is not known are 0.
-
-    Raises:
-        SkelbenchError: names the clip whose shape does not fit the topology, or which holds what is not finite.
     """
     if not len(clips):
         raise SkelbenchError("there is no clip among those given; give one at least")
@@ -34,18 +31,9 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
         name="clips in memory",
         topology=topology.name,
         classes=("",),
-        splits={},
-        default_split="",
-        units="m",
-        up_axis="y",
-        fps=30,
-        lineage="",
-        licence="",
         clips=len(present),
         rows=len(frames_FJ),
         body_frames=len(frames_FJ) // 3,
-        frames_sha256="",
-        fingerprint="",
         written_by=f"skelbench {__version__}",
         dimensions=3 if any(x_MTJC[..., 2].any() for x_MTJC in present) else 2,
     )
@@ -60,8 +48,7 @@ def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
     joints = topology.num_joints
     if clip.ndim not in (3, 4) or clip.shape[-2:] != (joints, 3) or 0 in clip.shape:
         raise SkelbenchError(
-            f"clip {place} has shape {list(clip.shape)}; [frames, {joints}, 3] or [bodies, frames, {joints}, 3] is "
-            f"expected, as topology {topology.name} has {joints} joints"
+            f"clip {place} has shape {list(clip.shape)}; give [frames, {joints} joints, 3], or with bodies first"
         )
     if clip.dtype.kind not in "fiu":
         raise SkelbenchError(f"clip {place} holds {clip.dtype}, no coordinates; give numbers, metres")

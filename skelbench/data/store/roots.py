@@ -1,4 +1,4 @@
-"""Where data sets lie and how they are found by name."""
+"""Folder of the stored datasets, and opening them by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
 
 
 def data_root() -> Path:
-    """What ``SKELBENCH_DATA`` or ``skelbench.toml`` says, else ``$XDG_DATA_HOME/skelbench``, else
+    """Return the folder in ``SKELBENCH_DATA`` or ``skelbench.toml``, else ``$XDG_DATA_HOME/skelbench``, else
     ``~/.local/share/skelbench``."""
     if chosen := said("data"):
         return chosen
@@ -28,9 +28,7 @@ def data_root() -> Path:
 def check_name(name: str) -> str:
     """A data set's name is also its folder's: lower case letters, digits, ``-``, ``_``, ``.``."""
     if not re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*", name):
-        raise SkelbenchError(
-            f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.', not '.' or '-' first"
-        )
+        raise SkelbenchError(f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.'")
     return name
 
 
@@ -45,7 +43,7 @@ def list_stores(root: Path) -> dict[str, Path]:
 
 
 def named_stores(root: Path) -> dict[str, Path]:
-    """Those of them that go by their folder's name; what the built-in data set keeps there goes by its own."""
+    """Return the stores that go by their folder's name; the built-in dataset goes by its own."""
     return {name: path for name, path in list_stores(root).items() if name != SYNTHETIC}
 
 

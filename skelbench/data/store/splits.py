@@ -21,7 +21,7 @@ by its name: whoever changes who is held out gives it another."""
 VIEWS = ("camera", "setup")
 """Fields of which a split that tests on others is chosen for by others, too."""
 HELD_SHARE = 0.2
-"""Of the training subjects, and of the cameras or setups; at least one."""
+"""Fraction of the training subjects, and of the cameras or setups; at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
 ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 """Short names the field uses, accepted wherever a split is named."""
@@ -36,11 +36,7 @@ class EmptySplit(SkelbenchError):
 
 
 class FieldRule(Spec):
-    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest.
-
-    >>> FieldRule(field="camera", train=(2, 3)).test is None  # the rest
-    True
-    """
+    """Train where ``field`` is in ``train`` (or is odd, or even); test where it is in ``test``, None = the rest."""
 
     field: Literal["subject", "camera", "setup", "trial"]
     train: tuple[int, ...] | Literal["odd", "even"]
@@ -52,9 +48,6 @@ class NameRule(Spec):
 
     ``field`` "name" compares whole names, "video" what stands before the last ``_``: clips cut from one recording are
     called ``VIDEO_NUMBER``. Only for stores whose clips have names.
-
-    >>> NameRule(field="video", train=("0002-M", "0003-L")).field
-    'video'
     """
 
     field: Literal["video", "name"]
@@ -63,11 +56,7 @@ class NameRule(Spec):
 
 
 class RandomRule(Spec):
-    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``.
-
-    >>> RandomRule(test=0.25).seed
-    0
-    """
+    """Hold out the share ``test`` of every class, chosen by a hash of the clip's index and ``seed``."""
 
     test: float
     seed: int = 0
@@ -95,9 +84,9 @@ class HeldOut:
     of: int
     """Subjects in the training part of ``SPLIT``."""
     hash: str
-    """Of data set, split, its training subjects, and those that are held out; of cameras or setups as well."""
+    """Hash of dataset, split, training subjects and held-out ones; of cameras or setups as well."""
     field: str = ""
-    """What else was held out: "camera" or "setup"; "" = nothing."""
+    """Field of which values are held out as well: "camera" or "setup"; "" = none."""
     views: tuple[int, ...] = ()
     """The cameras or setups held out."""
     of_views: int = 0
@@ -119,7 +108,7 @@ class HeldOut:
         return f"{self.split.name}: {held} held out for choosing, {train} to train on{rest}"
 
     def record(self) -> dict[str, Any]:
-        """As it is written."""
+        """Return the fields of a record."""
         told: dict[str, Any] = {"split": self.split.name, "subjects": list(self.subjects), "of": self.of}
         if self.field:
             told |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}
@@ -131,76 +120,51 @@ def _listed(numbers: tuple[int, ...]) -> str:
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse a name of a split that cannot be part of the names of folders and files.
-
-    >>> check_name("cross-subject", "mine")
-    >>> check_name("../cross-subject", "mine")
-    Traceback (most recent call last):
-    skelbench.core.errors.SkelbenchError: mine: '../cross-subject' is no name of a split; ...
-    """
+    """Refuse a name of a split that cannot be part of the names of folders and files."""
     if not _NAME.fullmatch(name) or len(name) > 80:
-        raise SkelbenchError(
-            f"{where}: {name[:100]!r} is no name of a split; rename it, in letters, digits, spaces and . _ + -, not a "
-            f"space or sign first"
-        )
+        raise SkelbenchError(f"{where}: {name[:100]!r} is no name of a split; use letters, digits, spaces and . _ + -")
 
 
 def for_choosing(split: str) -> bool:
-    """Whether a split of that name is one for choosing settings: no figure on it is a result.
-
-    >>> for_choosing("cross-view~tune-camera"), for_choosing("cross-view")
-    (True, False)
-    """
+    """Whether a split of that name is one for choosing settings: no figure on it is a result."""
     return TUNE in split
 
 
-def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray]) -> HeldOut:
-    """Whole training subjects of ``split`` of the data set ``data``, chosen by a hash of both and of who they are.
+def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: str = "") -> HeldOut:
+    """Hold out training subjects of ``split`` of the dataset ``data``, chosen by a hash of both and of who they are.
 
-    Nothing that the index says of a test clip is looked at.
-
-    Raises:
-        EmptySplit: there is nothing to hold out.
+    ``field`` "camera" or "setup": hold out some of those as well, and subjects whom they see. Clips of a held subject
+    from another view, and of another subject from a held view, are in neither part. No test clip is looked at. Raises
+    :class:`EmptySplit` if one of the parts would have no clips.
     """
-    subjects = sorted(set(index["subject"][split.train].tolist()))
-    told = [data, split.name, subjects]
-    if len(subjects) > 1:
-        held = _fifth(subjects, told)
-        out = np.isin(index["subject"][split.train], held)
+    subject = index["subject"][split.train]
+    subjects = sorted(set(subject.tolist()))
+    parts: list[Any] = [data, split.name, subjects]
+    held: list[int] = []
+    views: list[int] = []
+    held_views: list[int] = []
+    seen = np.ones(len(subject), dtype=bool)
+    if field:
+        view = index[field][split.train]
+        views = sorted(set(view.tolist()))
+        parts += [field, views]
+        held_views = _fifth(views, parts)
+        seen = np.isin(view, held_views)
+    if field or len(subjects) > 1:
+        held = _fifth(sorted(set(subject[seen].tolist())), parts)
+        out = np.isin(subject, held)
     else:
-        held = []
         _, out = _by_hash(RandomRule(test=HELD_SHARE), index["label"][split.train])
-        if not out.any():
-            raise EmptySplit(
-                f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: they are of "
-                "one subject, and no class has more than two; import the data set with its subjects"
-            )
-    tuning = Split(split.name + TUNE, split.train[~out], split.train[out])
-    return HeldOut(tuning, tuple(held), len(subjects), digest([*told, held]))
-
-
-def hold_out_views(split: Split, data: str, index: Mapping[str, np.ndarray], field: str) -> HeldOut:
-    """As :func:`hold_out`, cameras or setups (``field``) as well as subjects whom they see. Clips of a held subject as
-    another camera sees it, and of another subject as a held camera does, are in neither part.
-
-    Raises:
-        EmptySplit: one of the parts would have no clips.
-    """
-    subject, view = (index[name][split.train] for name in ("subject", field))
-    subjects, views = (sorted(set(values.tolist())) for values in (subject, view))
-    told = [data, split.name, subjects, field, views]
-    held_views = _fifth(views, told)
-    seen = np.isin(view, held_views)
-    held = _fifth(sorted(set(subject[seen].tolist())), told)
-    out = np.isin(subject, held)
-    if not (~out & ~seen).any():
+    kept = ~out & ~seen if field else ~out
+    if not kept.any() or not out.any():
+        advice = f"hold out subjects alone: {split.name}{TUNE}" if field else "import the dataset with its subjects"
         raise EmptySplit(
-            f"data set {data}: nothing is left of the training clips of split {split.name!r} when a {field} and "
-            f"subjects are held out; hold out subjects alone: {split.name}{TUNE}"
+            f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: too few subjects"
+            f"{f' or {field}s' if field else ', and no class has more than two clips'}; {advice}"
         )
-    tuning = Split(f"{split.name}{TUNE}-{field}", split.train[~out & ~seen], split.train[out & seen])
-    told += [held, held_views]
-    return HeldOut(tuning, tuple(held), len(subjects), digest(told), field, tuple(held_views), len(views))
+    tuning = Split(split.name + TUNE + (f"-{field}" if field else ""), split.train[kept], split.train[out & seen])
+    parts += [held, held_views] if field else [held]
+    return HeldOut(tuning, tuple(held), len(subjects), digest(parts), field, tuple(held_views), len(views))
 
 
 def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
@@ -210,11 +174,7 @@ def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
 
 
 def full_name(split: str) -> str:
-    """``cross-subject`` of ``xsub``; any other name as it is.
-
-    >>> full_name("X-Sub"), full_name("half")
-    ('cross-subject', 'half')
-    """
+    """``cross-subject`` of ``xsub``; any other name as it is."""
     return ALIASES.get(split.lower(), split)
 
 

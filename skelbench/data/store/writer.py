@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shutil
 import threading
@@ -25,7 +24,6 @@ from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, S
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
 from skelbench.views.skeleton.topology import Topology
 
-_INT32 = 1 << 31
 _of_this_thread = threading.local()
 
 
@@ -33,15 +31,20 @@ class Clip(NamedTuple):
     """One clip, as :meth:`StoreWriter.add` takes it."""
 
     x_MTJC: np.ndarray
+    """Meters, ``origin`` already subtracted. Bodies that are zero throughout are absent, and not stored."""
     label: int
     origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0)
     name: str = ""
+    """Name in the dataset, unique; "" = none."""
     who: Mapping[str, int] = {}
     """subject, camera, setup, trial, as far as known."""
     flags: int = 0
     source_frames: int | None = None
+    """Frames in the file that the clip comes from; None = as many as given."""
     confidence_MTJ: np.ndarray | None = None
+    """From 0 to 1; given for every clip or for none."""
     fps: float | None = None
+    """None = the store's."""
 
 
 class StoreWriter:
@@ -51,21 +54,6 @@ class StoreWriter:
     killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
     the new one is whole. Coordinates are meters with Y up; the settings are those of :class:`Meta`. ``skipped`` and
     ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> from skelbench.data.store.clip_store import ClipStore
-    >>> from skelbench.data.store.splits import RandomRule
-    >>> from skelbench.views.skeleton.topology import NTU25
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "tiny"
-    ...     splits = {"random": RandomRule(test=0.5)}
-    ...     about = dict(topology=NTU25, classes=["sit", "stand"], splits=splits, default_split="random")
-    ...     with StoreWriter(path, **about, lineage="tiny/1") as writer:
-    ...         for clip in range(4):
-    ...             writer.add(np.ones((1, 10, 25, 3)), label=clip % 2, subject=1 + clip)
-    ...     store = ClipStore.open(path)
-    ...     len(store), store.num_classes, store.lengths
-    (4, 2, array([10, 10, 10, 10]))
     """
 
     def __init__(
@@ -85,7 +73,7 @@ class StoreWriter:
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "units": "m", "up_axis": "y"}
+        self.described = {"lineage": lineage, "licence": licence}
         self.skipped, self.details = list(skipped), dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
@@ -93,7 +81,6 @@ class StoreWriter:
         self.usual_fps = fps
         self.names: list[str] = []
         self.known: set[str] = set()
-        self.rows = 0
         self.flat = True
         self.confidence: _Rows | None = None
 
@@ -109,16 +96,10 @@ class StoreWriter:
         try:
             with _disk_errors(self.path):
                 _put_back(self.path)
-            if self.path.exists() and not self.overwrite:
-                raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
-            if self.path.is_symlink():
-                raise SkelbenchError(
-                    f"{self.path} is a link, which would be lost, and what it leads to left behind; remove it, or "
-                    "write where it leads to"
-                )
-            if self.path.exists() and not (self.path / "meta.json").is_file():
-                raise SkelbenchError(f"{self.path} is not a clip store and is not overwritten; choose another name")
-            with _disk_errors(self.path):
+                if self.path.exists() and not self.overwrite:
+                    raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
+                if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
+                    raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
                 # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
                 shutil.rmtree(self.partial, ignore_errors=True)
                 self.partial.mkdir()
@@ -137,74 +118,53 @@ class StoreWriter:
         camera: int = 0,
         setup: int = 0,
         trial: int = 0,
-        origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0),
-        name: str = "",
-        flags: int = 0,
-        source_frames: int | None = None,
-        confidence_MTJ: np.ndarray | None = None,
-        fps: float | None = None,
+        **fields: Any,
     ) -> None:
-        """Append one clip: [M, T, J, 3] metres, ``origin`` already subtracted; bodies that are 0 throughout are
-        absent, and left out. Raises on a clip no run could use.
+        """Append one clip, [M, T, J, 3] meters; raise if no run could use it. ``fields``: others of :class:`Clip`."""
+        who = {"subject": subject, "camera": camera, "setup": setup, "trial": trial}
+        self.add_clip(Clip(x_MTJC, label, who=who, **fields))
 
-        ``name`` is the clip's own in its data set, "" = none. ``flags``: :class:`~.clip_store.Flag`.
-        ``source_frames``: frames in the file it comes from, None = as many as given. ``confidence_MTJ`` in [0, 1] comes
-        with every clip or with none. ``fps``: frames per second, None = the store's.
-        """
+    def add_clip(self, clip: Clip) -> None:
+        """Append one clip; raise if no run could use it."""
+        name, label, flags, confidence_MTJ = clip.name, clip.label, clip.flags, clip.confidence_MTJ
         where, joints = f"{self.path.name}, clip {len(self.names)}", self.topology.num_joints
         where += f" ({name})" if name else ""
-        x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
+        x_MTJC = np.asarray(clip.x_MTJC, dtype=np.float32)
         if x_MTJC.ndim != 4 or x_MTJC.shape[2:] != (joints, 3) or 0 in x_MTJC.shape:
-            raise SkelbenchError(
-                f"{where}: expected [bodies, frames, {joints}, 3] with at least one of each, got {list(x_MTJC.shape)}; "
-                f"topology {self.topology.name} has {joints} joints"
-            )
+            raise SkelbenchError(f"{where}: expected [bodies, frames, {joints}, 3], got {list(x_MTJC.shape)}")
         finite_T = np.isfinite(x_MTJC).all(axis=(0, 2, 3))
         if not finite_T.all():
             frame = int(np.argmin(finite_T))
             raise SkelbenchError(f"{where}, frame {frame}: a coordinate is not finite; repair or leave out this clip")
         if not 0 <= label < len(self.classes):
-            last = len(self.classes) - 1
-            raise SkelbenchError(
-                f"{where}: label {label} is outside 0..{last}; correct the label or the list of classes"
-            )
+            raise SkelbenchError(f"{where}: label {label} is outside 0..{len(self.classes) - 1}; correct it")
         if name and name in self.known:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
+        origin_C = np.asarray(clip.origin, dtype=np.float32)
+        if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
+            raise SkelbenchError(f"{where}: origin {clip.origin} is no place; give three finite numbers, meters")
         there_M = np.any(x_MTJC.reshape(len(x_MTJC), -1), axis=1)
-        if not flags & Flag.EMPTY_BODY and not there_M.all():  # slots that nobody is in are no bodies
+        if not flags & Flag.EMPTY_BODY and not there_M.all():
             there_M[0] |= not there_M.any()
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
-        if flags & Flag.EMPTY_BODY and (len(there_M) < 2 or there_M[1:].any()):
-            raise SkelbenchError(f"{where}: a flag says that its second body is empty, which it is not; drop the flag")
-        origin_C = np.asarray(origin, dtype=np.float32)
-        if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
-            raise SkelbenchError(f"{where}: origin {origin} is no place; give three finite numbers, metres")
         bodies, length = x_MTJC.shape[:2]
-        entry = (length, bodies, label, subject, camera, setup, trial, source_frames or length, flags)
-        numbers = dict(zip((*FIELDS, *NOTES), map(int, entry), strict=True))
-        if wrong := [field for field, value in numbers.items() if not -_INT32 <= value < _INT32]:
-            raise SkelbenchError(f"{where}: {wrong[0]} {numbers[wrong[0]]} does not fit 32 bits; use smaller numbers")
-        fps = self.usual_fps if fps is None else fps
-        if not 0 < fps < math.inf:
-            raise SkelbenchError(f"{where}: {fps} frames per second are none; give a positive number")
         crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
         with _disk_errors(self.path):
             crc = self.frames.write(x_MTJC.transpose(0, 3, 1, 2), crc)
+        numbers = {"length": length, "bodies": bodies, "label": label, "flags": flags}
+        numbers |= {"source_frames": clip.source_frames or length, **clip.who}
+        for field, values in self.index.items():
+            try:
+                values.append(int(numbers.get(field, 0)))
+            except OverflowError:
+                raise SkelbenchError(f"{where}: {field} {numbers[field]} does not fit 32 bits") from None
         self.flat = self.flat and not x_MTJC[..., 2].any()
-        self.rows += bodies * 3 * length
-        for field, value in numbers.items():
-            self.index[field].append(value)
         self.origins.extend(origin_C.tolist())
-        self.fps.append(fps)
+        self.fps.append(self.usual_fps if clip.fps is None else clip.fps)
         self.sums.append(crc)
         self.names.append(name)
         self.known.add(name)
-
-    def add_clip(self, clip: Clip) -> None:
-        """Append one clip that is already put together."""
-        fields = clip._asdict()
-        self.add(**fields.pop("who"), **fields)
 
     def skip(self, name: str, reason: str, expected: bool = False) -> None:
         """Record that something was left out; ``expected`` = known beforehand."""
@@ -241,10 +201,7 @@ class StoreWriter:
             return 0
         confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
         if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
-            raise SkelbenchError(
-                f"{where}: confidence must be numbers from 0 to 1, {list(shape)}, one for each body, frame and joint; "
-                f"correct it"
-            )
+            raise SkelbenchError(f"{where}: confidence must be numbers from 0 to 1, {list(shape)}; correct it")
         with _disk_errors(self.path):
             self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
             return self.confidence.write(confidence_MTJ)
@@ -274,8 +231,8 @@ class StoreWriter:
             splits=self.splits,
             default_split=resolve(self.default_split, self.splits, "", self.path.name),
             clips=len(self.names),
-            rows=self.rows,
-            body_frames=self.rows // 3,
+            rows=self.frames.rows,
+            body_frames=self.frames.rows // 3,
             frames_sha256=self.frames.digest.hexdigest(),
             confidence_sha256=self.confidence.digest.hexdigest() if self.confidence else "",
             fps=float(np.median(self.fps)),
@@ -284,7 +241,7 @@ class StoreWriter:
             details=self.details,
             written_by=f"skelbench {__version__}",
         )
-        meta = Meta(**described, fingerprint="")
+        meta = Meta(**described)
         meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
         with _disk_errors(self.path):
             for rows in filter(None, (self.frames, self.confidence)):
@@ -296,20 +253,16 @@ class StoreWriter:
                 file.write(meta.model_dump_json(indent=1).encode())
                 _sync(file)
             _sync_folder(self.partial)
-            self._move_into_place()
-
-    def _move_into_place(self) -> None:
-        old = _aside(self.path)
-        shutil.rmtree(old, ignore_errors=True)
-        try:
-            if self.path.exists():  # a folder cannot be replaced in one step
-                os.replace(self.path, old)
-            os.replace(self.partial, self.path)
-        except BaseException:
-            _put_back(self.path)
-            raise
-        _sync_folder(self.path.parent)
-        shutil.rmtree(old, ignore_errors=True)
+            old = _aside(self.path)
+            shutil.rmtree(old, ignore_errors=True)
+            try:
+                if self.path.exists():  # a folder cannot be replaced in one step
+                    os.replace(self.path, old)
+                os.replace(self.partial, self.path)
+            finally:
+                _put_back(self.path)
+            _sync_folder(self.path.parent)
+            shutil.rmtree(old, ignore_errors=True)
 
 
 class _Rows:
@@ -346,27 +299,22 @@ class _Rows:
 
 
 def _aside(path: Path) -> Path:
-    """Where the store at ``path`` is for the moment in which another takes its place."""
+    """Return the place of the store at ``path`` while another one takes its place."""
     return path.with_name(f".{path.name}.old")
 
 
 def _put_back(path: Path) -> None:
-    """Undo the first half of a replacement whose second did not come; for who holds the lock."""
+    """Undo a replacement that ended between its two steps; only the holder of the lock may do that."""
     if not path.exists() and _aside(path).is_dir():
         os.replace(_aside(path), path)
 
 
 def put_back_all(root: Path) -> None:
-    """Put back the stores under ``root`` that a writer killed in that moment left aside, and remove those that were
-    replaced; live writers, and whatever is no store, are let be."""
+    """Put back the stores below ``root`` that a killed writer left aside, unless another writer is at work."""
     for meta in root.glob(".*.old/meta.json"):
-        old = meta.parent
-        path = root / old.name[1 : -len(".old")]
+        path = root / meta.parent.name[1 : -len(".old")]
         with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
-            if (path / "meta.json").exists():  # else it would come back once this one is removed
-                shutil.rmtree(old)
-            else:
-                _put_back(path)
+            _put_back(path)
 
 
 def store_lock(path: Path, timeout: float = float("inf")) -> Lease:

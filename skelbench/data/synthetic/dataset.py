@@ -38,7 +38,7 @@ SPLITS = {
     "cross-setup": FieldRule(field="setup", train="even"),
 }
 CAMERA_YAW = {1: -np.deg2rad(70), 2: 0.0, 3: np.deg2rad(70)}
-"""Where a camera stands, as an angle about the vertical through the performer."""
+"""Place of a camera, as an angle about the vertical through the performer."""
 
 _SEED = 20_250
 _GRID = 2.0**13
@@ -51,7 +51,7 @@ def _random(purpose: int, *key: int) -> np.random.Generator:
 
 
 class Subject(NamedTuple):
-    """What stays with a person: bone lengths, posture, vigour, pace, preferred hand, idle motion, sense of space."""
+    """Traits of a person: bone lengths, posture, vigour, pace, preferred hand, idle motion, sense of space."""
 
     scale: dict[str, float]
     posture_A: np.ndarray
@@ -134,7 +134,7 @@ def perform(label: int, subject: int, repetition: int, camera: int) -> np.ndarra
 
 
 def record(room_MTJC: np.ndarray, label: int, subject: int, repetition: int, camera: int) -> np.ndarray:
-    """What one camera makes of a performance: [M, T, J, 3] in its own frame, with noise and lost joints."""
+    """Return a performance as one camera records it: [M, T, J, 3] in its own frame, with noise and lost joints."""
     rng, setup = _random(4, label, subject, repetition, camera), setup_of(setup_number(subject, repetition))
     around = turn(1, np.array([-(CAMERA_YAW[camera] + setup.yaw)]))[0]
     tilted = turn(0, np.array([-setup.tilt]))[0]
@@ -230,9 +230,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
                 generate(path, progress=progress)
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
-        raise SkelbenchError(
-            f"{path} is not the dataset that is made there, but {store.meta.lineage or 'another'}; rename that folder"
-        )
+        raise SkelbenchError(f"{path} is not the dataset that is made there; rename that folder")
     return store
 
 

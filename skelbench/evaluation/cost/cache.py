@@ -1,7 +1,4 @@
-"""Counts that were made before: kept in the user's cache folder and read back while nothing that decides them changed.
-
-Torch-free: where every count is there, PyTorch is not even imported.
-"""
+"""Cache of counted costs in the user's cache folder. Torch-free: if every count is there, PyTorch is not imported."""
 
 from __future__ import annotations
 
@@ -17,28 +14,25 @@ from skelbench.core.hashing import digest, hash_of_code
 from skelbench.core.spec import GridSpec
 from skelbench.core.user_config import cache_root
 from skelbench.core.version import installed
-from skelbench.evaluation.cost.count import CostRow, MacCount
-from skelbench.evaluation.cost.grids import MethodOnGrid, own_setting
+from skelbench.evaluation.cost.count import CostRow, MacCount, MethodOnGrid, own_setting
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.views.skeleton.topology import NTU25
 
 KEPT = 4
-"""Files that stay: one for each state of the code that was counted with last."""
+"""Files that stay: one for each recent state of the code."""
 
 log = logging.getLogger(__name__)
 
 
 def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
-    """:func:`skelbench.evaluation.cost.rows.flops_rows`, counting only what ``folder`` (:func:`cache_root`) does not
-    hold.
+    """:func:`skelbench.evaluation.cost.rows.flops_rows`, counting only rows that ``folder`` (:func:`cache_root`) lacks.
 
-    A count is of one method and grid, by one state of the code of this package and of the plugins, one
-    PyTorch and one fvcore; a file or an entry that cannot be read is counted again. Nothing is kept where the folder
-    cannot be written.
+    A file is of one state of this package, PyTorch and fvcore; an entry is of one method, grid and state of its plugin.
+    A damaged file or entry is counted again.
     """
-    folder = cache_root() if folder is None else folder
-    file = folder / f"costs-{_counters()}.json"
+    counters = [hash_of_code(Path(__file__).parents[2]), *(installed(name) for name in ("torch", "fvcore"))]
+    file = (folder or cache_root()) / f"costs-{digest(counters)}.json"
     found = _read(file)
     rows, encoders, counted = dict[str, Any](), dict[Any, MacCount](), False
     try:
@@ -53,34 +47,31 @@ def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = N
             if row is not None:
                 rows |= {key: asdict(row)} if key else {}
                 yield row
-    finally:  # also of a command that was stopped half-way
+    finally:  # also if the command is stopped half-way
         if counted:
             _write(file, found | rows)
 
 
 def _key(host: Host, method: MethodSpec, grid: GridSpec) -> str:
-    """Hash of everything that decides the counts of a method on a grid beside what counts; "" where the method speaks
-    of what there is not, which counting it says better."""
+    """Hash of everything else that decides the counts of a method on a grid; "" if its settings name unknown parts."""
     try:
         own = own_setting(method)
-        encoder = host.get("encoders", own.get("encoder", "vit"))
-        parts = [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in (method, encoder)]
-        if not _ships(host, method):  # it may name encoders and targets of others: which, its class would say
-            others = (one for kind in ("encoders", "targets") for one in host.all(kind) if not _ships(host, one))
-            parts += [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in others]
-        return digest([*parts, own, grid.model_dump(mode="json"), repr(NTU25)], 32)
+        parts: list[Descriptor] = [method, host.get("encoders", own.get("encoder", "vit"))]
+        if not _ships(host, method):  # its class may name encoders and targets of other plugins
+            parts += [one for kind in ("encoders", "targets") for one in host.all(kind) if not _ships(host, one)]
+        states = [f"{one.name} {host.identity(one)} {_code_of(host, one)}" for one in parts]
+        return digest([*states, own, grid.model_dump(mode="json"), repr(NTU25)], 32)
     except (SkelbenchError, TypeError, ValueError, OSError):
         return ""
 
 
 def _ships(host: Host, descriptor: Descriptor) -> bool:
-    """Whether it comes with skelbench, as all does that it may name."""
     origin = host.origin(descriptor)
     return origin.dist == "skelbench" and not origin.source_hash
 
 
 def _code_of(host: Host, descriptor: Descriptor) -> str:
-    """Hash of the package that announces ``descriptor``; "" of a single file, whose hash is in its identity."""
+    """Hash of the package that announces ``descriptor``; "" for a single file, whose hash is in its identity."""
     origin = host.origin(descriptor)
     if origin.source_hash or not origin.path:
         return ""
@@ -88,12 +79,6 @@ def _code_of(host: Host, descriptor: Descriptor) -> str:
     while (folder.parent / "__init__.py").exists():
         folder = folder.parent
     return hash_of_code(folder)
-
-
-def _counters() -> str:
-    """Hash of what counts: this package's code, PyTorch and fvcore."""
-    code = hash_of_code(Path(__file__).parents[2])
-    return digest([code, *(installed(name) for name in ("torch", "fvcore"))])
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -105,7 +90,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _row(entry: Any) -> CostRow | None:
-    """The row of an entry; None where there is none that is whole."""
+    """The row of an entry; None if it is missing or damaged."""
     try:
         return CostRow(**entry | {"encoder": MacCount(**entry["encoder"])})
     except (TypeError, KeyError, ValueError):

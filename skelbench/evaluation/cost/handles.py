@@ -1,7 +1,6 @@
 """fvcore handles: multiply-accumulates of every operator that is a matrix product, and of nothing else.
 
-fvcore's own set misses fused attention and recurrent layers, counts norms, and undercounts broadcast products. A handle
-gets the inputs and outputs of one node of the traced graph.
+fvcore's own handles miss fused attention and recurrent layers, count norms, and undercount broadcast products.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ def _cell(inputs: list[Any], outputs: list[Any]) -> int:
 
 _MOVES = ("alias", "clone", "expand_as", "index_select", "lift_fresh", "movedim", "repeat",
           "repeat_interleave", "unflatten", "view_as")  # fmt: skip
-"""Operators that compute nothing and that fvcore's list of such operators is too old to have."""
+"""Operators that compute nothing and are missing in fvcore's list."""
 
 
 def matrix_product_handles() -> dict[str, Any]:
-    """Operator name -> handle (``None`` = not even worth naming), for ``FlopCountAnalysis.set_op_handle``."""
+    """Operator name -> handle (``None`` = ignored), for ``FlopCountAnalysis.set_op_handle``."""
     from fvcore.nn.jit_handles import conv_flop_count, conv_flop_jit, einsum_flop_jit, get_shape
 
     def padded_by_name(inputs: list[Any], outputs: list[Any]) -> Any:

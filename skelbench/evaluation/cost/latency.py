@@ -1,4 +1,4 @@
-"""What a pass takes on this machine: milliseconds, clips per second, peak memory."""
+"""Latency, throughput and peak memory of a pass on this machine."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from skelbench.views.view import View
 
 @dataclass(frozen=True)
 class Latency:
-    """Inference time of one batch. Device and threads are part of the number."""
+    """Inference time of one batch on one device with so many threads."""
 
     batch: int
     median_ms: float
     iqr_ms: float
-    """Distance between the quartiles over the repeats."""
+    """Interquartile range over the repeats."""
     clips_per_s: float
-    """``batch`` over the median."""
     threads: int
     device: str
 
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """Most memory held during a call beyond what was held before it, and how that was found out."""
+    """Peak memory of a call beyond the memory held before it, and how it was measured."""
 
     bytes: int
     how: str
@@ -46,10 +45,7 @@ def latency(
     warmup: int = 3,
     repeats: int = 20,
 ) -> list[Latency]:
-    """Time ``encoder(make_view(batch))`` in evaluation mode without gradients, on the device the encoder is on.
-
-    ``make_view(batch)`` returns a view of ``batch`` clips on that device. Making it and warming up are not timed.
-    """
+    """Time ``encoder(view)`` in evaluation mode without gradients, of views of ``batch`` clips on its device."""
     views = [make_view(batch) for batch in batch_sizes]
     device = views[0].x_RTJC.device  # not the weights': an encoder may have none
     training = encoder.training
@@ -89,16 +85,16 @@ def device_name(device: torch.device) -> str:
 
 
 def wait_for(device: torch.device) -> None:
-    """Until ``device`` has done what it was given; a CPU has."""
+    """Wait until ``device`` has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMemory:
-    """Run ``fn`` once and return the peak of the memory of tensors made in it.
+    """Run ``fn`` once and return the peak memory of tensors made in it.
 
-    CUDA: the allocator's own statistics, exact. CPU: the storages of the tensors that operators return, counted while
-    they live (what a kernel takes and gives back inside itself is not seen, nor what the process held before).
+    CUDA: statistics of the allocator. CPU: living storages of the tensors that operators return, without temporary
+    memory inside kernels.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -114,13 +110,7 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMem
 
 
 class LiveTensors(TorchDispatchMode):
-    """Count the bytes of tensors that operations make within: ``now``, and the maximum, ``peak``.
-
-    >>> with LiveTensors() as live:
-    ...     x = torch.ones(1000) + 1
-    >>> live.now, live.peak
-    (4000, 8000)
-    """
+    """Count the bytes of tensors that operations make within: ``now``, and the maximum, ``peak``."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What one pass of an encoder costs, counted three ways under one convention (house rule: printed with the number).
+"""Cost of one pass of an encoder, counted three ways under one convention.
 
 R rows (bodies), T frames, J joints, C = 3 coordinates, N tokens of the grid, K visible tokens, D width.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from skelbench.views.skeleton.topology import Topology
 
 PRODUCTS = {"bilinear", "_trilinear", "cdist", "_cdist_forward"}
-"""Operators that multiply matrices and that none of the counters knows: they would agree on nothing."""
+"""Operators that multiply matrices and that none of the counters knows."""
 TOLERANCE = 0.01
 """Largest relative disagreement between the counters."""
 
 
 class _Pass(nn.Module):
-    """One pass of the encoder as a function of tensors, which is what tracing wants."""
+    """One pass of the encoder as a function of tensors, for tracing."""
 
     def __init__(self, encoder: nn.Module, view: View) -> None:
         super().__init__()
@@ -51,26 +51,17 @@ class _Pass(nn.Module):
 def count_encoder(encoder: Encoder, grid: Grid, topology: Topology, visible: int | None = None) -> MacCount:
     """Count the matrix products of one pass of ``encoder`` on ``grid``: of one body, or of all that it reads together.
 
-    Args:
-        encoder: as built for ``topology``; it is copied and left alone. Evaluation mode is counted.
-        grid: the view's grid (T, P_T, J).
-        topology: of the bodies.
-        visible: encode that many tokens only (``keep_RK``), as masked autoencoders do in pre-training.
+    ``visible``: encode that many tokens only (``keep_RK``), as masked autoencoders do in pre-training. The encoder is
+    copied and counted in evaluation mode.
 
     Raises:
-        SkelbenchError: the three counts differ by more than 1 %, one of :data:`PRODUCTS` is in it, or the arguments do
-            not fit each other.
+        SkelbenchError: the three counts differ by more than 1 %, or one of :data:`PRODUCTS` is used.
     """
     if grid.joints != topology.num_joints:
-        raise SkelbenchError(
-            f"cannot count an encoder on a grid of {grid.joints} joints for a topology of {topology.num_joints}; "
-            f"make the grid with the topology's number of joints"
-        )
-    if visible is not None and not 1 <= visible <= grid.tokens:
-        raise SkelbenchError(f"visible tokens must be between 1 and {grid.tokens} for this grid, not {visible}")
+        raise SkelbenchError(f"the grid has {grid.joints} joints, the topology {topology.num_joints}; use the same")
     try:
         fvcore, parts, uncounted, torch_macs = _measure(on_meta(encoder), grid, visible, "meta")
-    except Exception:  # an encoder that looks at values cannot run on shapes alone
+    except Exception:  # an encoder that reads values cannot run on shapes alone
         fvcore, parts, uncounted, torch_macs = _measure(copy.deepcopy(encoder).cpu(), grid, visible, "cpu")
     if missed := sorted(PRODUCTS & uncounted.keys()):
         raise SkelbenchError(
@@ -133,7 +124,6 @@ def _agree(count: MacCount, name: str) -> None:
     ops = ", ".join(f"{op} x{calls}" for op, calls in count.uncounted_ops.items()) or "none"
     raise SkelbenchError(
         f"the counters disagree by {100 * (high - low) / max(low, 1):.1f} % on {name} at {count.tokens} tokens "
-        f"({figures}); correct its closed_form_macs, or add a handle in "
-        f"skelbench.evaluation.cost.handles for the matrix product "
-        f"hidden among the operators that are not counted: {ops}"
+        f"({figures}); correct its closed_form_macs, or add a handle in skelbench.evaluation.cost.handles for a "
+        f"matrix product among the operators that are not counted: {ops}"
     )

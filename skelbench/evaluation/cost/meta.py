@@ -1,7 +1,6 @@
-"""Counting without computing: shape-only copies of modules, and PyTorch's FLOP counter set so that it sees everything.
+"""Counting without computing: copies of modules on the meta device, and PyTorch's FLOP counter without fused kernels.
 
-On the meta device every operator runs on shapes alone, so counting costs nothing whatever the size of the model, and
-fused kernels (attention, recurrent layers) fall apart into matrix products that every version of the counter knows.
+On the meta device, attention and recurrent layers become matrix products that every version of the counter knows.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def on_meta(module: Module) -> Module:
 def flop_counter() -> Iterator[FlopCounterMode]:
     """``FlopCounterMode`` with gradients on, unfused attention and native recurrent layers.
 
-    Fused CPU attention is not counted before torch 2.15, oneDNN's LSTM and the fused transformer layers of evaluation
-    without gradients never are.
+    Fused CPU attention is not counted before torch 2.15; oneDNN's LSTM and fused transformer layers never are.
     """
     mkldnn: Any = torch.backends.mkldnn  # torch types `enabled` as the descriptor behind it
     enabled = mkldnn.enabled
@@ -54,16 +52,15 @@ def _convolution_backward(
     grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, wanted: list[bool], out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
-    """As many products as the forward pass for each gradient that is wanted; PyTorch's own formula takes that of the
-    weight for one of a single group."""
+    """Products of the forward pass for each gradient that is needed; PyTorch's own formula ignores groups."""
     return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(wanted[0]) + bool(wanted[1]))
 
 
 class _AllFrames(TorchFunctionMode):
-    """Recurrent layers on the meta device as the products that they are, of all frames at once.
+    """Recurrent layers on the meta device as products of all frames at once.
 
-    Frame by frame they are tens of thousands of small operators a step, each of which takes its time on shapes too.
-    Products and their sizes are the same, forward and backward; what becomes of gates is not counted.
+    Frame by frame they are tens of thousands of operators a step, slow even on shapes. The products are the same,
+    forward and backward; gates are not counted.
     """
 
     def __torch_function__(
@@ -85,7 +82,7 @@ def _all_frames(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...] | None:
-    """What ``torch.gru`` and ``torch.lstm`` return, in shape; None of projected states."""
+    """Result of ``torch.gru`` and ``torch.lstm``, in shape; None for projected states."""
     ways, each = 1 + bidirectional, 4 if has_biases else 2
     if len(weights) != depth * ways * each:
         return None

@@ -24,16 +24,14 @@ STEPS = 1_000_000
 
 
 def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
-    """Cost of a whole training step per clip with two present bodies, by role:
-    :class:`~skelbench.evaluation.cost.step.StepCost`.
+    """Cost of a training step per clip with two bodies (:class:`~skelbench.evaluation.cost.step.StepCost`).
 
     Counted in the middle of each phase of a long schedule, where queues of keys are full, and averaged over phases; on
-    shapes alone where the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: half of it, also
-    where training sees one of the two bodies alone.
+    shapes alone if the method allows it, else on two clips of zeros on the CPU. ``flops_per_clip``: half of the cost.
     """
     try:
         cost = _step(spec, host, topology, 8, "meta")
-    except Exception:  # a step that looks at values cannot run on shapes; a real error shows again on the CPU
+    except Exception:  # a step that reads values cannot run on shapes; a real error shows again on the CPU
         cost = _step(spec, host, topology, 2, "cpu")
     return {"flops_per_clip": cost.total_flops_per_clip / BODIES, **asdict(cost)}
 
@@ -51,7 +49,7 @@ def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str
 
 
 def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
-    """Half of the FLOPs of a training step per clip with two bodies; see :func:`step_cost`."""
+    """FLOPs of a training step per body of a clip with two bodies."""
     return float(step_cost(spec, host, topology)["flops_per_clip"])
 
 
@@ -86,5 +84,5 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
 
 
 def no_draws(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
-    """Draws for counting: their values do not matter."""
+    """Draws for counting, all 0."""
     return torch.zeros(len(keys_R), n, device=keys_R.device)

@@ -1,4 +1,4 @@
-"""What one whole training step costs: all views, teacher, decoder, heads and the backward pass, split by role.
+"""Cost of one whole training step: all views, teacher, decoder, heads and the backward pass, split by role.
 
 Counted by running the real step once under PyTorch's FLOP counter. B clips, M body slots, R rows (present bodies).
 """
@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.core.distributed import alone
-from skelbench.evaluation.cost.meta import flop_counter, on_meta
+from skelbench.evaluation.cost.meta import flop_counter
 from skelbench.methods.contract import Method, Step
 from skelbench.models import ahead
 from skelbench.models.batch_norm import on_any_device
@@ -31,7 +31,7 @@ CONVENTION = (
     "counted."
 )
 OTHER = "other"
-"""Role of what runs outside every module that the method gave a role: losses, mostly."""
+"""Role of operations outside every module that the method gave a role: losses, mostly."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class StepCost:
     backward_macs: float
     by_role: dict[str, dict[str, float]]
     clips: int
-    """B of the step that was counted (products between clips make the cost per clip depend on it)."""
+    """B of the counted step; products between clips make the cost per clip depend on it."""
     bodies_per_clip: float
     """Present bodies per clip in that step."""
     visible: int | None
-    """Tokens of a row in the first pass of a student that drops hidden ones (``keep_RK``); ``None`` = it drops none."""
+    """Tokens of a row in the first pass of a student that drops masked ones (``keep_RK``); ``None`` = it drops none."""
     device: str
-    """``"meta"``: counted on shapes alone; ``"cpu"``: the step looks at values and was run."""
+    """``"meta"``: counted on shapes alone; ``"cpu"``: the step reads values and was run."""
     convention: str = CONVENTION
 
     @property
@@ -63,41 +63,12 @@ class StepCost:
 
 
 def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCost:
-    """Count forward and backward of every turn of ``method.training_step(views, step)``.
+    """Count forward and backward of every turn of ``method.training_step(views, step)`` on the device of ``views``.
 
-    The method is copied and left alone. It runs on the meta device, so nothing is computed; a step that needs values
-    (``.item()``, data-dependent shapes) is run on the CPU instead, provided that method and views are not on the meta
-    device themselves.
+    The method is copied and not changed. On the meta device nothing is computed; a step that reads values
+    (``.item()``, data-dependent shapes) needs the CPU.
     """
-    step = replace(step, generator=torch.Generator().manual_seed(0))
-    valueless = any(view.x_RTJC.is_meta for view in views.values()) or any(p.is_meta for p in method.parameters())
-    try:
-        return _count(on_meta(method), {name: view.to("meta") for name, view in views.items()}, step, "meta")
-    except Exception:  # whatever failed without values is repeated with them; a real error shows again
-        if valueless:
-            raise
-        return _count(copy.deepcopy(method).cpu(), {name: view.to("cpu") for name, view in views.items()}, step, "cpu")
-
-
-def mean(costs: Sequence[tuple[float, StepCost]]) -> StepCost:
-    """The step of a schedule of which each cost is that of so large a share (together 1). What is no cost: of the
-    first."""
-    by_role: dict[str, dict[str, float]] = defaultdict(lambda: {"forward": 0.0, "backward": 0.0})
-    for share, cost in costs:
-        for role, macs in cost.by_role.items():
-            for way, spent in macs.items():
-                by_role[role][way] += share * spent
-    first = costs[0][1]
-    visible = next((cost.visible for _, cost in costs if cost.visible is not None), None)
-    forward, backward = _total(by_role, "forward"), _total(by_role, "backward")
-    return replace(first, forward_macs=forward, backward_macs=backward, by_role=dict(by_role), visible=visible)
-
-
-def _total(by_role: Mapping[str, Mapping[str, float]], way: str) -> float:
-    return sum(macs[way] for macs in by_role.values())
-
-
-def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -> StepCost:
+    step, method = replace(step, generator=torch.Generator().manual_seed(0)), copy.deepcopy(method)
     on_any_device(method).train()
     with alone(), flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
         for turn in method.turns:
@@ -113,12 +84,29 @@ def _count(method: Method, views: Mapping[str, View], step: Step, device: str) -
         clips=first.clips,
         bodies_per_clip=first.rows / (first.count * first.clips),
         visible=roles.visible,
-        device=device,
+        device=first.x_RTJC.device.type,
     )
 
 
+def mean(costs: Sequence[tuple[float, StepCost]]) -> StepCost:
+    """Mean step of a schedule from (fraction of the schedule, cost) of its phases."""
+    by_role: dict[str, dict[str, float]] = defaultdict(lambda: {"forward": 0.0, "backward": 0.0})
+    for share, cost in costs:
+        for role, macs in cost.by_role.items():
+            for way, spent in macs.items():
+                by_role[role][way] += share * spent
+    first = costs[0][1]
+    visible = next((cost.visible for _, cost in costs if cost.visible is not None), None)
+    forward, backward = _total(by_role, "forward"), _total(by_role, "backward")
+    return replace(first, forward_macs=forward, backward_macs=backward, by_role=dict(by_role), visible=visible)
+
+
+def _total(by_role: Mapping[str, Mapping[str, float]], way: str) -> float:
+    return sum(macs[way] for macs in by_role.values())
+
+
 def _called(module: nn.Module) -> Iterator[nn.Module]:
-    """The module, or those in it that are called where it is none that can be (``ModuleList``, ``ModuleDict``)."""
+    """The module itself, or the modules inside a ``ModuleList`` or ``ModuleDict``, which cannot be called."""
     if type(module).forward is not nn.Module.forward:
         yield module
         return
@@ -129,11 +117,9 @@ def _called(module: nn.Module) -> Iterator[nn.Module]:
 class _RoleMode(TorchDispatchMode):
     """Splits what ``counter`` counts over roles, forward and backward.
 
-    Forward: the innermost running module that has a role. Backward: what is made ahead of the backward pass
-    (:mod:`skelbench.models.ahead`), and in it every autograd node carries the sequence number it got in the forward
-    pass,
-    which says inside which module it was made. (FlopCounterMode's own split by module follows tensors passed as
-    arguments, and loses the backward pass of modules that receive a View.)
+    Forward: the innermost running module that has a role. Backward: gradients made ahead of the backward pass
+    (:mod:`skelbench.models.ahead`), and autograd nodes, whose sequence number tells in which module they were made.
+    (FlopCounterMode's own split by module loses the backward pass of modules that receive a View.)
     """
 
     def __init__(self, counter: FlopCounterMode) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from skelbench.evaluation.stats.bootstrap import t_quantile
 
 TASKS = 5
-"""Fewer tasks are shown one by one: a mean over them would say more of which they are than of the methods."""
+"""Fewer tasks are not pooled."""
 SEEDS = 3
-"""Fewer seeds of a task leave a bootstrap over them nothing to resample."""
+"""Tasks with fewer seeds are not pooled: a bootstrap would have nothing to resample."""
 
 Scores = Sequence[np.ndarray]
 
@@ -35,13 +35,8 @@ class Pooled:
 def iqm(scores: Scores, n: int = 10000) -> Pooled:
     """Interquartile mean: the mean of all scores of all tasks without the lowest and the highest quarter.
 
-    Interval: ``n`` resamples of the seeds within every task. Plain percentiles of so few seeds are too narrow, so they
-    are taken further out, as over subjects (:func:`~skelbench.evaluation.stats.bootstrap.over_subjects`), by the
-    seeds of all
-    tasks but one of each.
-
-    >>> iqm([np.array([0.1, 0.5]), np.array([0.6, 0.9])]).value
-    0.55
+    Interval: ``n`` resamples of the seeds within every task, with expanded percentiles as over subjects
+    (:func:`~skelbench.evaluation.stats.bootstrap.over_subjects`).
     """
     drawn_nS = np.concatenate([_drawn(task, n, place) for place, task in enumerate(scores)], axis=1)
     seeds = sum(map(len, scores))
@@ -52,15 +47,11 @@ def iqm(scores: Scores, n: int = 10000) -> Pooled:
 
 
 def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
-    """How likely a seed of A is above a seed of B on a task drawn at random; a tie counts half.
+    """Probability that a seed of A is above a seed of B on a random task; a tie counts half.
 
-    Interval: the chances that the figure found is within 1.96 standard errors of, each with its own standard error, so
-    that it is none of a point where all seeds agree. The variance of a task is that of Mann and Whitney's U by Hanley
-    and McNeil with equal numbers put into its two terms (Newcombe 2006, "Confidence intervals for an effect size
-    measure based on the Mann-Whitney statistic", part 2, method 5); tasks with other chances only make it smaller.
-
-    >>> probability_of_improvement([np.array([0.8, 0.9])], [np.array([0.7, 0.85])]).value
-    0.75
+    Interval: the probabilities within 1.96 of their own standard errors of the value. The variance of a task is that of
+    Mann and Whitney's U (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
+    statistic", part 2, method 5).
     """
     if len(a) != len(b):
         raise ValueError(f"A has {len(a)} tasks, B has {len(b)}")
@@ -81,7 +72,7 @@ def _middle(scores_nS: np.ndarray) -> np.ndarray:
 
 
 def _above(a_S: np.ndarray, b_S: np.ndarray) -> float:
-    """The share of pairs in which A is above B, ties half (Mann and Whitney's U over their number)."""
+    """Fraction of pairs in which A is above B, ties half (Mann and Whitney's U over their number)."""
     return float(np.greater.outer(a_S, b_S).mean() + 0.5 * np.equal.outer(a_S, b_S).mean())
 
 
@@ -93,8 +84,7 @@ def _variance(chance: float, seeds_a: int, seeds_b: int) -> float:
 
 
 def _end(fits: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Bisection: boundary between ``inside`` (``fits`` holds) and ``outside``, to 1e-9; ``inside`` if it holds nowhere
-    else."""
+    """Boundary between ``inside``, for which ``fits`` holds, and ``outside``, by bisection to 1e-9."""
     while abs(outside - inside) > 1e-9:
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if fits(middle) else (inside, middle)

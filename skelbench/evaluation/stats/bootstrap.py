@@ -1,4 +1,4 @@
-"""What resampling test clips, or whole test subjects, says of the difference of two classifiers (numpy).
+"""Resampling of test clips, or of whole test subjects, for the difference of two classifiers (numpy).
 
 Shapes: ``C`` test clips, ``G`` subjects. ``total_C`` are whole numbers: the difference of each clip's outcomes, A minus
 B, summed over seeds and draws, in units of 1 / ``unit``.
@@ -16,32 +16,29 @@ from typing import Any, Literal
 import numpy as np
 
 TRUSTED = 6
-"""Subjects that it takes to rest a claim on them: over five no sign-flip test can come below p = 1/16, and a bootstrap
-sees too few sums to be anything but rough."""
+"""Fewer subjects carry no claim: over five no sign-flip test comes below p = 1/16."""
 
 LEAST = 1e-150
-"""The least chance that is told from 0: of less it is what is said."""
+"""Smallest p value."""
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """A difference with clips, or subjects, as what was drawn at random."""
+    """A difference with clips, or subjects, as random draws."""
 
     over: Literal["clips", "subjects"]
     count: int
-    """How many of them there are."""
     p_value: float
     """Exact, two-sided: by sign flips."""
     resample: Callable[[], tuple[float, float]] = field(compare=False, repr=False)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """At 95 %, a share; drawn when it is first asked for, as tests of many pairs need p alone."""
+        """95 % interval, drawn when first used: tests of many pairs need only p."""
         return self.resample()
 
     @property
     def width(self) -> float:
-        """Of the interval."""
         return self.interval[1] - self.interval[0]
 
     def __str__(self) -> str:
@@ -49,11 +46,9 @@ class Resampled:
 
 
 def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95) -> Resampled:
-    """The difference with every clip for itself: a percentile interval from ``n`` resamples of clips, and the exact
-    sign-flip test, which for outcomes 0 and 1 is McNemar's.
+    """Percentile interval from ``n`` resamples of clips, and the exact sign-flip test (for outcomes 0 and 1 McNemar's).
 
-    Resampling clips with replacement is drawing from one multinomial how often each difference occurs. Where all clips
-    have the same, there is nothing to resample: then as many others as Wilson's interval leaves room for may have any.
+    If all clips have the same difference, as many other clips as Wilson's interval allows may have any difference.
     """
     totals, counts = np.unique(total_C, return_counts=True)
     clips = len(total_C)
@@ -73,12 +68,10 @@ def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: f
 def over_subjects(
     total_C: np.ndarray, subject_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95
 ) -> Resampled | None:
-    """The difference with whole subjects drawn at random, all clips of one together; None for fewer than two subjects.
+    """Interval and p with whole subjects drawn at random; None for fewer than two subjects.
 
-    Interval: ``n`` resamples of subjects with replacement; quantiles are taken further out than at 2.5 % and 97.5 %,
-    as few subjects make the plain ones too narrow (Hesterberg 2015, "What teachers should know about the bootstrap",
-    section 4.3: expanded percentile interval, which has a t interval's coverage). p: if the two were alike, the summed
-    difference of every subject would be as likely with the other sign.
+    Interval: ``n`` resamples of subjects with replacement, with expanded percentiles (Hesterberg 2015, "What teachers
+    should know about the bootstrap", section 4.3). p: sign flips of the summed difference of each subject.
     """
     total_G, clips_G = sums(subject_C, total_C)
     if len(total_G) < 2:
@@ -121,14 +114,14 @@ def _quantiles(draws: np.ndarray, tail: float) -> tuple[float, float]:
 
 def t_quantile(share: float, degrees: int) -> float:
     """Quantile of Student's t."""
-    from scipy.special import stdtrit  # a tenth of a second, which commands without a table need not wait
+    from scipy.special import stdtrit  # slow to import
 
     return float(stdtrit(degrees, share))
 
 
 def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
-    """How many times the variance of the mean difference grows when whole subjects are drawn instead of clips (Kish
-    1965): as many clips make one independent clip. At least 1; 1 for fewer than two subjects."""
+    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: so many clips make one
+    independent clip. 1 for fewer than two subjects."""
     total_G, clips_G = sums(subject_C, total_C.astype(np.float64))
     groups, clips = len(total_G), len(total_C)
     mean, by_clip = total_C.mean(), total_C.var() / clips
@@ -141,10 +134,9 @@ def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
 def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
     """P[|sum of ±|total|| >= |sum of totals|] with all signs equally likely; ``counts``: how often each total occurs.
 
-    The chances of all sums at once, exactly: a binomial distribution per size of a total, one added to the other. No
-    chance comes out below :data:`LEAST`.
+    Exact: the convolution of a binomial distribution per size of a total.
     """
-    chance = np.ones(1)  # of the summed sizes of all that came out positive: 0, 1, ..., all
+    chance = np.ones(1)  # probability of each sum of the positive sizes
     for size in np.unique(np.abs(totals[totals != 0])):
         heads = _fair_coin(int(counts[np.abs(totals) == size].sum()))
         if size == 1:
@@ -159,7 +151,7 @@ def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
 
 
 def _fair_coin(n: int) -> np.ndarray:
-    """Chances of 0..n heads in ``n`` throws; what is under :data:`LEAST` is cut off, equally at both ends."""
+    """Probabilities of 0..n heads in ``n`` throws; those under :data:`LEAST` are cut off at both ends."""
     log_total = math.lgamma(n + 1) - n * math.log(2)
     logs = np.array([log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(n + 1)])
     kept = logs > math.log(LEAST)
@@ -167,8 +159,7 @@ def _fair_coin(n: int) -> np.ndarray:
 
 
 def of_subjects(found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Clips recognised, means over seeds, and clips, of each subject [G], by subject; ``found`` says both of each seed.
-    None unless every seed has the same."""
+    """Correct clips (means over seeds) and clips of each subject [G], from both by seed; None if subjects differ."""
     if not found or any(not isinstance(one, Mapping) or set(one) != set(found[0]) for one in found):
         return None
     right_GS, clips_GS = np.array([[one[subject] for one in found] for subject in sorted(found[0])]).transpose(2, 0, 1)

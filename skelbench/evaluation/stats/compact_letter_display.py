@@ -1,4 +1,4 @@
-"""Which rows of a table can be told apart, as letters."""
+"""Compact letter display: which rows of a table are significantly different."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def letters(different: np.ndarray) -> list[str]:
-    """Compact letter display: two rows share a letter exactly where they are not told apart.
+    """Letters of each row: two rows share a letter exactly if they are not significantly different.
 
     ``different``: bool [rows, rows], symmetric. The first rows have the first letters. Insert and absorb (Piepho 2004,
     "An algorithm for a letter-based representation of all-pairwise comparisons").
@@ -30,14 +30,9 @@ def letters(different: np.ndarray) -> list[str]:
 
 
 def _name(place: int) -> str:
-    """a to z, A to Z; then in brackets."""
     return ascii_letters[place] if place < len(ascii_letters) else f"({place + 1})"
 
 
 def ranks(values: Sequence[float]) -> list[int]:
-    """1 for the largest; equal values share a rank, and the next comes after as many as there are above it.
-
-    >>> ranks([70.1, 71.3, 70.1, 65.0])
-    [2, 1, 2, 4]
-    """
+    """1 for the largest; equal values share a rank, as in 1, 2, 2, 4."""
     return [1 + sum(other > value for other in values) for value in values]

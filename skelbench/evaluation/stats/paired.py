@@ -23,7 +23,7 @@ from skelbench.evaluation.stats.bootstrap import (
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval (1927, no continuity correction) of a share ``successes / n``; (0, 1) for n = 0."""
+    """Wilson score interval (1927, no continuity correction) of ``successes / n``; (0, 1) for n = 0."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
     if n == 0:
@@ -33,15 +33,13 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     centre = share + z * z / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
-    # Exactly 0 and 1 at the ends, where rounding leaves 1e-18.
     return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
 
 
 def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
     """Exact two-sided McNemar test of outcomes [C]: (b, c, p), b = clips that only A gets right, c = only B.
 
-    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2), :data:`~skelbench.evaluation.stats.bootstrap.LEAST`
-    at least.
+    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2).
     """
     from scipy.special import bdtr
 
@@ -52,21 +50,16 @@ def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, flo
 
 
 def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
-    """Half the t interval of a mean of ``n`` values, two at least, with the sample standard deviation ``sd``.
-
-    >>> round(t_half_width(1.0, 3), 2)  # a percentile bootstrap over three seeds covers 71 % where it says 95
-    2.48
-    """
+    """Half the t interval of a mean of ``n`` values, two at least, with the sample standard deviation ``sd``."""
     return t_quantile(0.5 + confidence / 2, n - 1) * sd / math.sqrt(n)
 
 
 def accuracy_interval(
     share: float, n: int, by_subject: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[tuple[float, float], str]:
-    """95 % interval of an accuracy on ``n`` test clips, and over what: Wilson's over clips, or that of a bootstrap over
-    subjects, whichever is wider.
+    """95 % interval of an accuracy on ``n`` test clips: the wider of Wilson's and one over subjects, and its name.
 
-    ``by_subject``: clips recognised (means over seeds and draws) and clips, of each subject [G].
+    ``by_subject``: correct clips (means over seeds and draws) and clips, of each subject [G].
     """
     interval, over = wilson(round(share * n), n), f"{n} clips"
     if by_subject is not None and len(by_subject[0]) > 1:
@@ -88,13 +81,11 @@ def holm(ps: Sequence[float]) -> np.ndarray:
 def minimum_detectable_difference(
     n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8, subjects: int | None = None
 ) -> float:
-    """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and where
-    the clips, independent of each other, are of so many ``subjects``, the sign-flip test over these as well.
+    """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and with
+    ``subjects`` the sign-flip test over so many subjects as well.
 
-    ``discordant_rate`` is the share of clips on which the two differ. Solves Miettinen's (1968) size formula
-    n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite when even one-sided disagreement (d = r) is
-    not enough. Over G subjects the quantiles are Student's of G - 1, and where p is small enough only if (nearly) all
-    of them point one way, it is that they do.
+    ``discordant_rate``: fraction of clips on which the two differ. Solves Miettinen's (1968) size formula
+    n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite if even d = r is not enough.
     """
     if not 0 <= discordant_rate <= 1 or n < 0:
         raise ValueError(f"n = {n}, discordant rate {discordant_rate}")
@@ -110,11 +101,10 @@ def minimum_detectable_difference(
 
 
 def _subjects_size(subjects: int, alpha: float, power: float) -> float:
-    """How many standard errors a difference must be for the sign-flip test over ``subjects`` to find it.
+    """Standard errors that a difference must have for the sign-flip test over ``subjects`` to find it.
 
-    Of the 2^(G - 1) pairs of opposite signs ``extreme`` may be as extreme as what was seen. Is it one, all subjects
-    must point one way; are they many, the test is about Student's. Between the two this is simulated to hold (power 0.7
-    to 0.9 where 0.8 is asked for; tests/evaluation/test_statistics.py)."""
+    ``extreme`` of the 2^(G - 1) pairs of opposite signs may be as extreme as the observed one. With one pair all
+    subjects must agree; with many the test is Student's. Between: simulated (tests/evaluation/test_statistics.py)."""
     extreme = math.floor(alpha * 2.0 ** min(subjects - 1, 1000) * (1 + 1e-9))
     if extreme < 1:
         return math.inf
@@ -125,10 +115,7 @@ def _subjects_size(subjects: int, alpha: float, power: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsTest:
-    """Two settings trained with the same seeds and tested on the same clips: what resampling clips and subjects says.
-
-    Differences are fractions of the clips; ``difference`` is A minus B.
-    """
+    """Two settings trained with the same seeds and tested on the same clips; ``difference`` is A minus B."""
 
     seeds: int = 1
     clips: int
@@ -160,7 +147,7 @@ class SeedsTest:
 
     @property
     def over(self) -> str:
-        """What the interval is over: ``400 clips``, ``20 subjects``."""
+        """Unit of the interval: ``400 clips``, ``20 subjects``."""
         return str(self.wider or "clips")
 
     @property
@@ -195,7 +182,7 @@ class PairedTest(SeedsTest):
 
     @property
     def verdict(self) -> str:
-        """One sentence: which is better, or that there is no significant difference and what showing one would take."""
+        """One sentence: which is better, or that neither is, and the difference that the test would find."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = self.wider
@@ -224,11 +211,8 @@ def paired_test(
 ) -> PairedTest:
     """Compare two classifiers clip by clip; the clips may come in different orders.
 
-    ``correct``: [C], or of several draws [draws, C], of which a clip counts once, with its mean. ``subjects_a``: who is
-    seen in the clips ``ids_a``.
-
-    Raises :class:`SkelbenchError` unless both were tested on exactly the same clips, each once. It speaks of these
-    test clips and these two trained models: variation over pre-training seeds is not in it.
+    ``correct``: [C], or of several draws [draws, C], over which a clip is averaged. ``subjects_a``: subjects of
+    ``ids_a``. Raises :class:`SkelbenchError` unless both were tested on exactly the same clips, each once.
     """
     ids_a, ids_b, correct_a, correct_b = (np.asarray(v) for v in (ids_a, ids_b, correct_a, correct_b))
     name_a, name_b = names
@@ -257,13 +241,11 @@ def seeds_test(
     correct_a: np.ndarray, correct_b: np.ndarray, n: int = 10000, subject_C: np.ndarray | None = None
 ) -> SeedsTest:
     """Compare two settings over S seeds on the same C clips, row s of both from seed s: [S, C], or of several draws
-    [S, draws, C]. ``subject_C``: who is seen in them.
+    [S, draws, C]. ``subject_C``: subject of each clip.
 
-    A clip counts once, with the difference d of its mean outcomes over seeds and draws: outcomes of one clip under
-    several seeds depend on each other. If the settings were alike, +d and -d would be equally likely for every clip, or
-    for all clips of a subject together; p is the chance of a total at least as large under those sign flips, exactly,
-    and McNemar's for one seed. It speaks of test clips and these trained models: variation over pre-training seeds is
-    in ``spread`` alone.
+    A clip counts once, with the difference of its mean outcomes over seeds and draws. p is the exact probability of a
+    total at least as large under sign flips of clips, or of subjects. Variation over pre-training seeds is in
+    ``spread`` alone.
     """
     sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
     a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
@@ -291,8 +273,7 @@ def seeds_test(
 
 
 def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
-    """Each clip's difference of its mean outcomes over seeds and draws, and the unit of which these are whole
-    multiples. The two may have different numbers of draws."""
+    """Each clip's difference of mean outcomes over seeds and draws, as whole multiples of 1 / unit; unit."""
     seeds, draws_a, draws_b = len(a_SDC), a_SDC.shape[1], b_SDC.shape[1]
     common = math.lcm(draws_a, draws_b)
     count_a_C, count_b_C = (side.sum((0, 1), dtype=np.int64) for side in (a_SDC, b_SDC))

@@ -1,4 +1,4 @@
-"""A run's frozen encoder with its clips, seen as in evaluation, and what may be done to a view before it is encoded.
+"""A run's frozen encoder with its clips as in evaluation, and changes of a view before it is encoded.
 
 R rows (bodies), T frames, J joints, N tokens, D width, n clips.
 """
@@ -33,19 +33,19 @@ Change = Callable[[View], View]
 
 
 def turned(degrees: float) -> Change:
-    """Every body turned about the vertical axis (Y) through the origin; 360 is 0, exactly."""
+    """Return a change that turns every body about the vertical axis (Y) through the origin; 360 is 0, exactly."""
     angles_13 = torch.deg2rad(torch.tensor([[0.0, degrees % 360.0, 0.0]], dtype=torch.float64))
     turn_33 = rotation(angles_13)[0]
     return lambda view: view.with_x(view.x_RTJC @ turn_33.T.to(view.x_RTJC))
 
 
 def reversed_in_time(view: View) -> View:
-    """The last frame first. A central crop read at evenly spaced positions is the same crop of the reversed clip."""
+    """Return ``view`` with the last frame first."""
     if view.real_RT is not None:
         raise SkelbenchError("padded views cannot be reversed in time; evaluate with resize=ends or half-pixel")
     x_RTJC, confidence_RTJ = view.x_RTJC.flip(1), view.confidence_RTJ
     confidence_RTJ = None if confidence_RTJ is None else confidence_RTJ.flip(1)
-    if view.stream == "motion":  # the way back, frame for frame; of the last one there is none, as of any clip
+    if view.stream == "motion":  # frame t is the step to t + 1, negated here; the last frame has none
         x_RTJC = torch.cat([-x_RTJC[:, 1:], torch.zeros_like(x_RTJC[:, :1])], 1)
         if confidence_RTJ is not None:
             confidence_RTJ = torch.cat([confidence_RTJ[:, 1:], confidence_RTJ[:, -1:]], 1)
@@ -67,8 +67,8 @@ def sides(clips: PreparedClips, split: str, most: int, min_frames: int = 0) -> t
 class Frozen:
     """The encoder of run ``run`` after epoch ``checkpoint``, evaluated as the protocol ``linear`` does.
 
-    ``like``: the run whose evaluation is followed, for an untrained twin. Raises :class:`SkelbenchError` for a run that
-    is not finished and for data that have changed.
+    ``like``: the run whose evaluation is followed, for an untrained baseline. Raises :class:`SkelbenchError` for a run
+    that is not finished and for changed data.
     """
 
     def __init__(self, session: Session, run: RunDir, checkpoint: str = "last", like: Configured | None = None) -> None:
@@ -80,17 +80,17 @@ class Frozen:
         look = Preprocessing.of(self.spec, self.spec.streams[0])
         how = grid_of(self.run_spec, store.topology), torch.device(session.device), self.run_spec.train.precision
         self.clips = PreparedClips(store, look, *how)
-        run.encoder(checkpoint)  # a snapshot that was not kept is said now, not after the first measurement
+        run.encoder(checkpoint)  # an error for a missing snapshot comes now, not after the first measurement
 
     @property
     def label(self) -> str:
-        """How tables call it: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
+        """Displayed name: ``slim 8x25``, ``slim:glcl-only 8x25@50``."""
         place = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
         return f"{self.run.title} {self.run_spec.tokens}x{self.clips.grid.joints}{place}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it decides a figure: the run, its epoch, and how its clips are looked at."""
+        """The settings that decide a result: the run, its epoch, and the view of its clips."""
         unread = {"protocol_config", "protocol_version", "protocol_source", "protocol", "seed"}
         return self.spec.model_dump(mode="json", exclude=unread)
 
@@ -103,12 +103,12 @@ class Frozen:
         return load_encoder(self.session, self.run, self.checkpoint, self.clips.store.topology, self.clips.look.stream)
 
     @cached_property
-    def twin(self) -> Frozen | None:
+    def baseline(self) -> Frozen | None:
         """The untrained run with the same encoder, grid, data and seed, if the results directory holds it."""
         if self.run_spec.method == "untrained":
             return None
-        twin = Controls(self.session.results.read()).of("untrained", self.run_spec)
-        return Frozen(self.session, RunDir(twin.path), like=self.run) if twin else None
+        untrained = Controls(self.session.results.read()).of("untrained", self.run_spec)
+        return Frozen(self.session, RunDir(untrained.path), like=self.run) if untrained else None
 
     def features(
         self,
@@ -117,7 +117,7 @@ class Frozen:
         change: Change | None = None,
         report: Callable[[int], Any] | None = None,
     ) -> np.ndarray:
-        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` is told how many more clips are done."""
+        """Pooled features float32 [n, D] of the clips ``ids``; ``report`` gets the number of further clips."""
         builder = self.clips.builder(augment=augment, change=change)
         progress = advances(report) if report else None
         features_nD = self.clips.features(self.encoder, ids, builder, progress=progress)
@@ -125,7 +125,7 @@ class Frozen:
         return features_nD
 
     def tokens(self, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
-        """Token features float32 [R, N, D] of the bodies that are there in the clips ``ids``, batch by batch."""
+        """Yield token features float32 [R, N, D] of the bodies that are present in the clips ``ids``, in batches."""
         device, tokens = self.clips.device, self.clips.grid.tokens
         present = replace(self.clips, look=self.clips.look.model_copy(update={"bodies": "valid"}))
         for view in present.views(ids):
@@ -150,12 +150,15 @@ class Frozen:
 
 
 def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
-    """The runs named by ``patterns``, each followed by its untrained twin if there is one, none twice; by the name that
-    tables give them. Raises :class:`SkelbenchError` unless all were trained on the same data and split."""
+    """The runs named by ``patterns``, each followed by its untrained baseline if there is one, by displayed name.
+
+    Raises:
+        SkelbenchError: they were trained on different data or splits.
+    """
     by_run: dict[tuple[str, str], Frozen] = {}
     for pattern in patterns:
-        asked = Frozen(session, *session.results.find(pattern))
-        for one in filter(None, (asked, asked.twin)):
+        named = Frozen(session, *session.results.find(pattern))
+        for one in filter(None, (named, named.baseline)):
             by_run.setdefault((one.run.name, one.checkpoint), one)
     every = list(by_run.values())
     first = every[0].spec.data

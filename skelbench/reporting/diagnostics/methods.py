@@ -1,4 +1,4 @@
-"""``compare --table diagnostics``: what ``skelbench diagnose`` kept beside runs, as one table over methods."""
+"""``compare --table diagnostics``: the stored records of ``skelbench diagnose`` as one table over methods."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HOW = (
     "no run was diagnosed yet: `skelbench diagnose order RUN` and `skelbench diagnose invariance RUN` keep what they "
     "find beside the run, for its untrained encoder too"
 )
-WHAT = ("order", "invariance")
+KINDS = ("order", "invariance")
 _OWN = ("pretrain_id", "checkpoint", "data")
-"""Of a record's settings what is the run's own, and not the diagnosis's."""
+"""Settings of a record that belong to the run, not to the diagnosis."""
 _FIGURES = {
     "order": ("order", "order_over"),
     "invariance": ("yaw", "yaw_others", "yaw_found", "size", "size_others", "size_found", "found_over"),
@@ -45,7 +45,7 @@ _SHOWN = {
 }  # fmt: skip
 _OF_FRAME = ("tokens", "preset", "changed", "setting", "encoder", "hardware")
 _BLOCK = ["dataset", "split", "data", "setting", "encoder", "preset", "changed", "checkpoint", "tokens"]
-"""What rows that compete have in common, with the settings of the diagnosis."""
+"""Columns that are equal in all rows that are ranked together, besides the settings of the diagnosis."""
 
 
 @hookimpl
@@ -56,12 +56,12 @@ def skelbench_tables() -> list[TableSpec]:
 
 @dataclass(frozen=True)
 class Found:
-    """One record: ``how`` are the settings of the diagnosis, in words."""
+    """One record: ``how`` describes the settings of the diagnosis."""
 
     checkpoint: str
     how: str
     version: int
-    """Of what was measured."""
+    """Version of the diagnosis."""
     figures: Mapping[str, float]
 
 
@@ -72,23 +72,22 @@ def table(inputs: TableInputs) -> Table:
     allowed = set(inputs.frame["run"])
     runs = [run for run in inputs.runs if run.outcome == "done" and run.name in allowed]
     controls = Controls(inputs.runs)
-    each = {run.name: of_run(run) for run in inputs.runs if run.outcome == "done"}
-    found = {name: kept for name, (kept, _) in each.items()}
+    found = {run.name: of_run(run) for run in inputs.runs if run.outcome == "done"}
     singles = [row for run in runs for row in _rows(run, described[run.name], found, controls)]
-    outdated = [run.name for run in runs if each[run.name][1]]
-    again = [OUTDATED.format(runs=", ".join(outdated))] if outdated else []
     older = dict[str, None]()
     if not singles:
-        return Table(TITLE, _columns(set()), notes=(*again, HOW))
+        return Table(TITLE, _columns(set()), notes=(HOW,))
     rows = list(_over_seeds(singles, older))
     rows.sort(key=lambda row: (*(row[key] for key in _BLOCK), row["method"] == "untrained", row["method"]))
     varying, constant = alike(rows, [key for key in _SHOWN if any(row[key] for row in rows)])
     said = [f"All rows: {', '.join(constant).replace('_by ', ' by ')}."] if constant else []
-    said += again + ([f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}."] if older else [])
-    return _marked(Table(TITLE, _columns(varying), tuple(rows), (*said, *NOTES)))
+    said += [f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}."] if older else []
+    built = Table(TITLE, _columns(varying), tuple(rows), (*said, *NOTES))
+    for kind in KINDS:  # best and second best, among the rows with the same settings of the diagnosis
+        built = built.ranked(within=[*_BLOCK, f"{kind}_by"], keys=_FIGURES[kind])
+    return built
 
 
-OUTDATED = "Left out is what was found before what is measured changed; diagnose again: {runs}."
 NOTES = (
     "Order: percent of clips and their reversals that a linear probe of the frozen features tells apart; chance is 50. "
     "Yaw, size: mean cosine of a changed clip's feature with its own original, over all values but the unchanged one; "
@@ -100,27 +99,23 @@ NOTES = (
 )
 
 
-def of_run(run: ReadRun) -> tuple[dict[str, list[Found]], bool]:
-    """The diagnoses of ``run`` by what they are, the newest of each settings, and whether there are some by which
-    something else was measured than now, and which were not made again."""
+def of_run(run: ReadRun) -> dict[str, list[Found]]:
+    """The diagnoses of ``run`` by kind, the newest of each settings; older versions of a diagnosis do not count."""
     by_kind: dict[str, list[Found]] = {}
-    outdated = False
-    for what in WHAT:
-        records = (if_whole(partial(_record, path)) for path in sorted(run.path.glob(f"diagnose-{what}-*.json")))
-        found = sorted(filter(None, records), key=lambda one: one.figures["at"])
-        kept = {(one.checkpoint, one.how): one for one in found if one.version == VERSION[what]}
-        again = {one.checkpoint for one in kept.values()}  # with whatever settings: these have a version in them
-        outdated |= any(one.version != VERSION[what] and one.checkpoint not in again for one in found)
-        by_kind[what] = list(kept.values())
-    return by_kind, outdated
+    for kind in KINDS:
+        paths = sorted(run.path.glob(f"diagnose-{kind}-*.json"))
+        records = filter(None, (if_whole(partial(_record, path)) for path in paths))
+        current = sorted((one for one in records if one.version == VERSION[kind]), key=lambda one: one.figures["at"])
+        by_kind[kind] = list({(one.checkpoint, one.how): one for one in current}.values())
+    return by_kind
 
 
 def _record(path: Path) -> Found:
-    """What a record says; :class:`Damaged` if it cannot be used."""
+    """Read a record; :class:`Damaged` if it cannot be used."""
     try:
         record = read_json(path)
         what, spec = record["diagnosis"], record["spec"]
-        figures = _order(record) if what == "order" else _invariance(record)
+        figures = {"order": 100 * float(record["accuracy"])} if what == "order" else _invariance(record)
         figures["at"] = float(record["finished"])
         if not all(math.isfinite(value) for value in figures.values()):
             raise ValueError("a figure is not finite")
@@ -130,10 +125,6 @@ def _record(path: Path) -> Found:
         return Found(str(spec["checkpoint"]), how, int(spec["version"]), figures)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise Damaged(f"{path} cannot be used; diagnose the run again with --force") from error
-
-
-def _order(record: Mapping[str, Any]) -> dict[str, float]:
-    return {"order": 100 * float(record["accuracy"])}
 
 
 def _invariance(record: Mapping[str, Any]) -> dict[str, float]:
@@ -150,12 +141,12 @@ def _invariance(record: Mapping[str, Any]) -> dict[str, float]:
 def _rows(
     run: ReadRun, row: Mapping[str, Any], found: Mapping[str, Mapping[str, Sequence[Found]]], controls: Controls
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one run: of each snapshot one, and one more for every further settings of a diagnosis."""
-    twin = controls.of("untrained", run.spec)
-    beside = found.get(twin.name, {}) if twin else {}
+    """The rows of one run: one for each snapshot and each further settings of a diagnosis."""
+    baseline = controls.of("untrained", run.spec)
+    beside = found.get(baseline.name, {}) if baseline else {}
     mine = found[run.name]
     for checkpoint in sorted({one.checkpoint for records in mine.values() for one in records}):
-        each = [[one for one in mine[what] if one.checkpoint == checkpoint] for what in WHAT]
+        each = [[one for one in mine[what] if one.checkpoint == checkpoint] for what in KINDS]
         for pair in zip_longest(*each):
             made: dict[str, Any] = {
                 "method": run.title,
@@ -167,7 +158,7 @@ def _rows(
             data = run.spec.data  # a row of the frame is of one evaluation, whose data may be others
             made |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
             made["imported"] = run.spec.imported or ""
-            for what, one in zip(WHAT, pair, strict=True):
+            for what, one in zip(KINDS, pair, strict=True):
                 made[f"{what}_by"] = one.how if one else ""
                 if one:
                     made |= {key: value for key, value in one.figures.items() if key != "at"}
@@ -209,13 +200,6 @@ def _over_seeds(rows: Sequence[Mapping[str, Any]], older: dict[str, None]) -> It
         runs = ", ".join(str(row["run"]) for row in group)
         said = dict(zip(names[:-1], key, strict=False))
         yield {**said, **figures, "seeds": len(group), "run": runs}
-
-
-def _marked(built: Table) -> Table:
-    """Best and second best, each diagnosis among the rows that have its settings."""
-    for what in WHAT:
-        built = built.ranked(within=[*_BLOCK, f"{what}_by"], keys=_FIGURES[what])
-    return built
 
 
 def _columns(varying: set[str]) -> tuple[Column, ...]:

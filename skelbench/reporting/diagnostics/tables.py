@@ -10,7 +10,7 @@ from skelbench.reporting.diagnostics.order import better
 from skelbench.reporting.table import Cell, Column, Table
 
 Named = Mapping[str, Mapping[str, Any]]
-"""What the reader calls it -> its record."""
+"""Displayed name -> record of the diagnosis."""
 
 INTERPOLATION = (
     "error: squared error of a hidden token over its variance, mean over hidden tokens; 1 = no better than the mean. "
@@ -60,7 +60,7 @@ def interpolation(named: Named) -> Table:
 
 
 def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the figures say about the claim, whichever way it is."""
+    """One sentence: whether the results support the claim."""
 
     def at(some: Sequence[Mapping[str, Any]]) -> str:
         return ", ".join(f"{row['coverage']:.2f}" for row in some)
@@ -111,19 +111,19 @@ def invariance(named: Named) -> Table:
     return Table("Features over yaw and body size", columns, tuple(rows), notes=(*notes, how))
 
 
-def order(named: Named, twins: Mapping[str, str]) -> Table:
-    """Accuracy of the order probe; ``twins``: trained run -> its untrained one, where ``named`` holds it."""
+def order(named: Named, baselines: Mapping[str, str]) -> Table:
+    """Accuracy of the order probe; ``baselines``: trained run -> its untrained run, if ``named`` holds it."""
     rows, notes = [], []
     for name, record in named.items():
         low, high = record["interval"]
-        twin = named[twins[name]] if name in twins else None
+        baseline = named[baselines[name]] if name in baselines else None
         rows.append(
             {
                 "run": name,
                 "accuracy": Cell(100 * record["accuracy"], interval=(100 * low, 100 * high)),
                 "train": 100 * record["train_accuracy"],
-                "difference": 100 * (record["accuracy"] - twin["accuracy"]) if twin else None,
-                "p": better(record["right"], twin["right"]) if twin else None,
+                "difference": 100 * (record["accuracy"] - baseline["accuracy"]) if baseline else None,
+                "p": better(record["right"], baseline["right"]) if baseline else None,
             }
         )
         notes += [f"{name}: {note}" for note in record["notes"]]

@@ -1,17 +1,14 @@
-"""``plot robustness``: accuracy over the severity of what is done to test clips, a line per method."""
+"""``plot robustness``: accuracy over the severity of a degradation of test clips, a line per method."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.data.store.splits import full_name
 from skelbench.plugin import FigureSpec, hookimpl
@@ -19,8 +16,7 @@ from skelbench.plugin.host import Host
 from skelbench.reporting import published
 from skelbench.reporting.downstream import KINDS
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.panels import Heading, panel_grid
-from skelbench.reporting.figures.style import GUIDE, PALE, house, look_of, number, places, span
+from skelbench.reporting.figures.base import PALE, accuracy_axis, finish, looks_of, number, panel_grid, span, styled
 from skelbench.reporting.seeds import seeds_of, unusual_of
 from skelbench.reporting.study_rows import announced
 
@@ -37,9 +33,8 @@ AXES = {
     "parent-fill": "Joints at their parents, %",
     "zero-fill": "Joints at the origin, %",
 }
-"""Kind of degradation -> what its axis says."""
+"""Kind of degradation -> label of its axis."""
 COLUMNS = 2
-"""Panels on a line."""
 HOW = "no run was measured on degraded clips in {root} yet; start with: skelbench eval RUN --protocol robustness"
 CAPTION = (
     "A linear probe of clean training clips, on degraded test clips; 0 is the clean test set. Lines: means over draws "
@@ -54,32 +49,33 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="robustness", target=":draw", summary=summary)]
 
 
-@dataclass(frozen=True)
-class Level:
-    """Accuracy at one severity, percent; ``sd`` over draws, None where there is none."""
+class Level(NamedTuple):
+    """Accuracy at one severity, percent; ``sd`` over draws, 0 if unknown."""
 
     severity: float
     accuracy: float
-    sd: float | None = None
+    sd: float = 0.0
 
 
 Lines = dict[str, dict[str, list[Level]]]
-"""Kind of degradation -> line -> levels, the mildest first."""
+"""Kind of degradation -> label of the line -> levels, the mildest first."""
 
 
 @dataclass
 class Block:
-    """What was measured on one data set and split, under one preset and on one hardware."""
+    """Results on one data set and split, with one preset and hardware."""
 
-    heading: Heading
+    heading: tuple[str, str]
     where: tuple[str, str]
     """Data set and full name of the split."""
     lines: Lines = field(default_factory=dict)
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
-    """A row of panels, one per kind of degradation, for every data set, split, preset and hardware; published figures
-    in the panels of their data set and split, else in a row of their own.
+    """Return a row of panels, one per kind of degradation, for every data set, split, preset and hardware.
+
+    Published curves are in the panels of their data set and split, else in a row of their own.
 
     Raises:
         NothingToDraw: no run was measured on degraded clips.
@@ -87,160 +83,114 @@ def draw(inputs: TableInputs) -> Figure:
     blocks = measured(inputs.frame, inputs.host)
     if not blocks:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    papers = printed(inputs)
+    papers = {block.where: block for block in printed(inputs)}
+    looks = looks_of(label for block in blocks for lines in block.lines.values() for label in lines)
+    kinds = [kind for kind in KINDS if any(kind in block.lines for block in blocks)]
+    pairs = [(block, papers.get(block.where)) for block in blocks]
+    own = {block.where for block in blocks}
+    pairs += [(Block(paper.heading, where), paper) for where, paper in papers.items() if where not in own]
+    shown = []
+    for block, paper in pairs:
+        lines = block.lines or (paper.lines if paper else {})
+        shown.append((block, paper, [kind for kind in kinds if kind in lines]))
+    shown = [row for row in shown if row[2]]
+    headings: list[tuple[str, str] | None] = []
+    for block, _, row in shown:  # a block begins a row of its own
+        headings += [block.heading, *[("", "")] * (len(row) - 1), *[None] * (-len(row) % COLUMNS)]
+    figure, grid = panel_grid(headings, COLUMNS)
+    every = iter(grid)
+    for block, paper, row in shown:
+        panels = [next(every) for _ in row]
+        for kind, axes in zip(row, panels):
+            _panel(axes, kind, block.lines.get(kind, {}), paper.lines.get(kind, {}) if paper else {}, looks)
+        limits = list(chain.from_iterable(axes.get_ylim() for axes in panels))
+        for axes in panels:
+            axes.set_ylim(min(limits), max(limits))
     captions = [CAPTION, *([PUBLISHED] if papers else []), *published.notes(inputs.host, "robustness")]
-    with house():
-        return _figure(blocks, papers, captions)
+    return finish(figure, "Accuracy on degraded test clips", captions)
 
 
-# ------------------------------------------------------------------------------------------------ what is drawn
+# ------------------------------------------------------------------------------------------------ data
 def measured(frame: DataFrame, host: Host) -> list[Block]:
-    """Of the evaluations in ``frame`` (columns: ``skelbench.reporting.frame``) those on degraded test clips."""
+    """Evaluations on degraded test clips in ``frame`` (columns: ``skelbench.reporting.frame``)."""
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(BLOCK, sort=False):
-        unusual = unusual_of(setting, encoder, stream)
-        several = rows["tokens"].nunique() > 1
-        block = Block(Heading(f"{dataset}, {split}"), (str(dataset), full_name(str(split))))
-        seeds = []
+        several, seeds, lines = rows["tokens"].nunique() > 1, [], Lines()
         for own in sorted(seeds_of(rows, ["title", "tokens", "changed", "protocol"]), key=_weight, reverse=True):
             first = own.iloc[0]
             label = host.spelling(first["title"]) + (f" {first['tokens']}" if several else "")
             label += f" ({first['changed']})" if first["changed"] else ""
             seeds.append(len(own))
             for kind, levels in _levels(own).items():
-                block.lines.setdefault(kind, {}).setdefault(label, levels)
+                lines.setdefault(kind, {}).setdefault(label, levels)
         counted = span(seeds, "seed", "seeds"), span(rows["n_test"], "test clip", "test clips")
-        note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
-        block.heading = Heading(block.heading.name, note)
-        blocks.append(block)
+        note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
+        blocks.append(Block((f"{dataset}, {split}", note), (str(dataset), full_name(str(split))), lines))
     return [block for block in blocks if block.lines]
 
 
 def _weight(own: DataFrame) -> tuple[float, ...]:
-    """Of evaluations with one label those that count: of the method's newest version, with the most seeds, and the
-    last."""
+    """Preference among evaluations with one label: newest version of the method, most seeds, last finished."""
     return float(own["version"].max()), len(own), float(own["finished"].astype(float).fillna(0).max())
 
 
 def _levels(own: DataFrame) -> dict[str, list[Level]]:
-    """By kind of degradation, from the figures that every seed has; clean clips are its mildest level."""
+    """Levels by kind of degradation, of the metrics that every seed has; the clean test set is the mildest level."""
     clean = Level(0.0, 100 * float(own["accuracy"].mean()))
-    found: dict[str, list[Level]] = {}
+    kinds: dict[str, list[Level]] = {}
     for metric in own.iloc[0]["measures"]:
         name = metric.removeprefix("accuracy_")
         kind, _, amount = name.partition("_")
-        if name == metric or kind not in KINDS or name.endswith("_sd"):
-            continue
-        if any(metric not in measures for measures in own["measures"]):
-            continue
-        shares = [measures[metric][0] for measures in own["measures"]]
-        sds = [measures[f"{metric}_sd"][0] for measures in own["measures"] if f"{metric}_sd" in measures]
-        sd = 100 * sum(sds) / len(sds) if sds else None
-        level = Level(float(amount), 100 * sum(shares) / len(shares), sd)
-        found.setdefault(kind, [clean]).append(level)
-    return {kind: sorted(levels, key=lambda level: level.severity) for kind, levels in found.items()}
+        degraded = name != metric and kind in KINDS and not name.endswith("_sd")
+        if degraded and all(metric in measures for measures in own["measures"]):
+            shares = [measures[metric][0] for measures in own["measures"]]
+            sds = [measures.get(f"{metric}_sd", (0.0,))[0] for measures in own["measures"]]
+            level = Level(float(amount), 100 * sum(shares) / len(own), 100 * sum(sds) / len(own))
+            kinds.setdefault(kind, [clean]).append(level)
+    return {kind: sorted(levels) for kind, levels in kinds.items()}
 
 
 def printed(inputs: TableInputs) -> list[Block]:
-    """What papers print, by data set and split, from the rows that plugins announce for the tables of the protocols."""
-    found: dict[tuple[str, str], Block] = {}
+    """Published results by data set and split, of the rows that plugins announce for the tables of the protocols."""
+    blocks: dict[tuple[str, str], Block] = {}
     clean: dict[tuple[tuple[str, str], str], Level] = {}
-    every = [row for name in PROTOCOLS for row in chain.from_iterable(announced(inputs, name)) if row.printed]
-    for row in every:
-        assert row.printed is not None
+    for row in chain.from_iterable(chain.from_iterable(announced(inputs, name) for name in PROTOCOLS)):
+        if row.printed is None:
+            continue
         kind, _, amount = str(row.labels.get("column", "")).partition("_")
-        asked = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
-        for figure in published.load(inputs.host, row.printed.table, **asked):
-            where = figure["dataset"], full_name(figure["split"])
-            source = figure["source"].partition(" (")[0]
-            heading = Heading("Published, not measured here", f"{figure['dataset']}, {figure['split']}; {source}")
-            block = found.setdefault(where, Block(heading, where))
-            method = figure["method"]
+        wanted = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
+        for result in published.load(inputs.host, row.printed.table, **wanted):
+            where, method = (result["dataset"], full_name(result["split"])), result["method"]
+            source = result["source"].partition(" (")[0]
+            heading = "Published, not measured here", f"{result['dataset']}, {result['split']}; {source}"
+            block = blocks.setdefault(where, Block(heading, where))
             if kind == "clean":
-                clean[where, method] = Level(0.0, figure["value"])
+                clean[where, method] = Level(0.0, result["value"])
             elif kind in KINDS:
                 levels = block.lines.setdefault(kind, {}).setdefault(method, [])
-                level = Level(float(amount), figure["value"], figure["std"])
-                levels += [level] if all(level.severity != other.severity for other in levels) else []
-    for where, block in found.items():
-        for lines in block.lines.values():
-            for method, levels in lines.items():
-                levels += [clean[where, method]] if (where, method) in clean else []
-                levels.sort(key=lambda level: level.severity)
-    return list(found.values())
+                if float(amount) not in {level.severity for level in levels}:
+                    levels.append(Level(float(amount), result["value"], result["std"] or 0.0))
+    for where, block in blocks.items():
+        for method, levels in chain.from_iterable(lines.items() for lines in block.lines.values()):
+            levels += [clean[where, method]] if (where, method) in clean else []
+            levels.sort()
+    return list(blocks.values())
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _figure(blocks: Sequence[Block], papers: Sequence[Block], captions: list[str]) -> Figure:
-    order = places(label for block in blocks for lines in block.lines.values() for label in lines)
-    beside = {block.where: block for block in papers}
-    pairs = [(block, beside.get(block.where)) for block in blocks]
-    kinds = {kind for block in blocks for kind in block.lines}
-    told = {block.where for block in blocks}
-    pairs += [(paper, None) for paper in papers if paper.where not in told and kinds & set(paper.lines)]
-    legend = [(Line2D([], [], **look_of(place)), label) for label, place in order.items()]
-    methods = sorted({method for paper in papers for lines in paper.lines.values() for method in lines})
-    legend += [(Line2D([], [], color=PALE, linestyle="--", linewidth=1), f"{method}, published") for method in methods]
-    shown = [[kind for kind in KINDS if kind in kinds and kind in block.lines] for block, _ in pairs]
-    headings: list[Heading | None] = []
-    for (block, _), own in zip(pairs, shown):  # a block begins a row of its own
-        gaps = -len(own) % COLUMNS
-        headings += [block.heading, *[Heading()] * (len(own) - 1), *[None] * gaps]
-    figure, grid = panel_grid("Accuracy on degraded test clips", headings, COLUMNS, legend, captions)
-    panels = iter(grid)
-    for (block, paper), own in zip(pairs, shown):
-        drawn = list(zip(own, panels))
-        for kind, axes in drawn:
-            if block in papers:
-                _lines(axes, {}, block.lines[kind], order)
-            else:
-                _lines(axes, block.lines[kind], paper.lines.get(kind, {}) if paper else {}, order)
-            axes.set_xlabel(AXES[kind])
-            _ticks(axes, kind)
-        limits = [limit for _, axes in drawn for limit in axes.get_ylim()]
-        for _, axes in drawn:  # one scale: falls are compared
-            axes.set_ylim(min(limits), max(limits))
-    for axes in grid:
-        axes.set_ylabel("Accuracy, %")
-    return figure
-
-
-def _lines(
-    axes: Axes, ours: Mapping[str, list[Level]], theirs: Mapping[str, list[Level]], order: Mapping[str, int]
+def _panel(
+    axes: Axes, kind: str, ours: Mapping[str, list[Level]], theirs: Mapping[str, list[Level]], looks: Mapping[str, Any]
 ) -> None:
-    for label, levels in ours.items():
-        look = look_of(order[label])
-        axes.plot(*_places(levels), **look, zorder=4, label=label)
-        _band(axes, levels, str(look["color"]), 0.2)
-    for method, levels in theirs.items():
-        axes.plot(*_places(levels), color=PALE, linestyle="--", linewidth=1, zorder=3, label=f"{method}, published")
-        _band(axes, levels, PALE, 0.15)
-    axes.margins(y=0.12)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(number))
-    axes.grid(axis="y", color=GUIDE, linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-def _places(levels: Sequence[Level]) -> tuple[list[float], list[float]]:
-    return [level.severity for level in levels], [level.accuracy for level in levels]
-
-
-def _band(axes: Axes, levels: Sequence[Level], colour: str, alpha: float) -> None:
-    """Around every level by as much as its standard deviation; none at clean clips."""
-    low, high = zip(*_edges(levels))
-    at = [level.severity for level in levels]
-    axes.fill_between(at, low, high, color=colour, alpha=alpha, linewidth=0, zorder=1)
-
-
-def _edges(levels: Sequence[Level]) -> Iterator[tuple[float, float]]:
-    for level in levels:
-        yield level.accuracy - (level.sd or 0), level.accuracy + (level.sd or 0)
-
-
-def _ticks(axes: Axes, kind: str) -> None:
-    """Shares of joints are read in percent."""
-    ticks = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata(), float)})
-    percent = kind != "noise"
-    axes.set_xticks(ticks, [number(100 * tick if percent else tick) for tick in ticks])
+    dashed = {"color": PALE, "linestyle": "--", "linewidth": 1}
+    lines = [(label, levels, looks[label]) for label, levels in ours.items()]
+    lines += [(f"{label}, published", levels, dashed) for label, levels in theirs.items()]
+    for label, levels, look in lines:
+        severity, accuracy, sd = zip(*levels)
+        axes.plot(severity, accuracy, **look, zorder=4, label=label)
+        low, high = zip(*((a - s, a + s) for a, s in zip(accuracy, sd)))
+        axes.fill_between(severity, low, high, color=look["color"], alpha=0.2, linewidth=0, zorder=1)
+    ticks = sorted({level.severity for _, levels, _ in lines for level in levels})
+    axes.set_xticks(ticks, [number(tick if kind == "noise" else 100 * tick) for tick in ticks])
+    axes.set_xlabel(AXES[kind])
+    accuracy_axis(axes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.panels import Heading, panel_grid
-from skelbench.reporting.figures.style import (
-    COLOURS,
-    GUIDE,
-    MARKERS,
+from skelbench.reporting.figures.base import (
     PALE,
-    SHADES,
-    house,
+    accuracy_axis,
+    finish,
+    hollow,
     log_axis,
     look_of,
+    looks_of,
     number,
-    places,
+    panel_grid,
     span,
+    styled,
     thousands,
 )
 from skelbench.reporting.scaling import FLOPS, trainings
@@ -43,14 +41,13 @@ if TYPE_CHECKING:
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, whose learning rate has run its whole course; those of several lengths are "
-    "joined by a solid line. Hollow, dashed: snapshots (RUN@EPOCH) on the way of one training, whose learning rate had "
-    "not come down yet: they say how it went, not what a shorter training would reach. "
-    "Points: mean over the seeds of each; a dashed way is of the same seeds from its first snapshot to its end, which "
-    f"is beside the filled point where that has more. {FLOPS}."
+    "Filled: finished trainings, after the whole learning rate schedule; those of several lengths are joined by a "
+    "solid line. Hollow, dashed: snapshots (RUN@EPOCH) of one training before its learning rate had come down: they "
+    "do not tell what a shorter training would reach. Points: mean over seeds; a dashed line has the same seeds from "
+    f"its first snapshot to its end, which is next to the filled point if that has more. {FLOPS}."
 )
 DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
-"""Of the untrained encoder, by token grid; dashes of trainings have a colour."""
+"""Line styles of the untrained encoders, by token grid."""
 NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
 
 
@@ -60,24 +57,23 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="scaling", target=":draw", summary=summary)]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A training that has come so far. Accuracies in percent."""
+class Stage(NamedTuple):
+    """A training up to some step. Accuracy in percent."""
 
     clips: float
-    pflops: float | None
-    """10¹⁵ operations; None where a step was not counted."""
+    flops: float | None
+    """10¹⁵ operations; None = not counted."""
     accuracy: float
     finished: bool
 
 
 class Line(NamedTuple):
-    """What is one line, in the order of the legend."""
+    """Identity of a line, in the order of the legend."""
 
     title: str
     tokens: int
     changed: str = ""
-    """Settings that are not the preset's and say more than how long it trained."""
+    """Settings that differ from the preset in more than training length."""
 
     @property
     def label(self) -> str:
@@ -90,28 +86,24 @@ class Course:
     """The trainings of a line."""
 
     ends: list[Stage] = field(default_factory=list)
-    """Finished ones, over all their seeds."""
+    """Finished trainings, over all their seeds."""
     ways: list[list[Stage]] = field(default_factory=list)
-    """Snapshots of each with its end, ordered by clips and all of the same seeds."""
-
-    @property
-    def stages(self) -> list[Stage]:
-        """All that is drawn."""
-        return [*self.ends, *chain.from_iterable(self.ways)]
+    """Snapshots of each training with its end, ordered by clips and all of the same seeds."""
 
 
 @dataclass
 class Panel:
     """Trainings of one data set, split, preset and hardware."""
 
-    heading: Heading
+    heading: tuple[str, str]
     lines: dict[Line, Course]
-    untrained: dict[str, float] = field(default_factory=dict)
-    """By token grid."""
+    untrained: dict[str, float]
+    """Accuracy by token grid."""
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
-    """Accuracy over training, a row of two panels per data set, split, preset and hardware.
+    """Return accuracy over training, a row of two panels per data set, split, preset and hardware.
 
     Raises:
         NothingToDraw: no trained run was evaluated by the protocol.
@@ -119,37 +111,54 @@ def draw(inputs: TableInputs) -> Figure:
     panels = measured(inputs)
     if not panels:
         raise NothingToDraw(HOW.format(protocol=inputs.protocol, root=inputs.store.root))
-    with house():
-        return _figure(panels, inputs.protocol)
+    lines = sorted({line for panel in panels for line in panel.lines})
+    looks = looks_of([], (line.label for line in lines))
+    courses = [course for panel in panels for course in panel.lines.values()]
+    stages = [stage for course in courses for stage in chain(course.ends, *course.ways)]
+    large = max((stage.flops or 0 for stage in stages), default=0) >= 1
+    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_numbers)
+    figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
+    for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
+        for shown, over, times in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
+            _panel(shown, panel, looks, over, times)
+            for grid, level in panel.untrained.items():
+                label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
+                dash = DASHES[grids.index(grid) % len(DASHES)]
+                shown.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
+        accuracy_axis(over_clips, f"Accuracy of {inputs.protocol}, %")
+        accuracy_axis(over_flops, "")
+        over_clips.set_xlabel("Clips seen")
+        over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs", ylim=over_clips.get_ylim())
+    snapshots = any(not stage.finished for stage in stages)
+    dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
+    legend = [(Line2D([], [], **dashed), "snapshots of one training")] if snapshots else []
+    return finish(
+        figure, "Accuracy over the course of training", [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])], legend
+    )
 
 
-# ------------------------------------------------------------------------------------------------ what is drawn
+# ------------------------------------------------------------------------------------------------ data
 def measured(inputs: TableInputs) -> list[Panel]:
-    """Panels of what ``inputs.protocol`` evaluated of trained methods."""
+    """Panels of the evaluations of trained methods by ``inputs.protocol``."""
     runs = {run.name: run for run in inputs.stored}
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
-    spelt = {title: inputs.host.spelling(title) for title in frame["title"].unique()}
-    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=frame["title"].map(spelt))
+    spelled = {title: inputs.host.spelling(title) for title in frame["title"].unique()}
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=frame["title"].map(spelled))
     panels = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
-        unusual = unusual_of(setting, encoder, stream)
         counted = (
             span([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
             span(rows["n_test"], "test clip", "test clips"),
         )
-        note = ", ".join([f"preset {preset}", *unusual, *counted, hardware])
-        panels.append(Panel(Heading(f"{dataset}, {split}", note), _lines(rows, runs), _untrained(rows)))
-    return sorted(panels, key=lambda panel: (panel.heading.name, panel.heading.note))
+        note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
+        controls = rows[rows["control_accuracy"].notna()].drop_duplicates(["tokens", "control_run"])
+        untrained = {str(grid): 100 * float(x.mean()) for grid, x in controls.groupby("tokens")["control_accuracy"]}
+        panels.append(Panel((f"{dataset}, {split}", note), _lines(rows, runs), untrained))
+    return sorted(panels, key=lambda panel: panel.heading)
 
 
-def _untrained(rows: DataFrame) -> dict[str, float]:
-    """Accuracy of the untrained encoder by token grid: each of them once, however many runs stand above it."""
-    controls = rows[rows["control_accuracy"].notna()].drop_duplicates(["tokens", "control_run"])
-    return {str(grid): 100 * float(own.mean()) for grid, own in controls.groupby("tokens")["control_accuracy"]}
-
-
-def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, Course]:
+def _lines(rows: DataFrame, runs: Mapping[str, ReadRun]) -> dict[Line, Course]:
     lines: dict[Line, Course] = {}
 
     def course(own: DataFrame) -> Course:
@@ -160,112 +169,47 @@ def _lines(rows: DataFrame, runs: dict[str, ReadRun]) -> dict[Line, Course]:
     for own in seeds_of(rows[rows["checkpoint"] == "last"], ["checkpoint"]):
         course(own).ends.append(_stage(own))
     for own in ways_of(rows):
-        stages = (_stage(some) for _, some in own.groupby("checkpoint"))
-        course(own).ways.append(sorted(stages, key=lambda stage: stage.clips))
+        course(own).ways.append(sorted(_stage(some) for _, some in own.groupby("checkpoint")))
     return dict(sorted(lines.items()))
 
 
 def _stage(own: DataFrame) -> Stage:
     clips, flops = (float(own[key].astype(float).mean()) for key in ("clips_seen", "train_flops"))
-    pflops = None if math.isnan(flops) else 1e-15 * flops
-    return Stage(clips, pflops, 100 * float(own["accuracy"].mean()), own.iloc[0]["checkpoint"] == "last")
+    finished = own.iloc[0]["checkpoint"] == "last"
+    return Stage(clips, None if math.isnan(flops) else 1e-15 * flops, 100 * float(own["accuracy"].mean()), finished)
+
+
+def _numbers(grid: str) -> list[int]:
+    """``[8, 25, 1]`` for ``8x25+1``, so that it is before ``15x25+1``."""
+    return [int(digits) for digits in re.findall(r"\d+", grid)]
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _figure(panels: Sequence[Panel], protocol: str) -> Figure:
-    looks = _looks({line for panel in panels for line in panel.lines})
-    legend = [(Line2D([], [], **look), line.label) for line, look in looks.items()]
-    stages = [stage for panel in panels for course in panel.lines.values() for stage in course.stages]
-    large = max((stage.pflops or 0 for stage in stages), default=0) >= 1
-    snapshots = any(not stage.finished for stage in stages)
-    if snapshots:
-        hollow: dict[str, Any] = {
-            "marker": "o",
-            "markerfacecolor": "white",
-            "markersize": 4.5,
-            "linestyle": "--",
-            "linewidth": 0.9,
-        }
-        legend.append((Line2D([], [], color=PALE, **hollow), "snapshots of one training"))
-    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_counted)
-    dashes = {grid: DASHES[place % len(DASHES)] for place, grid in enumerate(grids)}
-    for grid, look in dashes.items():
-        name = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
-        legend.append((Line2D([], [], color=PALE, linestyle=look, linewidth=1), name))
-    headings = [heading for panel in panels for heading in (panel.heading, Heading())]
-    caption = [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])]
-    figure, grid = panel_grid("Accuracy over the course of training", headings, 2, legend, caption)
-    for panel, over_clips, over_flops in zip(panels, grid[::2], grid[1::2]):
-        _panel(over_clips, panel, looks, dashes, "clips")
-        _panel(over_flops, panel, looks, dashes, "pflops", 1 if large else 1000)
-        over_clips.set(xlabel="Clips seen", ylabel=f"Accuracy of {protocol}, %")
-        over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs")
-        over_clips.xaxis.set_major_formatter(FuncFormatter(thousands))
-        over_flops.set_ylim(over_clips.get_ylim())
-    return figure
-
-
-def _looks(lines: Collection[Line]) -> dict[Line, dict[str, Any]]:
-    """A look for each method with its settings; where token grids differ, markers are theirs, and others where colours
-    come again."""
-    places_of = places(f"{line.title} {line.changed}" for line in lines)
-    grids = sorted({line.tokens for line in lines})
-    looks = {}
-    for line in sorted(lines):
-        place = places_of[f"{line.title} {line.changed}"]
-        looks[line] = look_of(place)
-        if len(grids) > 1:
-            again = place // (SHADES * len(COLOURS))
-            looks[line]["marker"] = MARKERS[(again * len(grids) + grids.index(line.tokens)) % len(MARKERS)]
-    return looks
-
-
-def _counted(grid: str) -> list[int]:
-    """``8x25+1`` before ``15x25+1``."""
-    return [int(number) for number in re.findall(r"\d+", grid)]
-
-
-def _panel(
-    axes: Axes, panel: Panel, looks: Mapping[Line, dict[str, Any]], dashes: Mapping[str, Any], over: str, times: int = 1
-) -> None:
-    shown: list[float] = []
+def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, times: float) -> None:
     for line, course in panel.lines.items():
-        look = looks[line]
-        ends = sorted(_places(course.ends, over, times))
-        axes.plot(*_columns(ends), **look, linestyle="-" if len({x for x, _ in ends}) == len(ends) else "", zorder=4,
-                  label=line.label)  # fmt: skip
+        look = looks[line.label]
+        ends = _points(course.ends, over, times)
+        joined = len({x for x, _ in ends}) == len(ends)
+        axes.plot(*_columns(sorted(ends)), **look, linestyle="-" if joined else "", zorder=4, label=line.label)
         for stages in course.ways:
-            way = list(_places(stages, over, times))
             if len(stages) > 1:
-                axes.plot(*_columns(way), color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
-            hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "markersize": 4.5}
-            some = list(_places([stage for stage in stages if not stage.finished], over, times))
-            axes.plot(*_columns(some), **hollow, linestyle="", zorder=3, label=f"_{line.label}, snapshots")
-        shown += [x for x, _ in _places(course.stages, over, times)]
-    for grid, level in panel.untrained.items():
-        axes.axhline(level, color=PALE, linestyle=dashes[grid], linewidth=1, zorder=1, label="_untrained")
-    if not shown:
+                way = _columns(_points(stages, over, times))
+                axes.plot(*way, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
+            snapshots = _columns(_points([stage for stage in stages if not stage.finished], over, times))
+            axes.plot(*snapshots, **hollow(look), zorder=3, label=f"_{line.label}, snapshots")
+    stages = [stage for course in panel.lines.values() for stage in chain(course.ends, *course.ways)]
+    shown = [x for x, _ in _points(stages, over, times)]
+    if shown:
+        log_axis(axes, "x", shown, thousands if over == "clips" else number)
+    else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)
-        return
-    low, high = min(shown), max(shown)
-    room = max(1.25, (high / low) ** 0.06)
-    axes.set_xscale("log")
-    axes.set_xlim(low / room, high * room)
-    axes.margins(y=0.12)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(number))
-    log_axis(axes.xaxis, low / room, high * room)
-    axes.grid(axis="y", color=GUIDE, linewidth=0.6)
-    axes.set_axisbelow(True)
 
 
-def _places(stages: Sequence[Stage], over: str, times: int) -> Iterator[tuple[float, float]]:
-    for stage in stages:
-        at = getattr(stage, over)
-        if at is not None:
-            yield times * at, stage.accuracy
+def _points(stages: Sequence[Stage], over: str, times: float) -> list[tuple[float, float]]:
+    """(clips or FLOPs, accuracy) of the stages for which the former is known."""
+    return [(times * x, stage.accuracy) for stage in stages if (x := getattr(stage, over)) is not None]
 
 
-def _columns(places: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
-    return [x for x, _ in places], [y for _, y in places]
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]

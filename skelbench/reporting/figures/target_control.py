@@ -1,4 +1,4 @@
-"""``plot target-control``: masked-prediction loss, and effective rank of what it is computed from, per target."""
+"""``plot target-control``: masked-prediction loss and effective rank of its features, per prediction target."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from skelbench.core.spec import listed
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.curves import Column, Measure, Setting, column_of, grid, trained
-from skelbench.reporting.figures.style import DOTTED, PALE, colour_at, house, places
+from skelbench.reporting.figures.base import PALE, finish, looks_of, styled
+from skelbench.reporting.figures.curves import Column, Measure, Setting, column_of, draw_columns, trained
 from skelbench.reporting.frame import but_for_seed
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.target_control import NAME, rows_of
@@ -33,12 +33,14 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="target-control", target=":draw", summary=summary)]
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
-    """Loss over rank, a column of panels per method, data set, split, token grid and preset in which a target other
-    than the method's own was trained. Drawn are the rows of the table of the same name, in its order.
+    """Return loss over rank, a column per method, data set, split, token grid and preset with a changed target.
+
+    The lines are the rows of the table of the same name, in its order.
 
     Raises:
-        NothingToDraw: there is none.
+        NothingToDraw: no run has another target than its method.
     """
     rows = {row.title: row for row in rows_of(inputs)}
     named = {title: str(row.labels.get("target", inputs.host.spelling(title))) for title, row in rows.items()}
@@ -55,24 +57,15 @@ def draw(inputs: TableInputs) -> Figure:
     if not controlled:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     settings = [setting for column in controlled.values() for setting in column.settings.values()]
-    order = places((setting.label for setting in settings), named.values())
-    looks = {label: colour_at(place) for label, place in order.items()}
+    looks = looks_of((setting.label for setting in settings), named.values())
     for setting in settings:
-        setting.colour = looks[setting.label]
+        setting.look = looks[setting.label] | {"marker": "", "linestyle": "-"}
     for column in controlled.values():
-        _keep_newest(column)
-    shown = {setting.label for setting in settings}
-    legend = [(Line2D([], [], color=looks[label]), label) for label in order if label in shown]
-    legend.append((Line2D([], [], color=PALE, linestyle=DOTTED, linewidth=1), "pooled features of the encoder"))
+        # Runs of one exact preset that differ in the method's version: the last one counts, as in the tables.
+        order = sorted(column.settings.items(), key=lambda item: item[1].finished)
+        newest = {setting.label if column.exact else str(key): (key, setting) for key, setting in order}
+        column.settings = dict(sorted(newest.values(), key=lambda item: list(looks).index(item[1].label)))
     captions = [CAPTION, *published.notes(inputs.host, NAME)]
-    with house():
-        return grid("What hidden tokens are made to predict", list(controlled.values()), MEASURES, legend, captions)
-
-
-def _keep_newest(column: Column) -> None:
-    """Runs of one exact preset that differ in something else than target and seed, a method's version: those that
-    finished last count, as in the tables."""
-    if column.exact:
-        by_end = sorted(column.settings.items(), key=lambda item: item[1].finished)
-        newest = {setting.label: (key, setting) for key, setting in by_end}
-        column.settings = dict(newest.values())
+    figure = draw_columns(list(controlled.values()), MEASURES)
+    dotted = Line2D([], [], color=PALE, linestyle=":", linewidth=1), "pooled features of the encoder"
+    return finish(figure, "What hidden tokens are made to predict", captions, [dotted])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.stats.paired import accuracy_interval
@@ -22,16 +19,17 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.panels import Heading, panel_grid
-from skelbench.reporting.figures.style import (
-    GUIDE,
-    INK,
+from skelbench.reporting.figures.base import (
     PALE,
-    house,
-    look_of,
-    number,
-    places,
+    PLAIN,
+    accuracy_axis,
+    finish,
+    hollow,
+    log_axis,
+    looks_of,
+    panel_grid,
     span,
+    styled,
 )
 from skelbench.reporting.published import slug
 from skelbench.reporting.seeds import of_subjects, seeds_of, unusual_of
@@ -45,9 +43,8 @@ if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
 COLUMNS = 3
-"""Panels on a line."""
 PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
-"""What runs of one panel have in common; ``data`` is the version of the data set."""
+"""Columns that the runs of one panel have in common; ``data`` is the version of the data set."""
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
 CAPTION = (
     "Lines: the linear probe's accuracy after its last epoch, mean over seeds; dots: single seeds; no line: settings "
@@ -72,23 +69,30 @@ class Point:
     accuracy: float
     seeds: tuple[float, ...] = ()
     variant: bool = False
-    """Of a variant of the method."""
+    """Result of a variant of the method."""
 
 
 @dataclass
 class Panel:
-    """One data set and split, under one preset and on one hardware. Points are ordered by cost."""
+    """Results on one data set and split, with one preset and hardware. Points are ordered by cost."""
 
-    heading: Heading
+    heading: tuple[str, str]
+    """Name and note."""
     points: dict[str, list[Point]]
-    """By method."""
+    """Points by method."""
     untrained: list[Point] = field(default_factory=list)
     where: tuple[str, frozenset[str]] = ("", frozenset())
-    """Data set and full names of the splits, several where accuracies are means over them."""
+    """Data set and full names of the splits; several splits if accuracies are means over them."""
+
+    @property
+    def costs(self) -> list[float]:
+        """GFLOPs of all points."""
+        return [point.gflops for points in self.points.values() for point in points]
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
-    """The accuracy-efficiency figure: a panel per data set, split, preset and hardware, then the published ones.
+    """Return a panel per data set, split, preset and hardware, then the published ones.
 
     Raises:
         NothingToDraw: no run fits.
@@ -98,18 +102,31 @@ def draw(inputs: TableInputs) -> Figure:
     if not panels:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
     papers = list(printed(inputs.host, {row.printed for row in rows}))
+    looks = method_looks(panels, papers)
+    every = [*panels, *papers]
+    figure, grid = panel_grid([panel.heading for panel in every], COLUMNS)
+    for panel, axes in zip(every, grid):
+        draw_methods(axes, panel, looks)
+        stacks: dict[tuple[int, str], list[Point]] = {}
+        for point in chain.from_iterable(panel.points.values()):
+            stacks.setdefault((point.tokens, f"{point.gflops:.1g}"), []).append(point)
+        for (tokens, _), stack in stacks.items():
+            top = max(stack, key=lambda point: max((*point.seeds, point.accuracy)))
+            write(
+                axes, str(tokens), top.gflops, max((*top.seeds, top.accuracy)), va="bottom", ha="center", offset=(0, 5)
+            )
+        cost_axes(axes, panel.costs)
     captions = [CAPTION, *([PUBLISHED] if papers else []), *published.notes(inputs.host, NAME)]
-    with house():
-        return _figure(panels, papers, captions)
+    return finish(figure, "Accuracy against inference cost", captions)
 
 
-# ------------------------------------------------------------------------------------------------ what is drawn
+# ------------------------------------------------------------------------------------------------ data
 def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> list[Panel]:
     """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.reporting.frame``).
 
-    Taken are linear probes, after the last step, of trained methods in the shared setting, on the grids of the study,
-    without a variant but those of the titles ``variants``. A point is the mean over all seeds of one setting. Costs
-    are for :data:`~skelbench.evaluation.cost.BODIES` bodies, as in the table of the same name.
+    They show linear probes after the last step of trained methods in the shared setting, on the grids of the study,
+    and of variants only the titles ``variants``. A point is the mean over all seeds of one setting. Costs are for
+    :data:`~skelbench.evaluation.cost.BODIES` bodies, as in the table of the same name.
     """
     import pandas
 
@@ -122,23 +139,26 @@ def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> li
         & frame["clip_gflops"].notna()
         & (frame["clips_seen"].astype(float) > 0)
     ]
-    cost_order = attrgetter("gflops", "accuracy")
+    by_cost = attrgetter("gflops", "accuracy")
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
         rows = newest(rows)
-        unusual = unusual_of("shared", encoder, stream)
-        heading = Heading(f"{dataset}, {split}", ", ".join([f"preset {preset}", *unusual, *_facts(rows), hardware]))
+        facts = [f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows), hardware]
         points = {
-            host.spelling(str(method)): sorted(_points(own), key=cost_order) for method, own in rows.groupby("method")
+            host.spelling(str(method)): sorted(_points(own), key=by_cost) for method, own in rows.groupby("method")
         }
         where = dataset, published.splits_of(split)
-        panels.append(Panel(heading, points, sorted(_untrained(rows), key=cost_order), where))
+        panels.append(
+            Panel((f"{dataset}, {split}", ", ".join(facts)), points, sorted(_untrained(rows), key=by_cost), where)
+        )
     return panels
 
 
 def newest(rows: DataFrame) -> DataFrame:
-    """Runs of one exact preset that differ in something else than the seed, a method's version, are not averaged: those
-    that finished last count, as in the tables. Runs with changed settings all count."""
+    """Drop older versions of a method: among runs of one exact preset those that finished last count, as in tables.
+
+    Runs with changed settings all count.
+    """
     finished = rows["finished"].astype(float).fillna(0)
     latest = finished.groupby(rows["group"]).transform("max")
     newest = latest.groupby([rows["method"], rows["variant"], rows["tokens"]]).transform("max")
@@ -146,17 +166,16 @@ def newest(rows: DataFrame) -> DataFrame:
 
 
 def _facts(rows: DataFrame) -> Iterator[str]:
-    """What a reader must know of a panel's runs."""
+    """Seeds, clips seen, test clips and the widest interval of a panel."""
     yield span((len(own) for own in seeds_of(rows, ["tokens"])), "seed", "seeds")
     yield span(rows["clips_seen"], "clip seen", "clips seen")
     if rows["n_test"].isna().any():  # means over splits, which share clips
         return
-    measured = zip(rows["accuracy"], rows["n_test"], rows["by_subject"])
-    limits = [accuracy_interval(share, int(n), of_subjects([people])) for share, n, people in measured]
+    evaluations = zip(rows["accuracy"], rows["n_test"], rows["by_subject"])
+    limits = [accuracy_interval(share, int(n), of_subjects([people])) for share, n, people in evaluations]
     half = max(50 * (high - low) for (low, high), _ in limits)
-    within = f"95\N{NO-BREAK SPACE}% interval within ±{half:.1f}"
     over = ", over subjects" if any(over.endswith("subjects") for _, over in limits) else ""
-    yield f"{span(rows['n_test'], 'test clip', 'test clips')} ({within}{over})"
+    yield f"{span(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f}{over})"
 
 
 def _points(rows: DataFrame) -> Iterator[Point]:
@@ -167,7 +186,7 @@ def _points(rows: DataFrame) -> Iterator[Point]:
 
 
 def _untrained(rows: DataFrame) -> Iterator[Point]:
-    """The untrained encoders that the runs are compared with, one point per token grid."""
+    """The untrained baselines of the runs, one point per token grid."""
     for grid, some in rows[rows["control_run"].notna()].groupby("tokens"):
         seeds = 100 * some.drop_duplicates("control_run")["control_accuracy"].astype(float)
         yield Point(_tokens(grid), float(some["clip_gflops"].mean()), float(seeds.mean()))
@@ -179,11 +198,13 @@ def _tokens(grid: str) -> int:
 
 
 def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[Panel]:
-    """A panel per published table that has accuracy and inference cost of methods on token grids; ``variants`` of these
-    are told from the methods."""
+    """A panel per published table with accuracy and inference cost of methods on token grids.
+
+    ``variants``: rows of these tables that are variants of a method.
+    """
     for name, rows in published.tables(host).items():
         cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
-        panel = Panel(Heading(), {})
+        panel = Panel(("", ""), {})
         for row in rows:
             method, variant = row["method"], row["variant"]
             if row["metric"] == "accuracy" and (method, variant) in cost and re.match(r"\d+x", variant):
@@ -191,82 +212,59 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
                 point = Point(_tokens(variant), cost[method, variant], row["value"], variant=other)
                 panel.points.setdefault(method, []).append(point)
                 source = row["source"].partition(" (")[0]
-                panel.heading = Heading("Published, not measured here", f"{row['dataset']}, {row['split']}; {source}")
+                panel.heading = "Published, not measured here", f"{row['dataset']}, {row['split']}; {source}"
                 panel.where = row["dataset"], published.splits_of(row["split"])
         if panel.points:
             yield panel
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _figure(panels: list[Panel], papers: list[Panel], captions: list[str]) -> Figure:
-    names = {slug(method): method for paper in papers for method in paper.points}
-    known = [*list(names)[-1:], *list(names)[:-1]]  # a paper's own method, the last of its table, comes first
-    names = {slug(method): method for panel in panels for method in panel.points} | names
-    order = places(names, known)
-    legend = [(Line2D([], [], **look_of(order[slug])), names[slug]) for slug in sorted(names, key=order.__getitem__)]
-    if any(panel.untrained for panel in panels):
-        legend.append((Line2D([], [], color=PALE, linestyle="--", linewidth=1), "untrained encoder"))
-    panels = [*panels, *papers]
-    headings = [panel.heading for panel in panels]
-    figure, grid = panel_grid("Accuracy against inference cost", headings, COLUMNS, legend, captions)
-    for panel, axes in zip(panels, grid):
-        _panel(axes, panel, order)
-    return figure
+def method_looks(panels: Sequence[Panel], papers: Sequence[Panel]) -> dict[str, dict[str, Any]]:
+    """Color, marker and label of each method by its slug; a paper's own method, the last of its table, comes first."""
+    names = {slug(method): method for panel in panels for method in panel.points}
+    names |= {slug(method): method for paper in papers for method in paper.points}
+    known = [slug(method) for paper in papers for method in paper.points]
+    looks = looks_of(names, [*known[-1:], *known[:-1]])
+    return {key: look | {"label": names[key]} for key, look in looks.items()}
 
 
-def _panel(axes: Axes, panel: Panel, order: dict[str, int]) -> None:
-    axes.set_xscale("log")
-    for method, points in sorted(panel.points.items(), key=lambda item: -order[slug(item[0])]):
-        look = look_of(order[slug(method)])
+def draw_methods(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
+    """Draw a line per method, hollow variants, dots of single seeds, and the untrained encoders."""
+    order = list(looks)
+    for method, points in sorted(panel.points.items(), key=lambda item: order.index(slug(item[0]))):
+        look = looks[slug(method)]
         whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
-        one_each = len({p.tokens for p in whole}) == len(whole)
-        axes.plot(*at(whole), **look, linestyle="-" if one_each else "", zorder=4, label=method)
-        hollow = look | {"markerfacecolor": "white", "markeredgecolor": look["color"], "linestyle": ""}
-        axes.plot(*at(variants), **hollow, zorder=5, label=f"_{method}, variant")
+        joined = len({p.tokens for p in whole}) == len(whole)
+        axes.plot(*positions(whole), **look, linestyle="-" if joined else "", zorder=4)
+        axes.plot(*positions(variants), **hollow(look) | {"label": f"_{method}, variant"}, zorder=5)
         dots = [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]
         if dots:
             axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{method}, seeds")
-    axes.plot(*at(panel.untrained), "--", color=PALE, linewidth=1, zorder=2, label="untrained")
-    axes.plot(*at(panel.untrained), "_", color=PALE, markersize=7, zorder=2, label="_untrained")
-    points = [p for points in panel.points.values() for p in points]
-    _numbers(axes, points, scales(axes, points))
+    if panel.untrained:
+        axes.plot(*positions(panel.untrained), "_--", color=PALE, linewidth=1, zorder=2, label="untrained encoder")
 
 
-def at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def positions(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """GFLOPs and accuracies of ``points``."""
     return [p.gflops for p in points], [p.accuracy for p in points]
 
 
-def scales(axes: Axes, points: Sequence[Point]) -> list[float]:
-    """Labels, limits, and ticks at the costs that occur, which are returned."""
-    low, high = min(p.gflops for p in points), max(p.gflops for p in points)
-    room = max(1.15, (high / low) ** 0.08) if high > 1.05 * low else 2.0
-    axes.set_xlim(low / room, high * room)
-    axes.margins(y=0.12)
-    axes.set(xlabel="GFLOPs of the inference encoder", ylabel="Accuracy, %")
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(number))
-    ticks: list[float] = []
-    apart = 0.12 * math.log(high * room / (low / room))  # what the numbers below them need
-    for cost in sorted(p.gflops for p in points):
-        if not ticks or math.log(cost / ticks[-1]) > apart:
-            ticks.append(cost)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(number))
-    axes.grid(axis="x", color=GUIDE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    return ticks
+def cost_axes(axes: Axes, costs: Sequence[float]) -> None:
+    """Give ``axes`` a logarithmic axis of GFLOPs and one of accuracies."""
+    accuracy_axis(axes)
+    log_axis(axes, "x", costs)
+    axes.set_xlabel("GFLOPs of the inference encoder")
 
 
-def _numbers(axes: Axes, points: Sequence[Point], ticks: Sequence[float]) -> None:
-    """Above the points of a budget its tokens."""
-    stacks: dict[tuple[float, int], list[Point]] = {}
-    for point in points:
-        stacks.setdefault((max(tick for tick in ticks if tick <= point.gflops), point.tokens), []).append(point)
-    for (_, tokens), stack in stacks.items():
-        top = max(stack, key=lambda p: p.accuracy)
-        axes.annotate(
-            str(tokens), (top.gflops, max(max(p.seeds, default=p.accuracy) for p in stack)), (0, 5),
-            textcoords="offset points", ha="center", va="bottom", fontsize=7.5, color=INK, zorder=6,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-        )  # fmt: skip
+def write(axes: Axes, text: str, x: float, y: float, offset: tuple[float, float], **look: Any) -> None:
+    """Write ``text`` next to a point, ``offset`` points away."""
+    stroke = [withStroke(linewidth=2, foreground="white")]
+    axes.annotate(
+        text,
+        (x, y),
+        offset,
+        textcoords="offset points",
+        zorder=6,
+        path_effects=stroke,
+        **{"fontsize": 7} | look | PLAIN,
+    )

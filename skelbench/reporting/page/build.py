@@ -89,7 +89,7 @@ def render(**values: Any) -> str:
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    from skelbench.reporting.figures.style import COLOURS
+    from skelbench.reporting.figures.base import COLORS
 
     environment = Environment(
         loader=FunctionLoader(_part),
@@ -100,7 +100,7 @@ def render(**values: Any) -> str:
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters["date"] = lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
-    values["payload"] |= {"colours": COLOURS}
+    values["payload"] |= {"colours": COLORS}
     return environment.get_template("report.html.j2").render(
         **values,
         now=time.time(),

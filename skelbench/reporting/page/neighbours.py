@@ -69,7 +69,7 @@ def _example(session: Session, run: ReadRun) -> dict[str, Any]:
     draw = np.random.default_rng(derive_seed(0, "report", "queries"))
     query_Q = np.sort(draw.choice(split.test, min(QUERIES, len(split.test)), replace=False))
     gallery_G = np.sort(draw.choice(split.train, min(GALLERY, len(split.train)), replace=False))
-    shown = [_nearest(one, query_Q, gallery_G) for one in (subject, subject.twin) if one is not None]
+    shown = [_nearest(one, query_Q, gallery_G) for one in (subject, subject.baseline) if one is not None]
     clips = dict.fromkeys([*query_Q.tolist(), *(clip for one in shown for row in one["nearest"] for clip in row)])
     labels = {clip: int(store.labels[clip]) for clip in clips}
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
@@ -15,27 +14,23 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from PIL import Image
 
 from skelbench.core.files import write_whole
-from skelbench.reporting.figures.panels import NAME, NOTE, wrapped
-from skelbench.reporting.figures.style import INK, PALE, PLAIN
-from skelbench.reporting.skeletons.scene import COLOURS, HIDDEN, Panel, Scene, middle
+from skelbench.reporting.figures.base import INK, NAME, NOTE, PALE, PLAIN, wrapped
+from skelbench.reporting.skeletons.scene import COLORS, HIDDEN, Panel, Scene, middle
 
 FLOOR = "#d8dee6"
 MOST = 16
-"""Frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
+"""Largest number of frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
 MIN_DELAY_MS = 40
-"""Viewers slow down animations whose frames last less than about this."""
+"""Viewers slow down animations with shorter frames."""
 VIEW_FRAMES = 48
 """Frames of an animation of views, whose lengths differ."""
 
-Report = Callable[[int], None]
-
 
 def pose_axes(axes: Axes, scene: Scene, poses: int = 1) -> None:
-    """Give ``axes`` the scale of the scene, with room for ``poses`` next to each other and no ticks or frame."""
+    """Give ``axes`` the scale of the scene, with space for ``poses`` next to each other and no ticks or frame."""
     half = scene.size * scene.shape
     axes.set(xlim=(-half, (2 * poses - 1) * half), ylim=(-scene.size, scene.size), xticks=[], yticks=[])
     axes.set_aspect("equal")
@@ -46,38 +41,34 @@ def pose_axes(axes: Axes, scene: Scene, poses: int = 1) -> None:
 def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float, place: int = 0) -> list[Artist]:
     """Draw the bodies of ``panel`` at ``frame`` as the pose number ``place`` from the left; returns the new artists.
 
-    ``width``: of bones, points.
+    ``width``: of bones, points. Bodies outside the picture are not drawn.
     """
-    centre, hidden_MJ, drawn_MJ = middle(panel), panel.hidden(frame), panel.drawn(frame)
+    hidden_MJ, drawn_MJ = panel.hidden(frame), panel.drawn(frame)
     outside_M = scene.outside(panel, slice(frame, frame + 1))[:, 0]
-    shift = np.array([2 * place * scene.size * scene.shape, 0.0])
+    shift = 2 * place * scene.size * scene.shape
     bones: list[tuple[float, np.ndarray, str, bool]] = []
     joints: dict[bool, list[tuple[float, float, str, float]]] = {True: [], False: []}
-    added: list[Artist] = []
-    for body, x_JC in enumerate(panel.x_MTJC[:, frame]):
-        seen_JC = (x_JC - centre) @ scene.camera.T
-        colors = COLOURS[body % len(COLOURS)]
-        if outside_M[body]:
-            added.append(_pointer(axes, scene, seen_JC[drawn_MJ[body], :2].mean(axis=0), shift, colors[0], width))
-            continue
-        at_J2 = seen_JC[:, :2] + shift
+    for body in np.flatnonzero(~outside_M):
+        x_JC = (panel.x_MTJC[body, frame] - middle(panel)) @ scene.camera.T + (shift, 0, 0)
         for joint, parent in enumerate(scene.topology.parents):
             if not drawn_MJ[body, joint]:
                 continue
-            color = colors[scene.sides[joint]]
+            color = COLORS[body % len(COLORS)][scene.sides[joint]]
             size = 1.8 if scene.topology.joints[joint] == "head" else 1.0
-            joints[bool(hidden_MJ[body, joint])].append((*at_J2[joint], color, size))
+            joints[bool(hidden_MJ[body, joint])].append((*x_JC[joint, :2], color, size))
             if parent >= 0 and drawn_MJ[body, parent]:
-                covered = bool(hidden_MJ[body, joint] or hidden_MJ[body, parent])
-                bones.append((seen_JC[[joint, parent], 2].mean(), at_J2[[joint, parent]], color, covered))
+                ends, covered = x_JC[[joint, parent]], bool(hidden_MJ[body, [joint, parent]].any())
+                bones.append((ends[:, 2].mean(), ends[:, :2], HIDDEN if covered else color, covered))
     # Far bones first; a white rim around each shows which of two crossing bones is in front.
-    segments, line_colors, widths = [], [], []
-    for _, segment, color, covered in sorted(bones, key=lambda bone: bone[0]):
-        segments += [segment, segment]
-        line_colors += ["white", HIDDEN if covered else color]
-        widths += [1.9 * width, 0.35 * width if covered else width]
-    lines = LineCollection(segments, colors=line_colors, linewidths=widths, capstyle="round", zorder=2)
-    added.append(axes.add_collection(lines, autolim=False))
+    bones.sort(key=lambda bone: bone[0])
+    lines = LineCollection(
+        [ends for _, ends, _, _ in bones for _ in range(2)],
+        colors=[shade for _, _, color, _ in bones for shade in ("white", color)],
+        linewidths=[w for _, _, _, covered in bones for w in (1.9 * width, (0.35 if covered else 1) * width)],
+        capstyle="round",
+        zorder=2,
+    )
+    added: list[Artist] = [axes.add_collection(lines, autolim=False)]
     for hidden, dots in joints.items():
         if dots:
             x, y, own, sizes = zip(*dots)
@@ -87,46 +78,34 @@ def draw_pose(axes: Axes, scene: Scene, panel: Panel, frame: int, width: float, 
     return added
 
 
-def _pointer(axes: Axes, scene: Scene, at: np.ndarray, shift: np.ndarray, color: str, width: float) -> Artist:
-    """A triangle at the edge of the pose that points to a body outside the picture."""
-    edge = 0.94 * scene.size * np.array([scene.shape, 1.0])
-    x, y = at / max(1.0, *(np.abs(at) / edge)) + shift
-    turn = np.degrees(np.arctan2(at[1], at[0])) - 90
-    return axes.scatter([x], [y], s=(4.5 * width) ** 2, marker=(3, 0, turn), color=color, zorder=3)
-
-
 def _floor(axes: Axes, scene: Scene) -> None:
-    """A line under flat poses, a grid of half meters under the first pose of others."""
+    """Draw a line under flat poses, a grid of half meters under the first pose of others."""
     height = scene.floor - middle(scene.panels[0])[1]
     if scene.flat:
         axes.axhline(height, color=FLOOR, linewidth=1, zorder=0)
         return
-    steps = np.arange(-math.ceil(scene.size / 0.5), math.ceil(scene.size / 0.5) + 1) * 0.5
+    reach = max(1, math.floor(scene.size * scene.shape))
+    steps = np.arange(-reach, reach + 1) * 0.5
     across = np.array([[(a, height, steps[0]), (a, height, steps[-1])] for a in steps])
-    along = across[..., [2, 1, 0]]
-    seen = np.concatenate([across, along]) @ scene.camera.T
-    half = scene.size * scene.shape
-    lines = axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0), autolim=False)
-    lines.set_clip_path(Rectangle((-half, -scene.size), 2 * half, 2 * scene.size, transform=axes.transData))
+    seen = np.concatenate([across, across[..., [2, 1, 0]]]) @ scene.camera.T
+    axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0), autolim=False)
 
 
 def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
-    """A legend of the colors of left and right and of hidden joints below everything, under ``caption``."""
+    """Add a legend of the colors of left and right and of hidden joints below everything, under ``caption``."""
     bodies = sorted({int(m) for panel in scene.panels for m in np.flatnonzero(panel.there_MTJ.any(axis=(1, 2)))})
     entries = []
-    for body in bodies[: len(COLOURS)]:
+    for body in bodies[: len(COLORS)]:
         whose = f"body {body + 1}, " if len(bodies) > 1 else ""
         for side, name in enumerate(("left", "right")):
-            entries.append((Line2D([], [], color=COLOURS[body % len(COLOURS)][side], linewidth=3), f"{whose}{name}"))
+            entries.append((Line2D([], [], color=COLORS[body % len(COLORS)][side], linewidth=3), f"{whose}{name}"))
     if any(panel.tokens for panel in scene.panels):
         mark = Line2D([], [], color=HIDDEN, marker="o", markerfacecolor="white", linewidth=1)
         entries.append((mark, "hidden by the mask"))
-    if any(scene.outside(panel).any() for panel in scene.panels):
-        entries.append((Line2D([], [], color=PALE, marker="^", linewidth=0), "outside the picture"))
     legend = figure.legend(
         *zip(*entries), loc="outside lower left", ncols=max(1, int(figure.get_figwidth() / 1.3)), frameon=False,
         fontsize=7.5, labelcolor=INK, handlelength=1.4, alignment="left", title_fontsize=NOTE,
-        title=wrapped(caption, figure.get_figwidth() - 0.2, NOTE) or None,
+        title=wrapped(caption, figure.get_figwidth()) or None,
     )  # fmt: skip
     legend.get_title().set(color=PALE, **PLAIN)
 
@@ -134,35 +113,34 @@ def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
 def film_strip(
     title: str, scene: Scene, groups: Sequence[tuple[str, Sequence[tuple[Panel, list[int]]]]], caption: str = ""
 ) -> Figure:
-    """A row per (panel, frames) of ``groups``, each of which may have a name; ``scene`` holds every panel and gives
-    camera and scale."""
+    """Return a row per (panel, frames) of ``groups``, each of which may have a name.
+
+    ``scene`` holds every panel and gives camera and scale.
+    """
     rows = [(name if i == 0 else "", *row) for name, own in groups for i, row in enumerate(own)]
     columns = max(len(frames) for _, _, frames in rows)
-    named = any(panel.title for _, panel, _ in rows) and len(rows) > 1
+    label = 1.5 if len(rows) > 1 and any(panel.title for _, panel, _ in rows) else 0.2
     cell = 0.85 if len(rows) > 1 else 1.5
-    width = max(3.5, columns * cell * scene.shape + (1.5 if named else 0.2))
-    lines = wrapped(title, width - 0.2, NAME)
+    width = max(3.5, columns * cell * scene.shape + label)
     headings = sum(bool(name) for name, _, _ in rows)
-    below = 0.4 + 0.14 * (len(caption) * 0.05 / width + 1)
-    figure = Figure(figsize=(width, 0.2 * (lines.count("\n") + 1) + len(rows) * (cell + 0.16) + 0.2 * headings + below))
+    height = 0.9 + len(rows) * (cell + 0.16) + 0.2 * headings + 0.14 * len(caption) * 0.05 / width
+    figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", h_pad=0.03, w_pad=0.04, hspace=0.0, wspace=0.0)
-    figure.suptitle(lines, x=0.02, ha="left", fontsize=NAME, color=INK, **PLAIN)
-    ratios = [1.4 if named else 0.01, width - (1.5 if named else 0.2)]
-    grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=ratios)
-    for (name, panel, frames), (label, axes) in zip(rows, grid):
+    figure.suptitle(wrapped(title, width), x=0.02, ha="left", fontsize=NAME, color=INK, **PLAIN)
+    grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=[label, width - label])
+    for (name, panel, frames), (side, axes) in zip(rows, grid):
         pose_axes(axes, scene, columns)
-        if name:
-            axes.set_title(name, loc="left", fontsize=8.5, weight="bold", color=INK, pad=2, **PLAIN)
+        axes.set_title(name, loc="left", fontsize=8.5, weight="bold", color=INK, pad=2, **PLAIN)
         if panel is scene.panels[0]:
             _floor(axes, scene)
         for place, frame in enumerate(frames):
             draw_pose(axes, scene, panel, frame, cell * 1.4, place)
             at = 2 * place * scene.size * scene.shape, -scene.size
             axes.annotate(str(frame), at, ha="center", va="top", fontsize=6, color=PALE)
-        label.set_axis_off()
-        if named:
-            text = f"{wrapped(panel.title, 1.2, NOTE)}\n{panel.note}".strip()
-            label.text(0, 0.5, text, va="center", fontsize=NOTE, color=INK, linespacing=1.4, **PLAIN)
+        side.set_axis_off()
+        if label > 1:
+            text = f"{wrapped(panel.title, 1.9)}\n{panel.note}".strip()
+            side.text(0, 0.5, text, va="center", fontsize=NOTE, color=INK, linespacing=1.4, **PLAIN)
     sides_legend(figure, scene, caption)
     return figure
 
@@ -176,9 +154,8 @@ def save_strip(scene: Scene, path: Path) -> None:
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=150))
 
 
-def save_animation(scene: Scene, path: Path, report: Report | None = None) -> None:
-    """Write a gif at the clip's own pace; views of different lengths run next to each other, each from its start to its
-    end.
+def save_animation(scene: Scene, path: Path, report: Callable[[int], None] | None = None) -> None:
+    """Write a gif at the clip's own pace; views of different lengths start and end together.
 
     ``report`` is called with 1 after each of :func:`animation_frames` frames.
     """
@@ -190,27 +167,27 @@ def save_animation(scene: Scene, path: Path, report: Report | None = None) -> No
     width = max(4.2, columns * cell * scene.shape)
     figure = Figure(figsize=(width, 0.8 + rows * (cell + 0.6 * many)), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    figure.suptitle(wrapped(scene.title, width - 0.2, 8), fontsize=8, color=INK, **PLAIN)
-    every = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for axes in every:
+    figure.suptitle(wrapped(scene.title, width), fontsize=8, color=INK, **PLAIN)
+    grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for axes in grid:
         pose_axes(axes, scene)
-    _floor(every[0], scene)
+    _floor(grid[0], scene)
     counters = [
-        axes.text(0.5, 0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center") for axes in every
+        axes.text(0.5, 0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center") for axes in grid
     ]
-    for panel, axes in zip(scene.panels, every if many else ()):
-        name = textwrap.shorten(panel.title, 24, placeholder="…")
-        axes.set_title(f"{name}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
+    for panel, axes in zip(scene.panels, grid if many else ()):
+        axes.set_title(f"{panel.title}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
     sides_legend(figure, scene)
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)
     images = []
     for share in shares:
         canvas.restore_region(still)
-        for panel, axes, counter in zip(scene.panels, every, counters):
+        for panel, axes, counter in zip(scene.panels, grid, counters):
             frame = round(share * (panel.frames - 1))
             counter.set_text(f"{frame}" if many else f"{frame / scene.fps:.1f} s")
-            for artist in (*(added := draw_pose(axes, scene, panel, frame, 2.2 if many else 3.6)), counter):
+            added = draw_pose(axes, scene, panel, frame, 2.2 if many else 3.6)
+            for artist in (*added, counter):
                 axes.draw_artist(artist)
             for artist in added:
                 artist.remove()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +13,7 @@ from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.style import house
+from skelbench.reporting.figures.base import styled
 from skelbench.reporting.skeletons.draw import film_strip
 from skelbench.reporting.skeletons.scene import Panel, Scene, find_clip
 
@@ -39,7 +38,7 @@ class Gallery(Spec):
     method: str = ""
     """METHOD or METHOD:VARIANT; several, to be compared, with commas."""
     dataset: str | None = None
-    """Whose clip; None = synthetic."""
+    """Data set of the clip; None = synthetic."""
     clip: int | str = 0
     """Number of the clip, or its name."""
     tokens: int | None = None
@@ -49,13 +48,13 @@ class Gallery(Spec):
     show: Literal["parts,views", "parts", "views"] = "parts,views"
     """``parts``: every mask and augmentation alone; ``views``: the views of the method."""
     step: int = Field(0, ge=0)
-    """Of training; another step, other draws."""
+    """Training step; another step, other draws."""
     seed: int = Field(0, ge=0)
-    """Of the draws."""
+    """Seed of the draws."""
 
     @property
     def methods(self) -> list[str]:
-        """Those that were named."""
+        """The names in ``method``."""
         return list(dict.fromkeys(name.strip() for name in self.method.split(",") if name.strip()))
 
 
@@ -65,6 +64,7 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="gallery", target=":draw", config=":Gallery", summary=summary, needs_runs=False)]
 
 
+@styled
 def draw(inputs: TableInputs) -> Figure:
     """A row of poses for the clip as stored, each mask and augmentation by itself, and each kind of view.
 
@@ -79,7 +79,7 @@ def draw(inputs: TableInputs) -> Figure:
     count = sum(len(scene.panels) - 1 for scene in scenes) + 1
     if count > MOST:
         raise SkelbenchError(
-            f"{count} rows are too many for one figure, which has room for {MOST}; name fewer methods, or give --set "
+            f"{count} rows are too many for one figure, which shows at most {MOST}; name fewer methods, or give --set "
             "show=parts or --set show=views"
         )
     first = scenes[0]
@@ -89,8 +89,7 @@ def draw(inputs: TableInputs) -> Figure:
     groups = [("", first.panels[:1]), *((name, scene.panels[1:]) for name, scene in named)]
     rows = [(name, [(panel, panel.evenly(settings.frames)) for panel in panels]) for name, panels in groups]
     title = f"Views of {' and '.join(settings.methods)}: {clip}"
-    with house():
-        return film_strip(title, every, rows, CAPTION.format(step=settings.step, seed=settings.seed))
+    return film_strip(title, every, rows, CAPTION.format(step=settings.step, seed=settings.seed))
 
 
 def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
@@ -101,29 +100,21 @@ def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
     request = Request(method=method, tokens=settings.tokens, dataset=settings.dataset, seed=settings.seed)
     resolved = resolve(request, inputs.host, inputs.data_place, "cpu")
     clip = find_clip(resolved.store, str(settings.clip))
-    found: list[Panel] = []
+    panels: list[Panel] = []
     parts = _parts(resolved) if "parts" in settings.show else None
     if parts is not None and parts.views:
         scene = view_scene(resolved.store, clip, parts, settings.step)
-        found += [replace(panel, note=_told(panel)) for panel in scene.panels[1:]]
+        # The frames of a part are the whole clip: only the note on its mask says more.
+        panels += [replace(panel, note=panel.note.partition("\n")[2]) for panel in scene.panels[1:]]
     whole = view_scene(resolved.store, clip, resolved.spec, settings.step)
     if "views" in settings.show:
-        found += _first_of_each(whole.panels[1:])
-    return replace(whole, panels=(whole.panels[0], *found))
-
-
-def _told(panel: Panel) -> str:
-    """Of a part the frames are the whole clip: what its mask hides is left to be said."""
-    return panel.note.partition("\n")[2]
-
-
-def _first_of_each(panels: Sequence[Panel]) -> list[Panel]:
-    """Of several views of one kind the first."""
-    return [panel for panel in panels if " (" not in panel.title or " (1 of " in panel.title]
+        # The first of several views of one kind.
+        panels += [one for one in whole.panels[1:] if " (" not in one.title or " (1 of " in one.title]
+    return replace(whole, panels=(whole.panels[0], *panels))
 
 
 def _parts(resolved: Resolved) -> RunSpec:
-    """The run of which every mask and augmentation of the method's views is a view by itself, of the whole clip."""
+    """The run whose views are the single masks and augmentations of the method's views, on the whole clip."""
     from skelbench.training.build import view_specs
     from skelbench.views.crops import Free
     from skelbench.views.spec import ViewSpec

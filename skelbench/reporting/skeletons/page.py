@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.files import write_whole
-from skelbench.reporting.skeletons.scene import COLOURS, Panel, Scene, middle
+from skelbench.reporting.skeletons.scene import COLORS, Panel, Scene, middle
 
 
 def save_page(scene: Scene, path: Path) -> None:
     """Write the page."""
     template = _part("page.html").replace("/*SKELETON*/", drawing())
-    # A title may hold anything. In a script element "</script" ends the data, and "<!--" with "<script" keeps the real
-    # end from being seen; without a "<" there is neither.
+    # A "<" in a title could end the script element.
     data = json.dumps(page_data(scene)).replace("<", "\\u003c")
     write_whole(path, lambda file: file.write(template.replace("/*SCENE*/", data).encode()))
 
@@ -33,7 +32,7 @@ def _part(name: str) -> str:
 
 
 def page_data(scene: Scene) -> dict[str, Any]:
-    """What the page's script draws; coordinates are 16-bit multiples of each panel's ``unit`` metres."""
+    """Data that the page's script draws; coordinates are 16-bit multiples of each panel's ``unit`` meters."""
     yaw, pitch = scene.angles
     return {
         "title": scene.title,
@@ -46,14 +45,13 @@ def page_data(scene: Scene) -> dict[str, Any]:
         "parents": scene.topology.parents,
         "sides": scene.sides,
         "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
-        "colours": COLOURS,
-        "outside": any(bool(scene.outside(panel).any()) for panel in scene.panels),
+        "colours": COLORS,
         "panels": [_panel(panel, 8 * scene.size) for panel in scene.panels],
     }
 
 
 def _panel(panel: Panel, reach: float) -> dict[str, Any]:
-    """``reach``: what is farther from the middle is put there, so that it does not make the rest coarse."""
+    """One panel; coordinates farther than ``reach`` from the middle are clipped, so that the rest is not coarse."""
     x_MTJC = np.clip(panel.x_MTJC - middle(panel), -reach, reach)
     unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
     return {

@@ -1,6 +1,6 @@
 """What a picture shows, before anything is drawn: panels of bodies in motion, seen by one camera (numpy only).
 
-M bodies, T frames, J joints, P temporal tokens, C = 3 coordinates (metres; Y up).
+M bodies, T frames, J joints, P temporal tokens, C = 3 coordinates (meters; Y up).
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.views.skeleton.topology import Topology
 
 ASIDE_DEG, PITCH_DEG = 35.0, 12.0
-"""How far the viewer stands to the side of where the first body looks, and above it."""
-COLOURS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
-"""Left, right and middle of each body in turn: the left is the darker side."""
+"""Angle of the viewer to the side of the first body's front, and above it."""
+COLORS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), ("#15803d", "#4ade80", "#57534e"))
+"""Left, right and middle of each body: the left is the darker side."""
 FAR_M = 1e6
 """No coordinate of a picture is farther from the origin."""
 HIDDEN = "#9ca3af"
 """Joints and bones that a mask hides."""
 NEAR = 15.0
-"""What is farther from the clip's main body than so many times its size neither scales the picture nor turns it."""
+"""Joints farther from the main body than this multiple of its size neither scale nor turn the picture."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One take: a stored clip or one view of it."""
+    """A stored clip or one view of it."""
 
     title: str
     x_MTJC: np.ndarray
     note: str = ""
     hidden_MPJ: np.ndarray | None = None
-    """bool: tokens a mask hides; token p covers frames p * T / P up to the next one's. None = no mask."""
+    """bool: tokens that a mask hides; token p covers frames p * T / P up to the next one's. None = no mask."""
     drawn_MTJ: np.ndarray | None = None
-    """bool: False where there is nothing to draw (padding, joints that were not found). None = all that is there."""
+    """bool: False for padding and joints that were not detected. None = all are drawn."""
 
     @property
     def frames(self) -> int:
@@ -57,40 +57,40 @@ class Panel:
 
     @cached_property
     def there_MTJ(self) -> np.ndarray:
-        """bool: what is drawn; a body whose joints are all in one place is absent."""
+        """bool: joints to draw; a body whose joints are all in one place is absent."""
         there_MTJ = np.ones(self.x_MTJC.shape[:3], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ
         return there_MTJ & np.ptp(self.x_MTJC, axis=2).any(axis=-1)[..., None]
 
     def drawn(self, frame: int) -> np.ndarray:
-        """bool [M, J] at one frame."""
+        """bool [M, J]: joints to draw at one frame."""
         return self.there_MTJ[:, frame]
 
     @cached_property
     def main(self) -> int:
-        """The body that is there for most frames."""
+        """The body that is present in most frames."""
         return int(self.there_MTJ.any(axis=2).sum(axis=1).argmax())
 
     @cached_property
     def near_MTJ(self) -> np.ndarray:
-        """bool: what is there and not far from the main body; all that is there where that is not known."""
+        """bool: joints to draw that are not far from the main body; all of them without a main body."""
         there_TJ = self.there_MTJ[self.main]
         seen_T = there_TJ.any(axis=1)
         if not seen_T.any():
             return self.there_MTJ
         x_TJC = np.where(there_TJ[..., None], self.x_MTJC[self.main], np.nan)
-        centre_TC = np.full((self.frames, 3), np.nanmedian(x_TJC, axis=(0, 1)))
-        centre_TC[seen_T] = np.nanmedian(x_TJC[seen_T], axis=1)
-        size_T = np.nanquantile(np.linalg.norm(x_TJC[seen_T] - centre_TC[seen_T, None], axis=2), 0.75, axis=1)
-        far_MTJ = np.linalg.norm(self.x_MTJC - centre_TC[None, :, None], axis=3)
+        center_TC = np.full((self.frames, 3), np.nanmedian(x_TJC, axis=(0, 1)))
+        center_TC[seen_T] = np.nanmedian(x_TJC[seen_T], axis=1)
+        size_T = np.nanquantile(np.linalg.norm(x_TJC[seen_T] - center_TC[seen_T, None], axis=2), 0.75, axis=1)
+        far_MTJ = np.linalg.norm(self.x_MTJC - center_TC[None, :, None], axis=3)
         return self.there_MTJ & (far_MTJ <= NEAR * np.median(size_T))
 
     def key_frames(self, count: int, most: int) -> list[int]:
         """The middle frame of each token, of every second or third ... if there are more than ``most``; without tokens
         ``count`` evenly spaced frames, both ends included."""
-        if self.tokens:
-            every = -(-self.tokens // most)
-            return [int((p + 0.5) * self.frames / self.tokens) for p in range(0, self.tokens, every)]
-        return self.evenly(count)
+        if not self.tokens:
+            return self.evenly(count)
+        every = -(-self.tokens // most)
+        return [int((p + 0.5) * self.frames / self.tokens) for p in range(0, self.tokens, every)]
 
     def evenly(self, count: int) -> list[int]:
         """At most ``count`` evenly spaced frames, both ends included."""
@@ -106,11 +106,11 @@ class Scene:
     panels: tuple[Panel, ...]
     fps: float
     flat: bool = False
-    """2-D poses: seen straight on."""
+    """2-D poses, seen straight on."""
 
     @property
     def floor(self) -> float:
-        """Height of the lowest joints of the first panel's main body, single outliers left aside."""
+        """Median height of the lowest joint of the first panel's main body."""
         first = self.panels[0]
         low_T = np.where(first.near_MTJ, first.x_MTJC[..., 1], np.inf)[first.main].min(axis=1)
         return float(np.median(low_T[np.isfinite(low_T)])) if np.isfinite(low_T).any() else 0.0
@@ -124,7 +124,7 @@ class Scene:
     @cached_property
     def angles(self) -> tuple[float, float]:
         """Yaw and pitch of the camera, radians: flat poses straight on, one body from the front and a little from the
-        side, two so that they stand side by side."""
+        side, two bodies side by side."""
         return (0.0, 0.0) if self.flat else (-self._heading(), float(np.deg2rad(PITCH_DEG)))
 
     @cached_property
@@ -144,7 +144,7 @@ class Scene:
             return float(np.arctan2(-apart_C[2], apart_C[0]))
         hips = [(names.index("left hip"), names.index("right hip"))] if {"left hip", "right hip"} <= {*names} else ()
         pairs = np.array([*(hips or self.topology.pairs)], dtype=int).reshape(-1, 2)
-        if not len(pairs):  # a skeleton without sides is looked at from where its data come
+        if not len(pairs):  # a skeleton without sides
             return 0.0
         left_C = (x_MTJC[first.main][:, pairs[:, 0]] - x_MTJC[first.main][:, pairs[:, 1]]).mean(axis=(0, 1))
         front = np.arctan2(-left_C[2], left_C[0])  # left x up
@@ -152,25 +152,27 @@ class Scene:
 
     @cached_property
     def size(self) -> float:
-        """Metres from the middle to the upper and lower edge of a panel that hold all but stray frames."""
-        return 1.05 * max(self._reach(1), self._reach(0))
+        """Meters from the middle to the upper and lower edge of a panel that hold all but stray frames."""
+        return 1.05 * float(self._reach_2.max())
 
     @cached_property
     def shape(self) -> float:
         """Width over height of a panel that holds its bodies."""
-        return float(np.clip(1.08 * self._reach(0) / self.size, 0.5, 1.0))
+        return float(np.clip(1.08 * self._reach_2[0] / self.size, 0.5, 1.0))
 
-    def _reach(self, axis: int) -> float:
-        """How far from the middle bodies come on the picture's axis 0 (right) or 1 (up)."""
-        return max(self._reach_of(panel, axis) for panel in self.panels)
-
-    def _reach_of(self, panel: Panel, axis: int) -> float:
-        away_MTJ = np.abs((panel.x_MTJC - middle(panel)) @ self.camera[axis])
-        at_T = np.where(panel.near_MTJ, away_MTJ, 0.0).max(axis=(0, 2))[panel.near_MTJ.any(axis=(0, 2))]
-        return float(np.quantile(at_T, 0.98)) if len(at_T) else 0.0
+    @cached_property
+    def _reach_2(self) -> np.ndarray:
+        """Largest distance of bodies from the middle to the right and upwards."""
+        reach = []
+        for panel in self.panels:
+            away_MTJ2 = np.abs((panel.x_MTJC - middle(panel)) @ self.camera[:2].T)
+            away_T2 = np.where(panel.near_MTJ[..., None], away_MTJ2, 0.0).max(axis=(0, 2))
+            away_T2 = away_T2[panel.near_MTJ.any(axis=(0, 2))]
+            reach.append(np.quantile(away_T2, 0.98, axis=0) if len(away_T2) else np.zeros(2))
+        return np.max(reach, axis=0)
 
     def outside(self, panel: Panel, frames: slice = slice(None)) -> np.ndarray:
-        """bool [M, T]: bodies that are there and of which no joint is in the picture."""
+        """bool [M, T]: bodies that are present without a joint in the picture."""
         seen_MTJC = (panel.x_MTJC[:, frames] - middle(panel)) @ self.camera.T
         limits = self.size * np.array([self.shape, 1.0])
         there_MTJ, out_MTJ = panel.there_MTJ[:, frames], (np.abs(seen_MTJC[..., :2]) > limits).any(axis=-1)
@@ -178,13 +180,13 @@ class Scene:
 
 
 def middle(panel: Panel) -> np.ndarray:
-    """[3]: centre of the box around all bodies in all frames, single outliers and what is far away left aside."""
+    """[3]: center of the box around all bodies in all frames, without outliers and far bodies."""
     points = panel.x_MTJC[panel.near_MTJ] if panel.near_MTJ.any() else panel.x_MTJC.reshape(-1, 3)
     return np.quantile(points, (0.01, 0.99), axis=0).mean(axis=0)
 
 
 def clip_scene(store: ClipStore, clip: int) -> Scene:
-    """Clip ``clip`` as it is stored; one that shows nobody, as in a damaged store, is refused."""
+    """Clip ``clip`` as it is stored; SkelbenchError if it shows nobody, as in a damaged store."""
     flat, x_MTJC = store.meta.dimensions == 2, store.clip(clip)
     finite = (np.abs(x_MTJC) <= FAR_M).all()
     if not finite or not np.ptp(x_MTJC, axis=2).any():
@@ -199,7 +201,7 @@ def clip_scene(store: ClipStore, clip: int) -> Scene:
 
 
 def caption(store: ClipStore, clip: int) -> str:
-    """What the index says about a clip, on one line."""
+    """Facts of a clip from the index, on one line."""
     label, length = int(store.labels[clip]), int(store.lengths[clip])
     name = f" {store.names[clip]}" if store.names is not None and store.names[clip] else ""
     bodies = f", {store.bodies[clip]} bodies" if store.bodies[clip] > 1 else ""

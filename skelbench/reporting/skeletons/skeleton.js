@@ -38,7 +38,7 @@ function drawPanel(scene, state, panel, canvas, first) {
     }
     if (scene.flat) stroke(seen(-reach, scene.floor, 0), seen(reach, scene.floor, 0), css("--floor"), 1);
   }
-  const frame = Math.round(state.share * (panel.frames - 1)), bones = [], dots = [], pointers = [];
+  const frame = Math.round(state.share * (panel.frames - 1)), bones = [], dots = [];
   const token = panel.tokens ? Math.floor((frame * panel.tokens) / panel.frames) : 0;
   for (let m = 0; m < panel.bodies; m++) {
     const points = [], colours = scene.colours[m % scene.colours.length];
@@ -49,10 +49,7 @@ function drawPanel(scene, state, panel, canvas, first) {
       points.push(seen(panel.x[at] * panel.unit, panel.x[at + 1] * panel.unit, panel.x[at + 2] * panel.unit));
     }
     const there = points.filter((_, j) => isDrawn(j));
-    if (there.length && there.every((p) => Math.abs(p[0]) * zoom > width / 2 || Math.abs(p[1]) * zoom > height / 2)) {
-      pointers.push({ at: [0, 1].map((c) => there.reduce((sum, p) => sum + p[c], 0) / there.length), colour: colours[0] });
-      continue;
-    }
+    if (there.every((p) => Math.abs(p[0]) * zoom > width / 2 || Math.abs(p[1]) * zoom > height / 2)) continue;
     for (let j = 0; j < J; j++) {
       if (!isDrawn(j)) continue;
       const parent = scene.parents[j], colour = colours[scene.sides[j]];
@@ -73,20 +70,6 @@ function drawPanel(scene, state, panel, canvas, first) {
     pen.fillStyle = dot.hidden ? css("--paper") : dot.colour; pen.fill();
     if (dot.hidden) { pen.strokeStyle = css("--hidden"); pen.lineWidth = 0.35 * thick; pen.stroke(); }
   }
-  for (const pointer of pointers) drawPointer(pen, pointer, width, height, zoom, 2.2 * thick);
-}
-
-/* a triangle at the edge that points to where a body is that the picture does not reach */
-function drawPointer(pen, { at, colour }, width, height, zoom, size) {
-  const right = at[0] * zoom, down = -at[1] * zoom;
-  const shrink = Math.max(Math.abs(right) / (width / 2 - 1.5 * size), Math.abs(down) / (height / 2 - 1.5 * size));
-  const x = width / 2 + right / shrink, y = height / 2 + down / shrink, turn = Math.atan2(down, right);
-  pen.beginPath();
-  for (const corner of [0, 1, 2]) {
-    const angle = turn + (corner * 2 * Math.PI) / 3;
-    pen.lineTo(x + size * Math.cos(angle), y + size * Math.sin(angle));
-  }
-  pen.fillStyle = colour; pen.fill();
 }
 
 /* calls moved(dx, dy), in radians, while a canvas is dragged */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skelbench.plugin.descriptors import Descriptor, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.testing.check import Check
-from skelbench.testing.method import encoders, inputs, learning, repeats
+from skelbench.testing.method import inputs, learning, repeats
 from skelbench.testing.method.subject import MethodSubject
 
 
@@ -33,7 +33,7 @@ CHECKS = [
     Check("resume", "a resumed run is the same as an uninterrupted run, bit by bit", repeats.resume),
     Check("processes", "two processes with half of the batch each are one with all of it", repeats.processes),
     Check("pieces", "a batch in three pieces is the batch at once, unless it says why not", repeats.pieces),
-    Check("features", "features of a clip depend on nothing but the clip and the encoder's weights", encoders.features),
-    Check("devices", "a step on a GPU mixes no devices", encoders.devices),
-    Check("cost", "a step can be counted, and its encoder by three counters that agree", encoders.cost),
+    Check("features", "features of a clip depend on nothing but the clip and the encoder's weights", inputs.features),
+    Check("devices", "a step on a GPU mixes no devices", inputs.devices),
+    Check("cost", "a step can be counted, and its encoder by three counters that agree", inputs.cost),
 ]

@@ -1,47 +1,46 @@
-"""Checks of a method's descriptor and settings, and of clips, skeletons and labels that it gets."""
+"""Checks of a method's descriptor, of clips, skeletons and labels that it gets, and of the encoder that it gives."""
 
 from __future__ import annotations
 
+import torch
+
 from skelbench.core.errors import Diverged, SkelbenchError
 from skelbench.core.spec import section, validated
+from skelbench.evaluation.cost.macs import count_encoder
+from skelbench.evaluation.cost.report import step_cost
 from skelbench.methods.contract import Method
-from skelbench.models.encoder import Encoder
+from skelbench.models.encoder import Encoder, evaluating
 from skelbench.plugin.plugin_errors import Mistake
 from skelbench.testing.check import Failed, Skipped
+from skelbench.testing.device import check_step
 from skelbench.testing.method.subject import MethodSubject, brief, check_finite, one_step
-from skelbench.testing.settings import check_fields, check_settings
+from skelbench.testing.settings import check_settings, check_summary
+from skelbench.training.build import build_encoder, grid_of
 from skelbench.views.skeleton.grid import BUDGETS
+from skelbench.views.view import View
 
 
 def settings(m: MethodSubject) -> None:
     """Settings and texts of the descriptor."""
-    wanted = {"summary": "which `skelbench plugins list` shows"}
-    wanted |= {"citation": "which every table of its results needs"} if m.descriptor.trains else {}
-    check_fields(m.descriptor, wanted)
-    own = m.host.subclass(m.descriptor, Method).Config
-    if not m.descriptor.config and own is not Method.Config:
+    about, own = m.descriptor, m.host.subclass(m.descriptor, Method).Config
+    check_summary(about)
+    if about.trains and not about.citation.strip():
+        raise Failed("a citation, which every table of its results needs", "citation is empty", "its MethodSpec")
+    if not about.config and own is not Method.Config:
         raise Failed("every Config announced", f"{own.__name__} is not", f'MethodSpec(..., config=":{own.__name__}")')
-    config = m.host.config(m.descriptor)
-    check_settings(config, {}, f"method {m.descriptor.name}")
-    for preset, values in m.descriptor.presets.items():
-        validated(config, section({**m.descriptor.recipe, **values}, "method"), f"preset {preset} of its MethodSpec")
-    for key in m.descriptor.space:
-        part, _, name = key.partition(".")
-        if part == "method" and name not in config.model_fields:
-            expected = f"settings of {config.__name__} in the search space: {', '.join(config.model_fields) or 'none'}"
-            raise Failed(expected, key, "space of its MethodSpec")
+    config = m.host.config(about)
+    check_settings(config, {}, f"method {about.name}")
+    for preset, values in about.presets.items():
+        validated(config, section({**about.recipe, **values}, "method"), f"preset {preset} of its MethodSpec")
+    known = [f"method.{name}" for name in config.model_fields]
+    if unknown := [key for key in about.space if key.startswith("method.") and key not in known]:
+        raise Failed(f"a search space of {', '.join(known) or 'no settings'}", unknown[0], "space of its MethodSpec")
     if without := [name for name, x in config.model_fields.items() if not x.description]:
-        raise Failed(
-            "a description of every setting, which `skelbench plugins info` shows",
-            f"none of {', '.join(without)}",
-            f"{config.__name__}: Field(..., description=...), or a string below the field",
-        )
+        raise Failed("a description of every setting", f"none of {', '.join(without)}", config.__name__)
 
 
 def builds(m: MethodSubject) -> None:
-    target = m.host.load(m.descriptor)
-    if not (isinstance(target, type) and issubclass(target, Method)):
-        raise Failed("a subclass of skelbench.methods.Method", f"{target!r}", f"target={m.descriptor.target!r}")
+    m.host.subclass(m.descriptor, Method)
     encoder = m.method().inference_encoder()
     if not isinstance(encoder, Encoder):
         raise Failed("an inference_encoder() made by context.encoder()", f"it is a {type(encoder).__name__}")
@@ -54,13 +53,10 @@ def builds(m: MethodSubject) -> None:
 def bodies(m: MethodSubject) -> None:
     training = m.trainer()
     count = training.source.store.bodies[training.ids]
-    for what, ids in (
-        ("one body each", training.ids[count == 1][:4]),
-        ("two bodies each", training.ids[count == 2][:4]),
-    ):
-        views = training.views_of(0, ids)
+    for number in (1, 2):
+        views = training.views_of(0, training.ids[count == number][:4])
         for turn in training.method.turns:
-            check_finite(training.forward(views, training.step_info(0, turn)), f"clips of {what}")
+            check_finite(training.forward(views, training.step_info(0, turn)), f"clips of {number} bodies each")
 
 
 def clip_lengths(m: MethodSubject) -> None:
@@ -98,3 +94,52 @@ def labels(m: MethodSubject) -> None:
     if before != after:
         seen = f"{brief(before)} becomes {brief(after)} where every clip has another label"
         raise Failed("the same losses whatever the labels of the clips", seen, "inputs besides the views")
+
+
+def features(m: MethodSubject) -> None:
+    """Features of clips twice, by the run's encoder with the same weights, alone, and next to an absent second body."""
+    run = m.resolved()
+    encoder, probed = m.method().inference_encoder(), build_encoder(run.spec, m.host, run.store.topology)
+    probed.load_state_dict(encoder.state_dict())
+    grid = grid_of(run.spec, run.store.topology)
+    x_BMTJC = torch.randn(5, 1, grid.frames, grid.joints, 3, generator=torch.Generator().manual_seed(0))
+    slots_BMTJC = torch.cat([x_BMTJC, 1000 * torch.ones_like(x_BMTJC)], 1)
+    absent = View.of(slots_BMTJC, torch.tensor([[True, False]]).repeat(5, 1), stream=encoder.stream)
+    whole = View.of(x_BMTJC, stream=encoder.stream)
+    with evaluating(encoder), evaluating(probed):
+        expected = encoder(whole).pooled_RD
+        alone = torch.cat([encoder(View.of(x[None], stream=encoder.stream)).pooled_RD for x in x_BMTJC])
+        for what, x_RD, look in (
+            ("computed again", encoder(whole).pooled_RD, "noise that does not depend on self.training"),
+            ("alone in its batch", alone, "statistics of the batch in evaluation"),
+            ("next to an absent second body", encoder(absent).pooled_RD, "empty body slots"),
+            ("by the run's encoder with its weights", probed(whole).pooled_RD, "hooks on the encoder"),
+        ):
+            tolerance = 1e-4 * float(expected.abs().max())
+            if x_RD.shape != expected.shape or not torch.allclose(x_RD, expected, rtol=1e-3, atol=tolerance):
+                raise Failed(f"the same features of a clip {what}", f"others {what}", look)
+
+
+def devices(m: MethodSubject) -> None:
+    check_step(m.trainer())
+
+
+def cost(m: MethodSubject) -> None:
+    run, method = m.resolved(), m.method()
+    topology, encoder = run.store.topology, method.inference_encoder()
+    if any(True for _ in encoder.parameters()):
+        count_encoder(encoder, grid_of(run.spec, topology), topology)
+    if not run.spec.views:
+        return
+    counted = step_cost(run.spec, m.host, topology)
+    student = counted["by_role"].get("student")
+    if student is None or not counted["flops_per_clip"] > 0:
+        raise Failed("a module with the role 'student' that does the work", "none", "roles of the method's class")
+    for name, role in method.roles.items():
+        learns = any(p.dim() > 1 for p in method.get_submodule(name).parameters())
+        if learns and role not in counted["by_role"]:
+            look = f"training_step, which calls it as a module: self.{name}(x)"
+            raise Failed(f"a step in which {name} has the cost of role {role!r}", f"{name} is never called", look)
+    if not student["backward"] * len(method.turns) > student["forward"]:  # each turn may pass through it
+        seen = f"forward {student['forward']:,.0f} MACs, backward {student['backward']:,.0f}"
+        raise Failed("a backward pass of the student that costs more than its forward pass", seen, "roles")

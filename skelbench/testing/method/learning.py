@@ -32,7 +32,6 @@ def gradients(m: MethodSubject) -> None:
     """Gradients of the first step of each phase."""
     training = m.trainer(**PHASED)
     method, starts = training.method, phase_starts(training)
-    trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
     reached: set[str] = set()
     for step in range(starts[-1] + 1):
         if step in starts:
@@ -48,16 +47,11 @@ def gradients(m: MethodSubject) -> None:
             one_step(training, step)
     optimizers = training.optimization.optimizers.values()
     updated = {id(p) for each in optimizers for g in each.param_groups for p in g["params"]}
-    for expected, idle, look in (
-        (
-            "a gradient in every trainable parameter",
-            trained.keys() - reached,
-            "training_step, or requires_grad_(False)",
-        ),
-        ("every trainable parameter in optim_groups", {n for n, p in trained.items() if id(p) not in updated}, ""),
-    ):
-        if idle:
-            raise Failed(expected, f"none in {', '.join(sorted(idle)[:4])}", look or "optim_groups")
+    trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
+    if idle := sorted(trained.keys() - reached):
+        raise Failed("a gradient in every trainable parameter", f"none in {', '.join(idle[:4])}", "training_step")
+    if idle := [name for name, p in trained.items() if id(p) not in updated]:
+        raise Failed("every trainable parameter in optim_groups", f"none in {', '.join(idle[:4])}", "optim_groups")
     for name, p in _teachers(method):
         if p.requires_grad or name in reached:
             raise Failed("no gradient in a teacher", name, "skelbench.models.ema_copy, which makes a frozen copy")
@@ -74,8 +68,8 @@ def teacher(m: MethodSubject) -> None:
     for module in (name for name, role in training.method.roles.items() if role == "teacher"):
         own = {name for name in before if name.startswith(f"{module}.")}
         if own and not own & moved:
-            look = "after_step, which moves it (skelbench.models.ema_update)"
-            raise Failed("a teacher that follows the student", f"{module} is the same after two steps", look)
+            seen = f"{module} is the same after two steps"
+            raise Failed("a teacher that follows the student", seen, "after_step (skelbench.models.ema_update)")
 
 
 def _teachers(method: Method) -> Iterator[tuple[str, nn.Parameter]]:
@@ -92,19 +86,15 @@ def bf16(m: MethodSubject) -> None:
     rounded.method.load_state_dict(exact.method.state_dict())
     loss, other = (one_step(training, 1, "bf16 autocast") for training in (exact, rounded))
     if not abs(other - loss) <= max(BF16_LOSS * abs(loss), BF16_NEAR):
-        raise Failed(
-            f"in bf16 autocast a loss within {BF16_LOSS:.0%} or {BF16_NEAR} of float32's",
-            f"{other:.4g}, not {loss:.4g}",
-            "sums, differences of near numbers, powers and logarithms: use float32 (skelbench.models.precision)",
-        )
+        expected = f"in bf16 autocast a loss within {BF16_LOSS:.0%} or {BF16_NEAR} of float32's"
+        raise Failed(expected, f"{other:.4g}, not {loss:.4g}", "float32 for sums and logarithms (models.precision)")
 
 
 def learns(m: MethodSubject) -> None:
     """Two copies are trained on a batch each, until each is better on its own batch than the other copy.
 
-    The sums over both batches are compared, so it does not matter which batch is harder. A constant prediction is as
-    good on both, and so is a method whose targets are noise. ``after_step`` (teacher, center) runs only once, to fill
-    queues.
+    A constant prediction is as good on both, and so is a method whose targets are noise. ``after_step`` (teacher,
+    center) runs only once, to fill queues.
     """
     first, second = (m.trainer(epochs=1000, wide=True, **LEARNING) for _ in range(2))
     for training in (first, second):
@@ -125,13 +115,12 @@ def learns(m: MethodSubject) -> None:
             of_before = (others - own) / max(abs(before), before - own)
             if share > LEARNED and of_before > LEARNED_OF_BEFORE:
                 return
-    raise Failed(
-        f"a loss on its training clips that is lower than on others, by {LEARNED:.0%} of it and by "
-        f"{LEARNED_OF_BEFORE:.0%} of the loss before",
-        f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps "
-        f"({own / 2:.4g} on its own, {others / 2:.4g} on others, {before / 2:.4g} before)",
-        "a target that does not depend on the clip, a detach before the loss, or features that become the same",
+    expected = (
+        f"a loss that is lower on training clips than on others, by {LEARNED:.0%} and {LEARNED_OF_BEFORE:.0%} of "
     )
+    expected += "the loss before"
+    seen = f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps ({own / 2:.4g} and {others / 2:.4g})"
+    raise Failed(expected, seen, "a target that does not depend on the clip, or a detach before the loss")
 
 
 def _loss(training: Trainer, views: Mapping[str, View]) -> float:
@@ -158,8 +147,6 @@ def collapse(m: MethodSubject) -> None:
         one_step(training, step)
     rank, apart = spread()
     if rank < RANK or apart < APART * apart_before:
-        raise Failed(
-            f"features of different clips of effective rank {RANK} or more, that keep {APART:.0%} of their distances",
-            f"effective rank {rank:.2f}, {apart / apart_before:.1%} of their distances after {COLLAPSE_STEPS} steps",
-            "what keeps features of different clips apart: negatives, a predictor and a stopped gradient, variance",
-        )
+        expected = f"features of effective rank {RANK} or more, that keep {APART:.0%} of their distances"
+        seen = f"rank {rank:.2f}, {apart / apart_before:.1%} of their distances after {COLLAPSE_STEPS} steps"
+        raise Failed(expected, seen, "negatives, a predictor and a stopped gradient, or variance")

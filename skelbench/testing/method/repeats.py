@@ -30,17 +30,16 @@ def seeded(m: MethodSubject) -> None:
     first, other, training = m.losses(), m.losses(seed=1), m.trainer()
     again = [one_step(training, step) for step in range(2)]
     if first != again:
-        seen = f"{brief(first)}, then {brief(again)}"
-        raise Failed("the same losses from the same seed", seen, "random numbers that do not come from step")
+        look = "random numbers that do not come from step"
+        raise Failed("the same losses from the same seed", f"{brief(first)}, then {brief(again)}", look)
     if first[1:] == other[1:]:  # the first may be equal: there is no earlier clip to compare with
-        seen = f"{brief(first)} with seeds 0 and 1"
-        raise Failed("other losses from another seed", seen, "manual_seed, or weights that are not drawn")
+        raise Failed("other losses from another seed", f"{brief(first)} with seeds 0 and 1", "manual_seed")
 
 
 def resume(m: MethodSubject) -> None:
     """Runs that stop two steps after the start of each phase; two further steps are compared."""
     expected = "a resumed run that is the same as an uninterrupted run, bit by bit"
-    look = "state besides parameters and buffers, and random numbers that do not come from step"
+    look = "state besides parameters and buffers"
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
         whole = m.trainer(folder=folder, **PHASED)
         stops = [start + 2 for start in phase_starts(whole)]
@@ -78,11 +77,7 @@ def processes(m: MethodSubject) -> None:
                 raise Failed("a step on each of two processes", seen)
         ranks = [torch.load(Path(folder) / str(rank)) for rank in range(2)]
     _check_same_step(
-        whole,
-        ranks,
-        "means over the batch (step.mean), comparisons over it (step.gather), queues and centers in after_step; "
-        "random numbers, which are the same on any number of processes by step.uniform only; "
-        'batch norm, which takes the clips of all processes with recipe={"train.batch_norm": "synchronised"}',
+        whole, ranks, "means (step.mean), comparisons (step.gather), random numbers (step.uniform), batch norm"
     )
 
 
@@ -90,9 +85,8 @@ def pieces(m: MethodSubject) -> None:
     training = m.trainer(batch_size=6)
     if reason := obstacle(training.method, training.spec):
         raise Skipped(reason)
-    look = "means over the batch (step.mean), queues and centers in after_step (step.keep); or say in whole_batch what "
-    look += "needs all clips of a step"
-    _check_same_step(_first_step(m), [_first_step(m, **{"train.accumulate": 3})], look)
+    parts = [_first_step(m, **{"train.accumulate": 3})]
+    _check_same_step(_first_step(m), parts, "means (step.mean) and queues (step.keep), or the reason in whole_batch")
 
 
 def _check_same_step(whole: dict[str, Any], parts: list[dict[str, Any]], look: str) -> None:

@@ -1,4 +1,4 @@
-"""What ``skelbench plugins new`` writes: names for files and classes, the filled templates, and what to type next."""
+"""Files of ``skelbench plugins new``: names, filled templates, and commands to type next."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.version import __version__
+from skelbench.plugin.descriptors import KINDS, ComponentSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import SINGULAR
-from skelbench.testing.kinds import KITS
+from skelbench.testing.thing import KITS
 
 if TYPE_CHECKING:
     import jinja2
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""Narrower than what a plugin may announce: it also names a file, a folder and a distribution."""
+"""Narrower than the names that a plugin may announce: it also names a file, a folder and a distribution."""
 _MINE = "skelbench plugins new method mine && skelbench run mine --plugin mine.py"
-"""What ships has views of its own, which no setting exchanges; a method of the template has."""
+"""The template's method takes any crop and augmentation; shipped methods have views of their own."""
 USE = {
     "method": "skelbench run {name} --tokens 8{found}",
     "encoder": "skelbench run skeletonclr --encoder {name} --tokens 8{found}",
@@ -41,8 +42,8 @@ USE = {
     "schedule": "skelbench run slim --set schedule={name} --tokens 8{found}",
     "topology": "skelbench data import RECORDINGS.npz --name {name}-clips{found}",
 }
-"""Kind -> how one is used; ``found`` is what a command needs to find its file."""
-COMPONENTS = ("crop", "augmentation", "mask", "degradation", "optimizer", "schedule")
+"""Kind -> a command that uses it; ``found`` is the option by which the command finds its file."""
+PLURAL = {singular: kind for kind, singular in SINGULAR.items()}
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,7 @@ class Plan:
 
     @classmethod
     def of(cls, kind: str, name: str, host: Host) -> Plan:
-        """Raises:
-        SkelbenchError: there is no template for the kind, the name is no slug, would hide a Python package, or is
-            announced by another plugin already.
-        """
+        """Return the plan of a plugin; SkelbenchError for an unknown kind, and a name that is no slug or is taken."""
         singular = SINGULAR.get(kind, kind)
         if singular not in USE:
             raise SkelbenchError(did_you_mean(kind, list(USE), "kind of plugin"))
@@ -66,48 +64,44 @@ class Plan:
                 f"{name!r} cannot name a {singular}: write lower case letters, digits, '-', '_' and '.', a letter or "
                 "digit first"
             )
-        plan = cls(singular, name)
         for entry in host.entries:
             if SINGULAR[entry.kind] == singular and entry.name == name:
                 owner = f"{entry.plugin.name!r} ({entry.plugin.source})"
                 raise SkelbenchError(f"{singular} {name!r} is announced by plugin {owner} already; choose another name")
-        return plan
+        return cls(singular, name)
 
     def check_module(self) -> None:
-        """Raises:
-        SkelbenchError: a Python package has the name of the new file, which would hide it.
-        """
+        """Raise SkelbenchError if a Python package has the name of the new file, which would hide it."""
         if self.module in sys.stdlib_module_names or importlib.util.find_spec(self.module):
             raise SkelbenchError(f"{self.module}.py would hide the Python package {self.module!r}, choose another name")
 
     @property
     def module(self) -> str:
-        """``my_idea``; what begins with a digit gets its kind in front, as no module can be called so."""
-        return self._lettered(re.sub(r"\W", "_", self.name), f"{self.kind}_")
+        """Name of the file, ``my_idea``; a digit at its start gets the kind in front."""
+        name = re.sub(r"\W", "_", self.name)
+        return f"{self.kind}_{name}" if name[0].isdigit() else name
 
     @property
     def distribution(self) -> str:
-        """Name of the project: as pip writes it."""
+        """Name of the project, as pip writes it."""
         return re.sub(r"[._-]+", "-", self.module).strip("-")
 
     @cached_property
     def cls(self) -> str:
-        """``MyIdea``; with its kind where the template uses that word for something else."""
-        words = "".join(word.capitalize() for word in re.split(r"[._-]+", self.name))
-        name = self._lettered(words, self.kind.capitalize())
+        """Name of the class, ``MyIdea``; with its kind where the template uses that word for something else."""
+        name, kind = "".join(word.capitalize() for word in re.split(r"[._-]+", self.name)), self.kind.capitalize()
+        if name[0].isdigit():
+            return kind + name
         assert self._templates.loader is not None
         text, _, _ = self._templates.loader.get_source(self._templates, f"{self.kind}.py.j2")
-        return name + self.kind.capitalize() if keyword.iskeyword(name) or re.search(rf"\b{name}\b", text) else name
-
-    def _lettered(self, text: str, prefix: str) -> str:
-        return f"{prefix}{text}" if text[0].isdigit() else text
+        return name + kind if keyword.iskeyword(name) or re.search(rf"\b{name}\b", text) else name
 
     def file(self) -> str:
-        """The plugin as one file."""
+        """Return the plugin as one file."""
         return self._filled(f"{self.kind}.py.j2")
 
     def package(self) -> dict[str, str]:
-        """An installable project: path in its folder -> text."""
+        """Return an installable project: path in its folder -> text."""
         return {
             "pyproject.toml": self._filled("package/pyproject.toml.j2"),
             "README.md": self._filled("package/README.md.j2"),
@@ -117,7 +111,7 @@ class Plan:
         }
 
     def commands(self, plugin: str = "") -> Iterator[tuple[str, str]]:
-        """(what for, command); ``plugin``: what a command needs to find the file, ``--plugin my_idea.py``."""
+        """Yield (purpose, command); ``plugin``: option by which a command finds the file, ``--plugin my_idea.py``."""
         found = f" {plugin}" if plugin else ""
         yield "use it", USE[self.kind].format(name=self.name, found=found)
         if any(SINGULAR[kind] == self.kind for kind in KITS):
@@ -125,7 +119,7 @@ class Plan:
         yield "see what is known of it", f"skelbench plugins info {self.name}{found}"
 
     def _filled(self, template: str) -> str:
-        where = "`version = 2` in the class" if self.kind in COMPONENTS else "`version=2` where it is announced"
+        in_class = KINDS[PLURAL[self.kind]] is ComponentSpec
         return self._templates.get_template(template).render(
             kind=self.kind,
             article="an" if self.kind[0] in "aeo" else "a",
@@ -135,7 +129,7 @@ class Plan:
             distribution=self.distribution,
             skelbench=__version__,
             commands=list(self.commands()),
-            version_place=where,
+            version_place="`version = 2` in the class" if in_class else "`version=2` where it is announced",
         )
 
     @cached_property

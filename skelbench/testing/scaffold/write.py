@@ -1,4 +1,4 @@
-"""Writing what is new: whole or not at all, and never over something."""
+"""Write new files: all or none, and never over an existing file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from skelbench.core.files import unwritable
 
 
 def write_new(place: Path, files: Mapping[str, str]) -> None:
-    """Write ``files``, relative path -> text, below the new folder ``place``; of ``{"": text}`` the new file ``place``.
+    """Write ``files``, relative path -> text, below the new folder ``place``; ``{"": text}`` is the new file ``place``.
 
-    Raises:
-        SkelbenchError: something is there already, or nothing can be written there; nothing is left behind.
+    SkelbenchError if ``place`` exists or cannot be written; nothing is left behind.
     """
     if not os.path.isdir(place.parent):
         raise SkelbenchError(f"there is no folder {place.parent}; make it or choose another with -o")

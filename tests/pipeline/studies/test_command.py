@@ -11,9 +11,8 @@ import skelbench
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_json
-from skelbench.pipeline.costs import measure_cost
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.evaluate_with_controls import conclude
+from skelbench.pipeline.evaluate_with_controls import conclude, measure_cost
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.session import Session

@@ -8,7 +8,6 @@ from literal_vit import feed_forward, layer_norm, linear, randomised
 from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.models.tokenizer import patchify
 from skelbench.views.skeleton.grid import Grid
 
 GRID = Grid(12, 2, 5)  # six temporal tokens
@@ -19,12 +18,6 @@ def build(memory_positions=True):
     torch.manual_seed(0)
     sizes = {"dim_in": 12, "dim": 16, "depth": 2, "heads": 2}
     return randomised(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
-
-
-def test_published_shape():
-    """125 queries at 750 tokens with r = 6, each for 24 frames of one joint (72 values)."""
-    decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
-    assert decoder.queries == 125 and decoder.predict.out_features == 72
 
 
 @given(ratio=st.integers(0, 40), times=st.integers(1, 40))
@@ -69,29 +62,6 @@ def test_forward_written_out_query_by_query(memory_positions):
                     torch.testing.assert_close(
                         out[row, token].double(), values[7 * r : 7 * r + 7], rtol=1e-3, atol=1e-4
                     )
-
-
-def test_a_querys_tokens_are_consecutive_frames_of_its_joint():
-    """What one query has to predict, read off the layout of the output."""
-    decoder = QueryDecoder(12, 16, 1, 2, ratio=4, grid=GRID, out_dim=2 * 3)
-    frames_1TJC = torch.arange(12.0).view(1, 12, 1, 1).expand(1, 12, 5, 3)
-    values_1NL = patchify(frames_1TJC, GRID.patch)
-    with torch.no_grad():
-        decoder.predict.weight.zero_()
-        decoder.predict.bias.copy_(torch.arange(18.0))
-    out_1NL = decoder(torch.zeros(1, 1, 12), torch.zeros(1, 1, dtype=torch.int64))
-    for token in range(GRID.tokens):
-        first = values_1NL[0, token, 0].item() % 6  # place of the token's first frame among the query's six
-        assert out_1NL[0, token].tolist() == [3 * first + i for i in range(6)]
-
-
-def test_queries_do_not_see_each_other():
-    decoder, tokens_RKZ = build(), torch.randn(2, 4, 12)
-    before = decoder(tokens_RKZ, KEEP_RK)
-    with torch.no_grad():
-        decoder.query[0] += 1.0
-    changed_N = (decoder(tokens_RKZ, KEEP_RK) != before).any(-1)[0]
-    assert changed_N.nonzero().flatten().tolist() == [0, 5, 10]
 
 
 def test_five_layers_cost_what_the_paper_implies():

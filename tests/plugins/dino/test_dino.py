@@ -36,16 +36,6 @@ def test_loss_is_the_mean_over_pairs_of_different_views(locals_, made):
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_prototypes_stay_unit_vectors_unless_asked(made):
-    for gain in (False, True):
-        training = made(prototype_gain=gain, freeze_prototypes=0.0)
-        before = training.method.cl_head.prototypes.detach().clone()
-        training.train_step(0, training.views(0))
-        head = training.method.cl_head
-        assert not torch.equal(head.prototypes, before)
-        assert torch.equal(head.prototype_gain, torch.ones_like(head.prototype_gain)) is not gain
-
-
 def test_prototypes_are_held_still_at_first(made):
     training = made(freeze_prototypes=0.5)  # of 6 steps
     start = training.method.cl_head.prototype_direction.detach().clone()
@@ -64,11 +54,6 @@ def test_crops_are_those_of_the_code_in_time(tokens, frames, resolved):
     assert (views["local"].count, views["local"].crop, views["local"].frames) == (8, Free(lo=0.05, hi=0.4), frames)
     for view in views.values():
         assert view.mask is None and view.augment == (Rotate(), Mirror(), BoneScale())
-
-
-def test_the_augmentations_are_slims(resolved):
-    slim, dino = (view_specs(resolved(name).spec) for name in ("slim", "dino"))
-    assert slim["global1"].augment == dino["global"].augment
 
 
 def test_the_recipe_is_the_code_s(resolved):

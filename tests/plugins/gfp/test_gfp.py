@@ -1,11 +1,142 @@
+"""GFP: VICReg's terms, the pyramid of windows and the loss against slow references."""
+
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from literal_vit import bare_blocks, layer_norm, linear, randomised
+from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator, windows
 from skelbench_plugins.gfp.vicreg import spread
+from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
+from skelbench.views.skeleton.grid import Grid
+
+
+def slow(rows, gamma, eps):
+    """VICReg's two terms, entry by entry."""
+    n, channels = len(rows), len(rows[0])
+    mean = [sum(row[c] for row in rows) / n for c in range(channels)]
+    cov = [
+        [sum((row[a] - mean[a]) * (row[b] - mean[b]) for row in rows) / (n - 1) for b in range(channels)]
+        for a in range(channels)
+    ]
+    variance = sum(max(0.0, gamma - (cov[c][c] + eps) ** 0.5) for c in range(channels)) / channels
+    covariance = sum(cov[a][b] ** 2 for a in range(channels) for b in range(channels) if a != b) / channels
+    return variance, covariance, sum(cov[c][c] ** 0.5 for c in range(channels)) / channels
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
+def test_both_terms_by_loops(scale):
+    z = scale * torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 5
+    out = spread(z, gamma=1.2, eps=1e-3)
+    assert [float(value) for value in out] == pytest.approx(slow(z.tolist(), 1.2, 1e-3))
+
+
+def test_the_gradient_is_finite_after_a_collapse_and_for_one_sample():
+    for z in (torch.ones(5, 3, requires_grad=True), torch.ones(1, 3, requires_grad=True)):
+        out = spread(z)
+        (out.variance + out.covariance).backward()
+        assert torch.isfinite(z.grad).all() and float(out.std) == 0.0
+        assert out.variance.item() == pytest.approx(1 - 1e-2)
+
+
+GRID = Grid(24, 4, 5)
+COUNTS = (3, 2, 1)
+
+
+@given(length=st.integers(1, 60), share=st.floats(0, 1))
+def test_windows_cover_everything_in_equal_least_pieces(length, share):
+    count = 1 + int(share * (length - 1))
+    found = windows(length, count)
+    assert len(found) == count
+    assert {w.stop - w.start for w in found} == {-(-length // count)}
+    assert sorted({i for w in found for i in range(w.start, w.stop)}) == list(range(length))
+    assert [w.start for w in found] == sorted(w.start for w in found)
+
+
+@pytest.fixture
+def decoder():
+    torch.manual_seed(0)
+    return randomised(PyramidDecoder(dim_in=12, dim=16, depth=2, heads=2, counts=COUNTS, grid=GRID, out_dim=7))
+
+
+@pytest.mark.parametrize("frames, patch", [(120, 4), (120, 8), (64, 8)])
+def test_every_budget_has_251_outputs(frames, patch):
+    grid = Grid(frames, patch, 25)
+    decoder = PyramidDecoder(8, 8, 1, 2, counts=(6, 3, 1), grid=grid, out_dim=4)
+    targets = TargetGenerator((6, 3, 1), grid, 8, 8, 4)
+    keep_RK = torch.arange(10).expand(2, -1)
+    for outputs in (decoder(torch.randn(2, 10, 8), keep_RK), targets(torch.randn(2, frames, 25, 3))):
+        assert [tuple(z.shape) for z in outputs] == [(2, m, 4) for m in (150, 75, 25, 1)]
+
+
+def test_decoder_is_the_cascade_written_out(decoder):
+    keep_RK = torch.tensor([[1, 6, 14], [0, 2, 29]])
+    tokens_RKD = torch.randn(2, 3, 12)
+    out = decoder(tokens_RKD, keep_RK)
+    state = {name: value.detach().double() for name, value in decoder.state_dict().items()}
+    for row in range(2):
+        z = {}
+        for n in range(GRID.tokens):
+            content = state["mask_token"][0]
+            if n in keep_RK[row]:
+                content = linear(state, "embed", tokens_RKD[row, keep_RK[row].tolist().index(n)].double())
+            z[n // 5, n % 5] = content + state["time_embed"][n // 5] + state["joint_embed"][n % 5]
+        # 6 tokens in time -> 3 -> 2 -> 1 windows; those of the second step overlap by one
+        for level, members in enumerate([[(0, 1), (2, 3), (4, 5)], [(0, 1), (1, 2)], [(0, 1)]]):
+            pooled = torch.stack([sum(z[t, j] for t in group) / len(group) for group in members for j in range(5)])
+            blocks = {name.replace(f"blocks.{level}.", "blocks.", 1): value for name, value in state.items()}
+            config = decoder.config.model_copy(update={"depth": 2 if level == 0 else 1})
+            after = bare_blocks(blocks, config, pooled, None)
+            expected = linear(state, f"predict.{level}", layer_norm(state, f"norms.{level}", after))
+            torch.testing.assert_close(out[level][row].double(), expected, rtol=1e-4, atol=1e-4)
+            z = {(m // 5, m % 5): value for m, value in enumerate(after)}
+        whole = linear(state, "predict.3", layer_norm(state, "norms.3", sum(z[0, j] for j in range(5)) / 5))
+        torch.testing.assert_close(out[3][row, 0].double(), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_targets_are_mlps_of_joints_over_windows():
+    torch.manual_seed(0)
+    targets = randomised(TargetGenerator(COUNTS, Grid(8, 4, 5), hidden=6, hidden_global=9, out_dim=4))
+    motion = torch.randn(2, 8, 5, 3)
+    out = targets(motion)
+    state = {name: value.detach().double() for name, value in targets.state_dict().items()}
+
+    def mlp(name, values):
+        for layer in (0, 2, 4):
+            values = linear(state, f"{name}.{layer}", values)
+            if layer < 4:
+                values = values * 0.5 * (1 + torch.erf(values / 2**0.5))
+        return values
+
+    frames = [[(0, 4), (4, 8)], [(0, 4), (4, 8)], [(0, 8)]]  # a grid of two tokens in time has at most two windows
+    for row in range(2):
+        for level, members in enumerate(frames):
+            for m, (begin, end) in enumerate(members):
+                for j in range(5):
+                    values = [motion[row, t, j, c].item() for t in range(begin, end) for c in range(3)]
+                    expected = mlp(f"local.{level}", torch.tensor(values, dtype=torch.float64))
+                    torch.testing.assert_close(out[level][row, m * 5 + j].double(), expected, rtol=1e-4, atol=1e-4)
+        whole = mlp("whole", motion[row].flatten().double())
+        torch.testing.assert_close(out[-1][row, 0].double(), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_published_cost_of_the_decoder_and_the_target_generator():
+    """1.57 and 0.64 GFLOPs for two bodies are printed, with element-wise operations; these are matrix products."""
+    grid = Grid(120, 4, 25)
+    with torch.device("meta"):
+        decoder = PyramidDecoder(256, 256, 2, 8, counts=(6, 3, 1), grid=grid, out_dim=512)
+        targets = TargetGenerator((6, 3, 1), grid, 512, 2048, 512)
+        motion = torch.empty(1, 120, 25, 3)
+        tokens, keep = torch.empty(1, 74, 256), torch.empty(1, 74, dtype=torch.int64)
+    for module, inputs, giga in ((decoder, (tokens, keep), 1.52), (targets, (motion,), 0.67)):
+        with FlopCounterMode(display=False) as counter:
+            module(*inputs)
+        assert 2 * counter.get_total_flops() / 1e9 == pytest.approx(giga, abs=0.01)
 
 
 def mask(training, view, tau=0.8):
@@ -62,22 +193,3 @@ def test_targets_see_the_whole_motion_and_the_encoder_only_visible_tokens(made):
     elsewhere = outputs(view.x_RTJC + torch.tensor([1.0, 2.0, 3.0]))
     for a, b in zip(plain[1], elsewhere[1]):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)  # motion, not place
-
-
-def test_targets_are_trained_by_the_prediction_as_well(made):
-    """No stop-gradient: with both regularisers off, gradients still reach every target network."""
-    training = made(covariance_weight=0.0, variance_weight=0.0)
-    training.method(training.views(0), training.step_info(0))["loss"].backward()
-    weights = [p for name, p in training.method.targets.named_parameters() if name.endswith("weight")]
-    assert len(weights) == 12 and all(p.grad.any() for p in weights)
-
-
-def test_a_collapse_shows_in_what_is_logged(made):
-    """Bodies that do not move have one target: spread 0, variance term at its most, everything finite."""
-    training = made()
-    view = training.views(0)["clip"]
-    view = replace(view, x_RTJC=view.x_RTJC[:, :1].expand_as(view.x_RTJC).contiguous())
-    out = training.train_step(0, {"clip": view})
-    assert float(out["target_std"]) == pytest.approx(0.0, abs=1e-6)
-    assert float(out["variance"]) == pytest.approx(4 * (1 - 0.01), rel=1e-4)
-    assert all(torch.isfinite(p).all() for p in training.method.parameters())

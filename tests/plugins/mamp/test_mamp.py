@@ -10,9 +10,6 @@ from skelbench.methods.contract import Context, Step
 from skelbench.models.vit import ViT
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
-from skelbench.views.keyed import Keyed
-from skelbench.views.masks import TOKENS, MaskRows
-from skelbench.views.motion import token_motion
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
@@ -106,16 +103,6 @@ def test_masks_features_and_loss_are_those_of_the_public_code(name, depth, strid
     assert predicted_RNL[2, 7, :3].tolist() == pytest.approx(prediction, abs=1e-5)
 
 
-def test_uniform_masking_of_the_public_code_is_random_tokens():
-    """SkeletonMAE's masks come from the view builder: the same rule, the lowest draws stay."""
-    spec = skeletonmae.SkeletonMAE.views(skeletonmae.SkeletonMAEConfig(), GRID)["clip"].mask
-    keyed, keys_R = Keyed(3, 5), torch.arange(6)
-    keep_RK = spec.draw(MaskRows(spec, GRID, keys_R, torch.zeros(6, dtype=torch.int64)), NTU25, keyed).keep_RK
-    assert keep_RK.shape == (6, 9)
-    u_RN = keyed.uniform(keys_R, GRID.tokens, op=TOKENS)
-    assert torch.equal(keep_RK, u_RN.argsort(1)[:, :9].sort(1).values)
-
-
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_loss_is_the_formula(stride):
     """Hidden tokens only: squared error of displacements standardised per token with the unbiased variance."""
@@ -154,25 +141,6 @@ def slow_visible(x_TJC, u_N, visible, tau):
     return sorted(score_N.argsort()[:visible].tolist())
 
 
-def test_moving_tokens_are_hidden_more_often():
-    """Over many draws a body's fastest tenth of tokens stays visible less often than its slowest tenth."""
-    method = make("mamp")
-    x_BMTJC = clip(2, T)[1:, :1].expand(400, 1, -1, -1, -1)
-    view = view_of(x_BMTJC)
-    u_RN = torch.rand(400, GRID.tokens, generator=torch.Generator().manual_seed(0))
-    kept = torch.zeros(GRID.tokens)
-
-    def watch(module, args, named):
-        kept.add_(torch.zeros(400, GRID.tokens).scatter_(1, named["keep_RK"], 1.0).sum(0))
-
-    method.encoder.register_forward_pre_hook(watch, with_kwargs=True)
-    with torch.no_grad():
-        method.training_step({"clip": view}, step_with(u_RN))
-    order = token_motion(view.x_RTJC[:1], PATCH)[0].argsort()
-    slow, fast = kept[order[:10]].mean() / 400, kept[order[-10:]].mean() / 400
-    assert slow > 2 * fast
-
-
 @pytest.mark.parametrize(("depth", "decoder"), [(5, 4_032_524), (3, 4_032_524 - 2 * 789_760)])
 @pytest.mark.parametrize("cls", [mamp.MAMP, skeletonmae.SkeletonMAE])
 def test_parameters_of_the_published_size(cls, depth, decoder, host):
@@ -186,8 +154,3 @@ def test_parameters_of_the_published_size(cls, depth, decoder, host):
     assert sum(p.numel() for p in method.encoder.parameters()) == 6_336_000
     assert sum(p.numel() for p in method.decoder.parameters()) == decoder
     assert cls.Config().decoder_depth == 5
-
-
-@pytest.mark.parametrize(("ratio", "keep", "visible"), [(0.9, "int", 9), (0.9, "round", 10)])
-def test_the_number_of_visible_tokens_is_known_on_the_host(ratio, keep, visible):
-    assert make("mamp", mask_ratio=ratio, keep=keep).visible == visible

@@ -7,14 +7,11 @@ import torch
 from literal_prototypes import class_loss, cross_entropy, hidden_loss, one_by_one
 from skelbench_plugins.slim.method import LIMITED_DEG
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import evaluation_defaults
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
 from skelbench.training.build import view_specs
 from skelbench.views.augmentations import BoneScale, CoordinateScale, Mirror, Rotate
-from skelbench.views.crops import Alike, Free, Inside
 from skelbench.views.masks import RandomTokens
 from skelbench.views.tubes import Tube
 
@@ -22,7 +19,6 @@ VARIANTS = {
     name: sets for name, sets in Host().get("methods", "slim").variants.items() if not name.startswith("half-batch")
 }
 TARGETS = ("prototypes", "coordinates", "features", "features-predictor")
-LOCALS = [f"local{frames}-{anchor}" for anchor in (1, 2) for frames in (32, 16, 8)]
 
 
 def variant(trainer_or_resolved, name, **sets):
@@ -98,77 +94,12 @@ def test_targets_differ_in_nothing_but_what_hidden_tokens_predict(made):
             assert torch.equal(view.mask_RN, views[name].mask_RN) and torch.equal(view.x_RTJC, views[name].x_RTJC)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_target_modules_are_thrown_away_and_twins_not_trained(target, made):
-    method = made(target=target).method
-    exported = method.inference_encoder().state_dict()
-    assert exported.keys() == made(mfp_weight=0.0).method.inference_encoder().state_dict().keys()
-    assert not any("target" in key or "head" in key or "decoder" in key for key in exported)
-    trained = {id(p) for group in method.optim_groups() for p in group["params"]}
-    assert trained == {id(p) for p in method.parameters() if p.requires_grad}
-    assert not any(id(p) in trained for key, p in method.named_parameters() if "teacher" in key)
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_targets_train_in_bf16_and_their_twins_follow(target, made):
-    training = made(target=target, **{"train.precision": "bf16"})
-    twins = {k: p.clone() for k, p in training.method.named_parameters() if k.startswith("target.teacher_head")}
-    assert bool(twins) == (target != "coordinates")
-    assert all(math.isfinite(value) for step in losses(training) for value in step.values())
-    after = dict(training.method.named_parameters())
-    moved = [not torch.equal(after[key], value) for key, value in twins.items() if "prototype" not in key]
-    assert all(moved)
-
-
 # ------------------------------------------------------------------------------------------------ variants
-@pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_trains(name, trainer):
-    training = variant(trainer, name)
-    method, step = training.method, training.step_info(0)
-    first = method(training.views(0), step)
-    first["loss"].backward()
-    assert [key for key, p in method.named_parameters() if p.requires_grad and p.grad is None] == []
-    training.optim.step(0, training.optim.norms())
-    method.after_step(step)
-    second = training.train_step(1, training.views(1))
-    assert first.keys() == second.keys() - {"lr", "weight_decay"}
-    assert all(math.isfinite(value) for value in (*(v.item() for v in first.values()), *second.values()))
-
-
-def test_masked_prediction_alone(trainer, resolved):
-    training = variant(trainer, "mfp-only")
-    assert training.spec.views.keys() == {"global1", "global2"} and training.method.cl_head is None
-    assert training.method.teacher.keys() == {"encoder"}
-    (step, _) = losses(training)
-    assert "glcl" not in step and step["loss"] == step["mfp"]
-
-
-@pytest.mark.parametrize("name", ["glcl-only", "global-none"])
-def test_contrast_alone(name, trainer):
-    training = variant(trainer, name)
-    assert training.method.target is None
-    views = view_specs(training.spec)
-    assert views.keys() == {"global1", "global2", *LOCALS}
-    assert views["global1"].mask is None and views["global2"].mask is None
-    assert all(isinstance(views[local].mask, Tube) for local in LOCALS)
-    (step, _) = losses(training)
-    assert "mfp" not in step and step["loss"] == step["glcl"]
 
 
 def test_no_masks_on_global_views_is_contrast_alone(trainer):
     """The paper's tables of objectives and of masks have equal numbers in these two rows."""
     assert losses(variant(trainer, "global-none")) == losses(variant(trainer, "glcl-only"))
-
-
-@pytest.mark.parametrize("name", ["mfp-cl", "cl-only"])
-def test_contrast_of_two_views_of_one_length(name, trainer):
-    training = variant(trainer, name)
-    views = view_specs(training.spec)
-    assert views.keys() == {"global1", "global2"}
-    assert (views["global1"].crop, views["global2"].crop) == (Free(), Alike(parent="global1"))
-    (step, _) = losses(training)
-    assert ("mfp" in step) == (name == "mfp-cl") and "glcl" in step
-    assert all(p.requires_grad for p in training.method.encoder.parameters())
 
 
 def test_masks_by_name(resolved):
@@ -201,36 +132,6 @@ def test_augmentations_by_name(resolved):
         assert {view.augment for view in view_specs(variant(resolved, name).spec).values()} == {operations}
 
 
-def test_centring_by_name(trainer):
-    for name, kind in (("centre-running", "centre"), ("centre-none", None)):
-        method = variant(trainer, name).method
-        for objective in (method.cl_loss, method.target.objective):
-            assert objective.sinkhorn is None and (objective.centre is not None) == (kind == "centre")
-
-
-def test_targets_by_name(trainer):
-    for name in TARGETS[1:]:
-        assert variant(trainer, f"target-{name}").spec.method_config["target"] == name
-
-
-def test_local_views_lie_inside_their_own_anchor(resolved):
-    for name, view in view_specs(resolved("slim").spec).items():
-        if name.startswith("local"):
-            assert isinstance(view.crop, Inside) and view.crop.parent == f"global{name[-1]}"
-
-
-@pytest.mark.parametrize(
-    "sets", [{"mfp_weight": 0.0}, {"global_mask": "none"}, {"global_mask_p": 0.0}, {"global_ratio": (0.0, 0.0)}]
-)
-def test_nothing_left_to_learn_is_one_sentence(sets, resolved):
-    with pytest.raises(SkelbenchError) as error:
-        resolved("slim", glcl_weight=0.0, **sets)
-    assert str(error.value) == (
-        "settings of method are not valid: nothing is left to learn; "
-        "give mfp_weight (with a global_mask) or glcl_weight"
-    )
-
-
 def test_the_ablation_preset_warms_up_for_the_papers_20_epochs(data_root, host):
     def schedule(preset, **options):
         spec = resolve(Request("slim", dataset="small", preset=preset, **options), host, data_root, "cpu").spec
@@ -238,10 +139,3 @@ def test_the_ablation_preset_warms_up_for_the_papers_20_epochs(data_root, host):
 
     assert schedule("paper") == pytest.approx((150, 20)) and schedule("ablation") == pytest.approx((100, 20))
     assert schedule("ablation", epochs=50) == pytest.approx((50, 10))  # a share of the schedule as ever
-
-
-def test_frames_that_are_not_interpolated_in_training_are_not_in_evaluation(resolved):
-    spec = resolved("slim", resize="uniform-frames").spec
-    assert {view["resize"] for view in spec.views.values()} == {"uniform-frames"}
-    assert evaluation_defaults(spec)["resize"] == "uniform-frames"
-    assert evaluation_defaults(resolved("slim").spec)["resize"] == "ends"

@@ -1,9 +1,10 @@
-"""What hidden tokens predict: each target against a loop over tokens, and what all of them have in common."""
+"""Targets of masked tokens and the KoLeo term, each against a loop."""
 
 import pytest
 import torch
 from literal_prototypes import cross_entropy, hidden_loss
-from skelbench_plugins.slim.method import Slim, SlimConfig
+from skelbench_plugins.slim.koleo import koleo
+from skelbench_plugins.slim.method import SlimConfig
 from skelbench_plugins.slim.targets.coordinates import CoordinateTarget
 from skelbench_plugins.slim.targets.features import FeatureTarget, PredictedFeatureTarget
 from skelbench_plugins.slim.targets.prototypes import PrototypeTarget
@@ -12,10 +13,31 @@ from torch import nn
 from skelbench.core.component import Spec
 from skelbench.methods.contract import Context, Step
 from skelbench.methods.target import Hidden
-from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
+
+
+def test_koleo_by_loops():
+    x = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    unit = [row / row.norm() for row in x]
+    terms = [min((a - b).norm() for j, b in enumerate(unit) if j != i).log() for i, a in enumerate(unit)]
+    expected = -sum(terms) / 9
+    loss = koleo(x)
+    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, x)[0], torch.autograd.grad(expected, x)[0], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_koleo_pushes_neighbours_apart_and_survives_twins():
+    x = torch.tensor([[1.0, 0.0], [1.0, 0.05], [0.0, 1.0]], requires_grad=True)
+    (grad,) = torch.autograd.grad(koleo(x), x)
+    assert grad[1, 1] < 0 < grad[0, 1]
+    twins = torch.ones(4, 3, requires_grad=True)
+    loss = koleo(twins)
+    assert torch.isfinite(loss) and torch.isfinite(torch.autograd.grad(loss, twins)[0]).all()
+
 
 TARGETS = {
     "prototypes": PrototypeTarget,
@@ -118,49 +140,3 @@ def test_without_a_hidden_token_loss_and_gradients_are_zero(name):
     assert loss == 0 and loss.dim() == 0
     for key, p in (*target.named_parameters(), ("student", seen.student_RND)):
         assert not p.requires_grad or (p.grad is not None and not p.grad.any()), key
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_the_branch_s_outputs_are_watched(name):
-    from dataclasses import replace
-
-    seen = {}
-    target = make(name)
-    target(hidden(step=replace(STEP, watch=lambda what, x, view=None: seen.setdefault(what, x))))
-    assert seen["masked"].shape[0] == 64
-    assert seen.keys() == ({"masked", "mfp"} if name == "prototypes" else {"masked"})
-
-
-@pytest.mark.parametrize("name", ["prototypes", "features", "features-predictor"])
-def test_the_ema_twin_follows(name):
-    target = make(name)
-    before, student = ([p.detach().clone() for p in h.parameters()] for h in (target.teacher_head, target.head))
-    target.after_step(STEP, 0.75)
-    for p, old, new in zip(target.teacher_head.parameters(), before, student):
-        torch.testing.assert_close(p, 0.75 * old + 0.25 * new)
-
-
-def test_the_running_centre_moves_after_the_step_that_used_it():
-    target, seen = make("prototypes"), hidden()
-    before_K = target.objective.centre.centre.clone()
-    target(seen)
-    assert torch.equal(target.objective.centre.centre, before_K)
-    with torch.no_grad():
-        logits_IK = target.teacher_head(seen.teacher_RND[seen.view.mask_RN]) @ target.teacher_head.prototypes.T
-    target.after_step(STEP, 1.0)
-    torch.testing.assert_close(target.objective.centre.centre, 0.9 * before_K + 0.1 * logits_IK.mean(0))
-
-
-def test_whatever_the_target_the_encoder_begins_alike():
-    def encoder():
-        made = ViT(ViTConfig(dim=8, depth=1, heads=2), NTU25, GRID)
-        made.prepare(frozenset({"replace-tokens"}))
-        return made
-
-    context = Context.of(NTU25, GRID, encoder, TARGETS.__getitem__)
-    first = []
-    for name in TARGETS:
-        torch.manual_seed(0)
-        first.append(list(Slim(SlimConfig(target=name, **SIZES), context).encoder.parameters()))
-    for other in first[1:]:
-        assert all(map(torch.equal, first[0], other))

@@ -3,11 +3,10 @@
 import json
 import re
 
-import numpy as np
 import pytest
 from chromium import BINARY, run_page
 from fabricated import Fabricated, correct
-from hostile import edit, write_results
+from hostile import write_results
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
@@ -17,7 +16,7 @@ from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import table as linear
 from skelbench.reporting.page import tables
 from skelbench.reporting.page.build import build
-from skelbench.reporting.page.charts import charts, curves, thinned
+from skelbench.reporting.page.charts import charts
 from skelbench.reporting.page.summary import sentences
 
 
@@ -70,7 +69,7 @@ def test_the_summary_names_leaders_and_failures(page):
         "5 runs of 5 methods (with variants) and 1 of controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
     )
     assert "slim (8x25+1) leads with" in text and "; significantly different" in text
-    assert "ibot (seed 0) collapsed: features at masked positions, effective rank 1.12" in text
+    assert "ibot (seed 0) collapsed: features at masked positions: effective rank 1.12" in text
     assert "amr (seed 0): failed" in text and "Not the paper's training" in text
     assert "1 folder skipped" in text and "1 run with changed settings skipped" in text
 
@@ -104,13 +103,6 @@ def test_charts_hold_every_setting_every_curve_and_the_confusion(payload):
     assert all(sum(line) == pytest.approx(100, abs=0.5) for line in first["share"])
 
 
-def test_thinned_lines_keep_their_ends_and_extremes():
-    y = np.sin(np.arange(10_000) / 7.0)
-    y[4321], y[5000:5100] = 9.0, np.nan
-    kept = thinned(y, 200)
-    assert len(kept) <= 200 and {0, 4321, 9999} <= set(kept.tolist()) and (np.diff(kept) > 0).all()
-
-
 def test_a_line_over_training_has_the_same_runs_at_every_point(tmp_path):
     made = Fabricated(tmp_path)
     for seed, right in enumerate((0.8, 0.4)):
@@ -120,15 +112,6 @@ def test_a_line_over_training_has_the_same_runs_at_every_point(tmp_path):
     index = {run.name: run.spec.seed for run in inputs.stored}
     found = charts(inputs, index)["ways"]
     assert [(one["clips"], one["accuracy"], one["runs"]) for one in found] == [(20_000, 60, [0]), (40_000, 80, [0])]
-
-
-def test_training_curves_are_of_the_runs_in_the_tables(tmp_path):
-    made = Fabricated(tmp_path)
-    lines = [{"step": step, "epoch": 1.0, "clips_seen": 16 * step, "loss": 1 / step} for step in (1, 2)]
-    made.run("slim", 0.5, metrics=lines)
-    made.run("mamp", 0.5, metrics=lines, modified={"train.lr": 1})
-    for exact, methods in ((True, {"slim"}), (False, {"slim", "mamp"})):
-        assert {one["method"] for one in curves(inputs_of(tmp_path, exact_only=exact), {})} == methods
 
 
 def test_tables_of_published_numbers_are_folded(page):
@@ -162,13 +145,6 @@ def test_filters_choose_runs_by_the_data_of_their_evaluations(tmp_path):
         build(inputs_of(tmp_path, filters=Filters(method=("gfp",))), names=["linear"])
 
 
-def test_a_run_from_a_file_names_the_file(tmp_path):
-    name = Fabricated(tmp_path).run("slim", 0.5)
-    edit(tmp_path / name / "run.json", added={"file": "a.zip", "sha256": "a" * 64, "at": 0.0}, suites={"v1": "b" * 16})
-    text = text_of(build(inputs_of(tmp_path), names=["linear"]))
-    assert "sha256 aaaaaaaaaaaa" in text and f"v1 {'b' * 16}" in text
-
-
 def test_an_empty_store_is_an_error(tmp_path):
     with pytest.raises(SkelbenchError, match="nothing to report; start with: skelbench run"):
         build(inputs_of(tmp_path / "none"))
@@ -196,27 +172,6 @@ def test_a_pair_without_common_seeds_is_not_tested(tmp_path):
     (lead,) = leads(tmp_path)
     assert "before mamp (8x25+1) with 20.0 %; not tested" in lead.text
     assert "no untrained baseline of every seed" in lead.text
-
-
-def test_hardware_and_changed_settings_are_named_where_they_differ(tmp_path):
-    made = Fabricated(tmp_path)
-    made.run("slim", correct(0.5, 400), hardware="cpu x2")
-    made.run("mamp", correct(0.6, 400), hardware="H100 x1")
-    made.run("gfp", correct(0.7, 400), hardware="cpu x2", modified={"train.epochs": 9})
-    (lead,) = leads(tmp_path)
-    assert "preset small: mamp (8x25+1, H100 x1) leads with 60.0 %, before slim (8x25+1, cpu x2)" in lead.text
-    (lead,) = leads(tmp_path, exact_only=False)
-    assert "gfp (8x25+1, train.epochs=9, cpu x2) leads with 70.0 %" in lead.text
-
-
-def test_versions_of_the_data_and_snapshots_are_blocks_of_their_own(tmp_path):
-    made = Fabricated(tmp_path)
-    for title, version in (("slim", "a"), ("mamp", "b")):
-        made.run(title, correct(0.5, 400), fingerprint=64 * version)
-    made.run("slim", correct(0.7, 400), fingerprint=64 * "a", checkpoint="14.65")
-    first, second, snapshot = (lead.text for lead in leads(tmp_path))
-    assert {one.partition(",")[0] for one in (first, second)} == {f"moves cross-view (data {12 * one})" for one in "ab"}
-    assert "snapshot at epoch 14.65: slim" in snapshot
 
 
 def test_a_control_that_is_ahead_by_1_nn_is_named(tmp_path):

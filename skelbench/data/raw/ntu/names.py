@@ -1,4 +1,4 @@
-"""What the names of NTU RGB+D samples say, the official list of incomplete ones, action names, and the splits."""
+"""Names of NTU RGB+D samples, the official list of incomplete ones, action names, and the splits."""
 
 from __future__ import annotations
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
-from skelbench.data.raw.ntu.clip import CONSTANTS, Clip, make_clip
+from skelbench.data.raw.ntu.clip import CONSTANTS, make_clip
 from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
 from skelbench.data.raw.ntu.text import parse
-from skelbench.data.raw.parallel import in_order
-from skelbench.data.raw.report import Progress, Report
+from skelbench.data.raw.report import Converted, Progress, Report
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.writer import Clip as StoredClip
-from skelbench.data.store.writer import StoreWriter
-from skelbench.views.skeleton.topology import NTU25
 
 LINEAGE = "ctrgcn-denoise/1, centred at SpineMid of the first body's first frame"
 LICENCE = "NTU RGB+D terms of use: academic research, no redistribution"
@@ -41,47 +37,38 @@ def prepare_ntu(
     """
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)
-    details = {"files": len(files), "frames_raw": 0, "frames_denoised": 0, "files_with_missing_frames": 0}
-    with (
-        StoreWriter(
-            report.path,
-            topology=NTU25,
-            classes=ACTIONS if which == "ntu120" else ACTIONS[:60],
-            splits=SPLITS[which],
-            default_split="cross-subject",
-            lineage=LINEAGE,
-            licence=LICENCE,
-            details={**CONSTANTS, "official_missing": len(missing)},
-            overwrite=overwrite,
-        ) as writer,
-        closing(in_order(convert, list(files.values()), workers)) as made,
-    ):
-        for done, (stem, clip) in enumerate(zip(files, made, strict=True), start=1):
-            if isinstance(clip, str):
-                report.unexpected.append((stem + SUFFIX, clip))
-            else:
-                label, numbers = int(stem[-3:]) - 1, (clip.flags, clip.source_frames)
-                writer.add_clip(StoredClip(clip.x_MTJC, label, clip.origin, stem, who(stem), *numbers))
-                frames = clip.x_MTJC.shape[1]
-                details["frames_raw"] += clip.seen_frames
-                details["frames_denoised"] += frames
-                details["files_with_missing_frames"] += frames < clip.seen_frames
-            if progress is not None:
-                progress(done, len(files), len(report.unexpected))
-        writer.details.update(details)
-        writer.skipped += [Skipped(name=stem, reason="on the official list", expected=True) for stem in missing]
-        report.close(writer, "files")
+    report.store(
+        list(files.values()),
+        convert,
+        "files",
+        workers=workers,
+        chunksize=8,
+        progress=progress,
+        skipped=[Skipped(name=stem, reason="on the official list", expected=True) for stem in missing],
+        classes=ACTIONS if which == "ntu120" else ACTIONS[:60],
+        splits=SPLITS[which],
+        default_split="cross-subject",
+        lineage=LINEAGE,
+        licence=LICENCE,
+        details={**CONSTANTS, "official_missing": len(missing), "files": len(files)},
+        overwrite=overwrite,
+    )
     if report.clips < SAMPLES[which]:
         report.notes.append(f"samples of the whole data set: {report.clips:,} of {SAMPLES[which]:,}")
     return report
 
 
-def convert(file: RawFile) -> Clip | str:
+def convert(file: RawFile) -> Converted:
     """Return the clip of a file, or the reason why there is none."""
     try:
-        return make_clip(parse(file.read()))
+        clip = make_clip(parse(file.read()))
     except BadFile as error:
-        return str(error)
+        return [Skipped(name=file.name, reason=str(error))], {}
+    stem, frames = file.name.removesuffix(SUFFIX), clip.x_MTJC.shape[1]
+    counts = {"frames_raw": clip.seen_frames, "frames_denoised": frames}
+    counts["files_with_missing_frames"] = int(frames < clip.seen_frames)
+    about = (int(stem[-3:]) - 1, clip.origin, stem, who(stem), int(clip.flags), clip.source_frames)
+    return [StoredClip(clip.x_MTJC, *about)], counts
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:

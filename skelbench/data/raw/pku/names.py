@@ -1,4 +1,4 @@
-"""What the names of PKU-MMD videos say, the official split files, and action names."""
+"""Names of PKU-MMD videos, the official split files, and action names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _VIDEOS = {
     "pku1": re.compile(r"(\d{4})()-([LMR])", re.ASCII),
     "pku2": re.compile(r"A(\d{2})N(\d{2})-([LMR])", re.ASCII),
 }
+_ANY_VIDEO = re.compile(r"\b(?:\d{4}|A\d{2}N\d{2})-[LMR]\b")
 _SPLIT = re.compile(r"cross[-_ ]?(subject|view)(?:[-_ ]?v?\d)?\.txt", re.IGNORECASE)
 
 
@@ -38,33 +39,27 @@ def split_of(file_name: str) -> str | None:
 
 
 def parse_split(which: str, data: bytes) -> NameRule | None:
-    """A split file: a heading with "train", names with commas between them, a heading with "test" or "valid", names.
+    """Return the rule in a split file: a heading with "train", videos, a heading with "test" or "valid", videos.
 
-    Line ends, blanks and surplus commas do not matter. None if it is about another phase; :class:`BadFile` if it is
-    no split file, or the two lists share a video.
+    Line ends, blanks and commas do not matter. None if it is about another phase; :class:`BadFile` if it is no split
+    file, or the two lists share a video.
     """
     check_text(data)
     sides: dict[str, list[str]] = {"train": [], "test": []}
-    side, strange = None, 0
+    side = None
     for number, line in enumerate(data.decode("ascii").splitlines(), start=1):
-        names = [name.strip().removesuffix(".txt") for name in line.split(",") if name.strip()]
-        if not any(pattern.fullmatch(name) for pattern in _VIDEOS.values() for name in names):
-            heading = line.lower()
+        names, heading = _ANY_VIDEO.findall(line), line.lower()
+        if not names:
             side = "train" if "train" in heading else "test" if "test" in heading or "valid" in heading else side
-            continue
-        if side is None:
+        elif side is None:
             raise BadFile(f"line {number}: names stand before a heading that says whether they are for training")
-        for name in names:
-            if video_of(which, name):
-                sides[side].append(name)
-            elif any(pattern.fullmatch(name) for pattern in _VIDEOS.values()):
-                strange += 1
-            else:
-                raise BadFile(f"line {number}: {name[:20]!r} is not the name of a video")
+        else:
+            sides[side] += names
     train, test = (tuple(dict.fromkeys(sides[side])) for side in ("train", "test"))
-    if strange and not train and not test:
+    others = [name for name in (*train, *test) if not video_of(which, name)]
+    if others and len(others) == len(train) + len(test):
         return None
-    if strange or not train or not test:
+    if others or not train or not test:
         raise BadFile("it does not list videos of this phase for training and for testing")
     if both := sorted(set(train) & set(test)):
         raise BadFile(f"it lists {both[0]} for training and for testing (videos in both: {len(both)})")

@@ -8,7 +8,6 @@ behind the video's ends with the video, as there, and is flagged and counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,14 +18,13 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.origin import centre
-from skelbench.data.raw.parallel import in_order
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.pku.text import Action, parse_frames, parse_labels
-from skelbench.data.raw.report import Progress, Report
+from skelbench.data.raw.report import Converted, Progress, Report
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule
-from skelbench.data.store.writer import Clip, StoreWriter
+from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import NTU25
 
 LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
@@ -34,20 +32,20 @@ LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
 
 @dataclass(frozen=True)
 class Cut:
-    """How clips are cut from videos; nowhere documented by the data set's authors, so others may differ."""
+    """Settings of cutting clips from videos; the authors document none, so other code may differ."""
 
     frame_base: Literal[0, 1] = 0
     """0 = rows ``start`` up to, without, ``end``, counted from 0 (MAMP); 1 = ``start`` to ``end``, both, from 1."""
     max_frames: int = 300
     """Longest clip; 0 = as long as they are."""
     keep: Literal["first", "middle"] = "first"
-    """Which part of a longer one."""
+    """Part of a longer clip that is kept."""
     centre: Literal["none", "first-frame"] = "none"
     """"first-frame" = relative to the middle of the first body's spine when it is first seen, as in NTU RGB+D."""
 
     @property
     def lineage(self) -> str:
-        """In one line."""
+        """Description in one line."""
         rows = "rows [start, end)" if self.frame_base == 0 else "rows start to end from 1"
         length = f"{self.keep} {self.max_frames} frames" if self.max_frames else "uncut"
         centre = "camera coordinates" if self.centre == "none" else "centred as NTU RGB+D is"
@@ -75,48 +73,31 @@ def prepare_pku(
     for split, rule in splits.items():
         forgotten = set(videos) - {*rule.train, *(rule.test or ())}
         report.unexpected += [(video, f"in neither list of the split {split}") for video in sorted(forgotten)]
-    made = in_order(partial(convert, which, cut=cut), list(videos.values()), workers, chunksize=1)
-    with (
-        StoreWriter(
-            report.path,
-            topology=NTU25,
-            classes=ACTIONS,
-            splits=splits,
-            default_split=next(iter(splits)),
-            lineage=cut.lineage,
-            licence=LICENCE,
-            details=asdict(cut) | {"videos": len(videos)},
-            overwrite=overwrite,
-        ) as writer,
-        closing(made),
-    ):
-        frames = unfinished = 0
-        for done, (video, clips) in enumerate(zip(videos, made, strict=True), start=1):
-            if isinstance(clips, str):
-                report.unexpected.append((f"{video}.txt", clips))
-                clips = []
-            for clip in clips:
-                if isinstance(clip, Clip):
-                    writer.add_clip(clip)
-                    frames += clip.x_MTJC.shape[1]
-                    unfinished += Flag.UNFINISHED in Flag(clip.flags)
-                elif clip.expected:
-                    writer.skipped.append(clip)
-                else:
-                    report.unexpected.append((clip.name, clip.reason))
-            if progress is not None:
-                progress(done, len(videos), len(report.unexpected))
-        writer.details["frames"] = frames
-        if empty := sum(skipped.expected for skipped in writer.skipped):
-            report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
-        if unfinished:
-            report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
-        report.close(writer, "videos")
+    writer = report.store(
+        list(videos.values()),
+        partial(convert, which, cut=cut),
+        "videos",
+        workers=workers,
+        chunksize=1,
+        progress=progress,
+        classes=ACTIONS,
+        splits=splits,
+        default_split=next(iter(splits)),
+        lineage=cut.lineage,
+        licence=LICENCE,
+        details=asdict(cut) | {"videos": len(videos)},
+        overwrite=overwrite,
+    )
+    if empty := sum(skipped.expected for skipped in writer.skipped):
+        report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
+    if unfinished := sum(flags & Flag.UNFINISHED != 0 for flags in writer.index["flags"]):
+        report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
     return report
 
 
-def convert(which: str, files: Sequence[RawFile], cut: Cut) -> list[Clip | Skipped] | str:
-    """The clips of a video from its two texts, or why there are none."""
+def convert(which: str, files: Sequence[RawFile], cut: Cut) -> Converted:
+    """Return the clips of a video from its two texts, or the reason why there are none."""
+    name = files[0].name.removesuffix(".txt")
     try:
         if len(files) != 2:
             raise BadFile(f"a video needs two files of its name, its frames and its labels; there are {len(files)}")
@@ -125,12 +106,12 @@ def convert(which: str, files: Sequence[RawFile], cut: Cut) -> list[Clip | Skipp
             raise BadFile(f"neither of its two files holds {'frames' if _looks_like_labels(texts[0]) else 'labels'}")
         x_TD, actions = parse_frames(texts[0]), parse_labels(texts[1])
     except BadFile as error:
-        return str(error)
-    name = files[0].name.removesuffix(".txt")
+        return [Skipped(name=files[0].name, reason=str(error))], {}
     video = video_of(which, name)
     assert video is not None  # files of other names are none of the videos
     who = {"subject": video.subject, "camera": video.camera, "setup": video.sequence}
-    return [_clip(x_TD, f"{name}_{i}", who | {"trial": i}, action, cut) for i, action in enumerate(actions)]
+    clips = [_clip(x_TD, f"{name}_{i}", who | {"trial": i}, action, cut) for i, action in enumerate(actions)]
+    return clips, {"frames": sum(clip.x_MTJC.shape[1] for clip in clips if isinstance(clip, Clip))}
 
 
 def _looks_like_labels(text: bytes) -> bool:
@@ -188,9 +169,6 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     if not videos:
         raise SkelbenchError(f"{places}: no file with a name like {example}; name another place")
     if not rules:
-        raise SkelbenchError(
-            f"{places}: no split file (cross_subject_v2.txt, cross_view_v2.txt or the like); put the data set's split "
-            f"files there, or name their place with a second --raw"
-        )
+        raise SkelbenchError(f"{places}: no split file like cross_subject_v2.txt; name its place with a second --raw")
     report.ignore(others, "other files")
     return dict(sorted(videos.items())), dict(sorted(rules.items()))

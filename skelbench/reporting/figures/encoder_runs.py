@@ -1,7 +1,6 @@
-"""Runs of figures that show features of encoders, and these features.
+"""Runs and features for the figures that run an encoder (``map``, ``retrieval``); other figures read records only.
 
-These figures (``map``, ``retrieval``) compute: the first one of a run loads its weights and data and runs its encoder,
-on the GPU if there is one, and stores the features in the run's directory. Every other figure reads records only.
+The first figure of a run loads its weights and data, and stores the features in the run's directory.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ if TYPE_CHECKING:
     from skelbench.evaluation.protocol import Features
     from skelbench.reporting.inputs import TableInputs
 
-HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
 
-
-def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
+def chosen_runs(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
     """The named runs, each with its checkpoint; without names every trained run.
 
     Raises:
@@ -27,19 +24,18 @@ def asked(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
     """
     by_name = {run.name: run for run in inputs.runs}
     named = inputs.checkpoints or [(name, "last") for name in inputs.only or ()]
-    found = [(by_name[name], checkpoint) for name, checkpoint in named if name in by_name]
+    runs = [(by_name[name], checkpoint) for name, checkpoint in named if name in by_name]
     if not named:
         trained = [run for run in inputs.runs if run.outcome == "done" and run.spec.views]
-        found = [(run, "last") for run in filter(inputs.admits, trained)]
-    if not found:
-        raise NothingToDraw(HOW.format(root=inputs.store.root))
-    if len(found) > most:
-        names = ", ".join(sorted(run.name for run, _ in found)[:3])
-        room = "one run" if most == 1 else f"{most} runs"
+        runs = [(run, "last") for run in filter(inputs.admits, trained)]
+    if not runs:
         raise NothingToDraw(
-            f"{len(found)} runs could be drawn, and a figure has room for {room}: name with --run ({names}, ...)"
+            f"no trained run is in {inputs.store.root} yet; start with: skelbench run METHOD --tokens 8"
         )
-    return found
+    if len(runs) > most:
+        names = ", ".join(sorted(run.name for run, _ in runs)[:3])
+        raise NothingToDraw(f"{len(runs)} runs fit, and a figure shows at most {most}: name with --run ({names}, ...)")
+    return runs
 
 
 def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
@@ -59,5 +55,5 @@ def title_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> str:
 
 
 def facts_of(run: ReadRun) -> str:
-    """``preset quick, seed 0``: with a plus where settings were changed."""
+    """``preset quick, seed 0``; with a plus if settings were changed."""
     return f"preset {run.info['preset']}{'+' if run.info['modified'] else ''}, seed {run.spec.seed}"
