@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
     shorten(monkeypatch)
     write_small_store(tmp_path / "data")
     for name, code in FILES.items():
-        (tmp_path / name).write_text(code)
+        (tmp_path / name).write_text(f"{code}# {tmp_path}\n")  # equal files are imported once
     return tmp_path
 
 
