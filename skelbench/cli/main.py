@@ -28,24 +28,24 @@ READ = frozenset({"--json", "--format", "--show", "--emit"})
 """Options whose output is for programs."""
 
 COMMANDS = {
-    "run": "run:run",
-    "eval": "eval:evaluate",
-    "import-checkpoint": "import_checkpoint:import_checkpoint",
-    "calibrate": "calibrate:calibrate",
-    "export": "export:export",
-    "study": "study:study",
-    "suite": "suite:app",
-    "tune": "tune:tune",
-    "compare": "compare:compare",
-    "plot": "plot:plot",
-    "report": "report:report",
-    "diagnose": "diagnose:app",
-    "runs": "runs:app",
-    "plugins": "plugins:app",
-    "data": "data:app",
-    "env": "env:env",
+    "run": ("run:run", "Train a method, probe it, count its cost, and compare it with its baselines."),
+    "eval": ("eval:evaluate", "Evaluate a finished run by one or more protocols."),
+    "import-checkpoint": ("import_checkpoint:import_checkpoint", "Make a run out of a public checkpoint file."),
+    "calibrate": ("calibrate:calibrate", "Check imported checkpoints against their published results."),
+    "export": ("export:export", "Write the encoder of a run for Python, timm, ONNX or the Hugging Face Hub."),
+    "study": ("study:study", "Run every trial of a study."),
+    "suite": ("suite:app", "Suites: settings that all rows of one table share."),
+    "tune": ("tune:tune", "Tune methods with the same number of trials for each."),
+    "compare": ("compare:compare", "Show a table of results or costs."),
+    "plot": ("plot:plot", "Draw a figure of finished runs, or of a method's masks and views."),
+    "report": ("report:report", "Write all results as one HTML page."),
+    "diagnose": ("diagnose:app", "Diagnose invariance, time order, interpolation and classes."),
+    "runs": ("runs:app", "List, show, tag, export and add runs."),
+    "plugins": ("plugins:app", "List, check and create plugins."),
+    "data": ("data:app", "List, import, prepare, verify and show datasets."),
+    "env": ("env:env", "Print versions, devices and settings, to paste into an issue."),
 }
-"""Name -> module of ``skelbench.cli`` and function, or group of commands."""
+"""Name -> (module of ``skelbench.cli`` and its function or group of commands, summary)."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
 EVERYWHERE = "With every command: --plugin FILE loads a plugin file, --debug shows tracebacks."
@@ -73,10 +73,8 @@ def options(
     """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
 
 
-@cache
-def commands(name: str = "") -> Any:
-    """The command ``name`` as part of skelbench, so that no other one is imported; "" = all commands."""
-    app = typer.Typer(
+def _app() -> typer.Typer:
+    return typer.Typer(
         name="skelbench",
         help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
         no_args_is_help=True,
@@ -84,8 +82,22 @@ def commands(name: str = "") -> Any:
         rich_markup_mode="rich",
         callback=options,
     )
+
+
+def listing() -> Any:
+    """All commands with their summaries, none of them imported: what ``skelbench --help`` shows."""
+    app = _app()
+    for name, (_, summary) in COMMANDS.items():
+        app.command(name, help=summary)(lambda: None)
+    return _unwrapped(typer.main.get_command(app))
+
+
+@cache
+def commands(name: str = "") -> Any:
+    """The command ``name`` as part of skelbench, so that no other one is imported; "" = all commands."""
+    app = _app()
     for each in [name] if name else COMMANDS:
-        module, _, member = COMMANDS[each].partition(":")
+        module, _, member = COMMANDS[each][0].partition(":")
         command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
         app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
     return _unwrapped(typer.main.get_command(app))
@@ -116,7 +128,9 @@ def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()
-        if os.environ.get("_SKELBENCH_COMPLETE"):  # notes of failed plugins would appear in the line that is typed
+        if completing := os.environ.get(
+            "_SKELBENCH_COMPLETE"
+        ):  # notes of failed plugins would appear in the line that is typed
             logging.disable()
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
@@ -127,7 +141,8 @@ def _main(argv: Sequence[str] | None) -> int:
         # In standalone mode typer would print errors in a box cut at the terminal's width.
         with results_alone() if read else nullcontext():
             name = argv[0] if argv and argv[0] in COMMANDS else ""
-            result = commands(name).main(args=argv, prog_name="skelbench", standalone_mode=False)
+            command = listing() if argv in ([], ["--help"], ["-h"]) and not completing else commands(name)
+            result = command.main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
