@@ -15,7 +15,7 @@ MODELS = (
     "prototype_objective", "rank", "schedule", "tokenizer", "vit", "optim.groups", "optim.optimizers",
     "optim.schedules",
 )  # fmt: skip
-FOR_AUTHORS = ("methods", "views", "evaluation.protocol", "views.skeleton.grid", "views.skeleton.topology")
+FOR_AUTHORS = ("methods", "views", "views.skeleton.grid", "views.skeleton.topology")
 WITHOUT = {"Config", "Block", "skelbench_encoders", "groups_of", "result_problem"}
 """Names without an example: a base class, a part of the ViT, a hook, and functions that only the harness calls."""
 

@@ -40,7 +40,8 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
 
     with monkeypatch.context() as patch:
         patch.setattr(gpu, "peak", broken)
-        stopped = gpu.measured("cpu", "quick", 0.005, output, ["data"])["sections"]["data"]
+        patch.setitem(gpu.SHARES, "data", 0.005)
+        stopped = gpu.measured("cpu", "quick", 1.0, output, ["data"])["sections"]["data"]
         failed = gpu.measured("cpu", "quick", MINUTES, output, ["peak"])["sections"]["peak"]
     assert "its time limit" in stopped["failed"]
     assert failed["failed"] == "ValueError: no matrix" and "in broken" in failed["where"]

@@ -96,6 +96,7 @@ def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_p
     running = subprocess.Popen(
         [sys.executable, "-m", "skelbench", *command, str(links), "--workers", "2"],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell has it ignored
     )  # fmt: skip
     partial = root / ".ntu60.partial" / "frames.npy"
     while running.poll() is None and not (partial.exists() and partial.stat().st_size > 200_000):

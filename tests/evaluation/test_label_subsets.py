@@ -79,5 +79,3 @@ def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
         text = (tmp_path / "out" / each["file"]).read_bytes()
         assert hashlib.sha256(text).hexdigest() == each["sha256"]
         assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
-    about.write_text("{}")
-    assert main(words) == 2 and "is there already, with other lists" in capsys.readouterr().err

@@ -113,7 +113,6 @@ def test_no_half_made_step_is_saved_where_another_process_is_lost(when, trainer,
         return calls[-1]
 
     monkeypatch.setattr(one.optimization, name, lost)
-    monkeypatch.setattr(one.run, "_read_info", lambda: {"spec": {}})
     with pytest.raises(
         StoppedByLostPeer,
         match="after step 1 of .*" + ("state saved in" if when == "before" else "the last saved state"),
