@@ -209,7 +209,7 @@ class FileSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(FileSpec):
-    """A frozen suite: a JSON file (:class:`skelbench.reporting.suites.suite.Suite`) from ``skelbench suite freeze``."""
+    """A suite: a JSON file (:class:`skelbench.reporting.suites.suite.Suite`, docs/suites.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
