@@ -1,4 +1,4 @@
-"""What MacDiff and IGM share: a few tokens of a clip are encoded, and the whole of it is denoised with their help.
+"""Shared parts of MacDiff and IGM: a few tokens of a clip are encoded, and the whole of it is denoised with their help.
 
 The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused to
 a random time and predicts the noise, conditioned token by token on the encoder's output: the visible tokens' own, their
@@ -36,7 +36,7 @@ TIME, NOISE = 0, 1
 
 
 class MaskedDiffusionConfig(MaskedAutoencoderConfig):
-    """Defaults are those of MacDiff's official code on NTU RGB+D.
+    """Defaults follow MacDiff's official code on NTU RGB+D.
 
     >>> MaskedDiffusionConfig(decoder_depth=3).decoder_sizes
     {'dim': 256, 'depth': 3, 'heads': 8}
@@ -66,7 +66,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
 
 @dataclass(frozen=True)
 class Denoised:
-    """What :meth:`MaskedDiffusion.denoise` made."""
+    """Result of :meth:`MaskedDiffusion.denoise`."""
 
     source: Encoded
     """Of the visible tokens."""

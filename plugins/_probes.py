@@ -100,7 +100,7 @@ class SteppedFineTune(FineTune):
 
     epochs: int = Field(80, ge=1, description="passes over the labelled clips")
     min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
-    batch_size: int = Field(64, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    batch_size: int = Field(64, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
     lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer, times that of the next; 1 = all alike")

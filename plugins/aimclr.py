@@ -24,7 +24,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimp
 
 
 class AimCLRConfig(ExtremeContrastConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")
 
@@ -68,7 +68,7 @@ class AimCLRSemi(WholeClipFineTune):
     from epoch 81 and whole clips as in its linear probe.
     """
 
-    batch_size: int = Field(128, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    batch_size: int = Field(128, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
     drops: tuple[Share, ...] = Field((0.8,), description="when the rate falls to a tenth, shares")
     encoder_mode: Literal["train", "eval"] = Field("eval", description="the code calls model.eval() in training")

@@ -18,7 +18,7 @@ from skelbench.plugin import EncoderSpec, hookimpl
 
 
 class BiGRUConfig(Grown):
-    """Defaults are those of CMD's code."""
+    """Defaults follow CMD's code."""
 
     ADDED = frozenset({"unit_range"})
 
@@ -75,7 +75,7 @@ class BiGRU(Encoder):
         return turned(gru(turned(x_BTH, real_BT))[0], real_BT)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip, or body, by layer: three gates of each GRU, from its input and from its state."""
+        """MACs of one clip, or body, by layer: three gates of each GRU, from its input and from its state."""
         hidden = self.config.hidden
         grus = enumerate(self.first)
         return {

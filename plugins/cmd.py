@@ -26,7 +26,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimp
 
 
 class CMDConfig(DistortedConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     queue: int = Field(16384, ge=1, description="keys in each queue")
     embedding: int = Field(128, ge=1, description="width of the embeddings")

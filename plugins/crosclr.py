@@ -25,7 +25,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class CrosSCLRConfig(ShearedConfig):
-    """Defaults are those of the authors' code, but for ``head`` and ``keys``."""
+    """Defaults follow the authors' code, but for ``head`` and ``keys``."""
 
     mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule in which streams are on their own")
     neighbours: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")

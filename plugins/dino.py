@@ -25,7 +25,7 @@ from skelbench.plugin import MethodSpec, hookimpl
 
 
 class DINOConfig(MultiCropConfig):
-    """Defaults are those of DINO's code."""
+    """Defaults follow DINO's code."""
 
     teacher_temp: float = Field(0.04, gt=0, description="teacher temperature after its warm-up (0.07 is advised later)")
 

@@ -17,7 +17,7 @@ from skelbench.plugin import EncoderSpec, hookimpl
 
 
 class DSTEConfig(Spec):
-    """Defaults are those of USDRL's code."""
+    """Defaults follow USDRL's code."""
 
     dim: int = Field(1024, ge=2, description="width of each branch; features are twice as wide")
     depth: int = Field(2, ge=1, description="layers of each branch")
@@ -63,7 +63,7 @@ class DSTE(TwoBranchEncoder):
         return Branches(time_BTD, space_BKD)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``embed``, and the layers of each branch."""
+        """MACs of one clip: ``embed``, and the layers of each branch."""
         config, dim = self.config, self.config.dim
         parts = {"embed": embedding_macs(self.bodies, grid, dim)}
         for name, n in (("time", grid.frames), ("space", self.bodies * grid.joints)):

@@ -18,7 +18,7 @@ from skelbench.plugin import EncoderSpec, hookimpl
 
 
 class GLTConfig(Spec):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     dim: int = Field(48, ge=1, description="width of a joint of a body; a frame of both is 2 J times as wide")
     depth: int = Field(4, ge=1, description="blocks")
@@ -107,7 +107,7 @@ class GLT(Encoder):
         return Encoded(tokens_RND=tokens_BTW, pooled_RD=pooled_BW, per_clip=True, by_frame=True)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``embed``, attention over ``space`` and ``time``, ``mlp`` and the last layers (``head``)."""
+        """MACs of one clip: ``embed``, attention over ``space`` and ``time``, ``mlp`` and ``head``."""
         config, frames, width = self.config, grid.frames, self.width
         places = width // config.dim
         return {

@@ -20,7 +20,7 @@ HALVED = 16
 
 
 class HCNConfig(Spec):
-    """Defaults are those of ISC's code."""
+    """Defaults follow ISC's code."""
 
     channels: int = Field(64, ge=2, description="of the first convolution; the last has four times as many")
     image: int = Field(64, ge=HALVED, description="features of a joint in a frame: the width of its image")
@@ -68,7 +68,7 @@ class HCN(Encoder):
         return Encoded(tokens_RND=none_BND, pooled_RD=largest_BD, per_clip=True)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: both branches (``points``, ``images``) and the convolutions that join them."""
+        """MACs of one clip: both branches (``points``, ``images``) and the convolutions that join them."""
         channels, image, pixels = self.config.channels, self.config.image, grid.frames * self.config.image
         half, quarter = (grid.frames // k * (image // k) for k in (2, 4))
         eighth = grid.frames // 8 * (image // 8)

@@ -31,7 +31,7 @@ from skelbench.views.motion import check_stride, displacement, motion_masks
 
 
 class MAMPConfig(MaskedAutoencoderConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     tau: float = Field(
         0.80, description="temperature of motion-aware masking (MAMP: 0.80, on NTU-120 0.75); 0 = uniform masking"
@@ -88,7 +88,7 @@ class MampFineTune(FineTune):
     head_hidden: int = Field(2048, ge=0, description="width of a hidden layer with batch norm and ReLU; 0 = linear")
 
     def hidden(self, width, hidden):
-        """As all linear layers of its code begin."""
+        """Initialize a linear layer as MAMP's code does."""
         layer = nn.Linear(width, hidden)
         xavier_linear(layer)
         return layer

@@ -19,7 +19,7 @@ from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
 
 
 class PClustConfig(SequenceConfig):
-    """Defaults are those of the notebook for NTU, but for ``resize``."""
+    """Defaults follow the notebook for NTU, but for ``resize``."""
 
     decoder: Literal["fixed-state", "fixed-weights"] = Field(
         "fixed-state", description="how the decoder is kept weak: by its state or by its weights"

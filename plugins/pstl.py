@@ -30,7 +30,7 @@ FRAMES, JOINTS = 0, 1
 
 
 class PSTLConfig(Config):
-    """Defaults are those of the authors' code, but for ``draws`` and ``resize``."""
+    """Defaults follow the authors' code, but for ``draws`` and ``resize``."""
 
     stream: Literal["joint", "bone", "motion"] = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(6144, ge=1, description="width of the projector and of the embedding")
@@ -49,7 +49,7 @@ class PSTL(Method):
 
     Config = PSTLConfig
     roles = {"encoder": "student", "projector": "head"}
-    whole_batch = "correlations of features are those of the whole batch"
+    whole_batch = "correlations of features are computed over the whole batch"
     min_clips = 2
     bone_ends_L: Tensor
 

@@ -25,7 +25,7 @@ from skelbench.views import AxisDrop, Blur, Noise
 
 
 class RVTCLRConfig(MomentumContrastConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     margin: float = Field(1.0, ge=0, description="by which logits of the same tempo are to exceed those of the other")
     mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")

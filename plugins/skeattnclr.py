@@ -28,7 +28,7 @@ PARTS = 3, 4
 
 
 class SkeAttnCLRConfig(MomentumContrastConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     momentum: float = Field(0.996, ge=0, le=1, description="of the key encoder, rising to 1 along a cosine")
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
@@ -155,7 +155,7 @@ def _mlp(width, hidden, out=None):
 
 
 def _initialise(layer):
-    """As the code initialises everything: normal (0.02), norms around 1."""
+    """Initialize all layers as the code does: normal (0.02), norms around 1."""
     nn.init.normal_(layer.weight, 1.0 if isinstance(layer, nn.BatchNorm1d) else 0.0, 0.02)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

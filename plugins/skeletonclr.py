@@ -1,6 +1,6 @@
 """SkeletonCLR: MoCo v2 on skeletons (Li et al., CVPR 2021, the baseline of CrosSCLR).
 
-Two views of a clip agree, told apart from the keys of earlier clips in a queue; keys come from an encoder that follows
+Two views of a clip agree and differ from the keys of earlier clips in a queue; keys come from an encoder that follows
 by moving average. Facts: LinguoLi/CrosSCLR, net/skeletonclr.py and feeder/tools.py.
 """
 
@@ -35,7 +35,7 @@ def skelbench_methods():
             target=":SkeletonCLR",
             version=2,
             config="skelbench.methods.momentum_contrast:MomentumContrastConfig",
-            summary="two views of a clip agree, told apart from the keys of earlier clips in a queue (MoCo v2)",
+            summary="two views of a clip agree and differ from the keys of earlier clips in a queue (MoCo v2)",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
             readings="the learning rate of the shared setting (the code's, with batch norm, is ten times as large); "

@@ -13,7 +13,7 @@ from skelbench.plugin import MethodSpec, hookimpl
 
 
 class SkeletonMAEConfig(MaskedAutoencoderConfig):
-    """Defaults are those of MAMP's re-run."""
+    """Defaults follow MAMP's re-run."""
 
 
 class SkeletonMAE(MaskedAutoencoder):

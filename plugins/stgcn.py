@@ -26,7 +26,7 @@ STRIDED = (4, 7)
 
 
 class STGCNConfig(Spec):
-    """Defaults are those of the contrastive methods' code.
+    """Defaults follow the contrastive methods' code.
 
     Its partition is ST-GCN's only next to the hub: distances of more than one hop are infinite there, hence equal
     (net/utils/graph.py with max_hop 1). What was published was trained so; "spatial" is the paper's. "directed" is

@@ -24,7 +24,7 @@ from skelbench.views.streams import SINGLE, as_stream
 
 
 class TwoBranchConfig(Spec):
-    """Defaults are those of UmURL's code."""
+    """Defaults follow UmURL's code."""
 
     dim: int = Field(1024, ge=2, description="width of each branch; features are twice as wide")
     depth: int = Field(1, ge=1, description="layers of each branch")
@@ -79,7 +79,7 @@ class TwoBranch(TwoBranchEncoder):
         return pooled(Branches(self.time(tokens.time + self.time_TD), self.space(space_BKD)))
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``embed`` (all streams, fused, where it can), and the layers of each branch."""
+        """MACs of one clip: ``embed`` (all streams, fused, where it can), and the layers of each branch."""
         config, joints = self.config, self.bodies * grid.joints
         fusion = len(self.fuse) and (grid.frames + joints) * config.dim**2
         return {

@@ -30,7 +30,7 @@ LATE = {stream: f"fused_{stream}" for stream in SINGLE}
 
 
 class UmURLConfig(DistortedConfig):
-    """Defaults are those of the authors' code, but for ``fusion`` and ``resize``."""
+    """Defaults follow the authors' code, but for ``fusion`` and ``resize``."""
 
     fusion: Literal["early", "late"] = Field(
         "late", description="how streams are fused: at the input of an encoder that can, or the mean of its features"
@@ -47,7 +47,7 @@ class UmURL(Method):
 
     Config = UmURLConfig
     roles = {"encoder": "student", "fuse": "head", **{f"projectors.{stream}": "head" for stream in SINGLE}}
-    whole_batch = "variance and covariance of features are those of the whole batch"
+    whole_batch = "variance and covariance of features are computed over the whole batch"
     min_clips = 2
 
     def __init__(self, config, context):

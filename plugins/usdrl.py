@@ -14,7 +14,7 @@ from skelbench.plugin import Log, MethodSpec, hookimpl
 
 
 class USDRLConfig(MultiGrainedConfig):
-    """Defaults are those of the authors' code, but for ``resize``."""
+    """Defaults follow the authors' code, but for ``resize``."""
 
 
 class USDRL(MultiGrained):

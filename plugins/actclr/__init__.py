@@ -31,7 +31,7 @@ FEWEST = 8
 
 
 class ActCLRConfig(ExtremeContrastConfig):
-    """Defaults are those of the authors' code."""
+    """Defaults follow the authors' code."""
 
     queue: int = Field(65536, ge=1, description="keys in the queue")
     first: float = Field(0.0, ge=0, lt=1, description="share of the schedule with AimCLR's objective, the first stage")

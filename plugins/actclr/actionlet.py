@@ -1,4 +1,4 @@
-"""Where the action is: cells that make a clip unlike the mean clip, by gradients of an encoder's last feature map.
+"""Actionlets: cells that make a clip unlike the mean clip, by gradients of an encoder's last feature map.
 
 R rows (bodies), P stretches of frames x J joints = N cells, T frames, D channels, E width of an embedding.
 """

@@ -1,4 +1,4 @@
-"""What ActCLR makes of two clips: bone lengths of the other, regions of the other, both on top of each other.
+"""Mixes of two clips in ActCLR: bone lengths of the other, regions of the other, both on top of each other.
 
 B clips, R rows (bodies), T frames, J joints, P stretches of frames.
 """

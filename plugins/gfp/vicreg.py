@@ -15,7 +15,7 @@ from skelbench.models.precision import no_autocast
 
 
 class Spread(NamedTuple):
-    """How samples spread over their channels; scalars."""
+    """Spread of samples over their channels; scalars."""
 
     variance: Tensor
     """Mean over channels of max(0, gamma - sqrt(variance + eps))."""

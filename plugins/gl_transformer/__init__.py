@@ -43,7 +43,7 @@ class LocalShear(Shear):
 
 
 class GLTransformerConfig(Config):
-    """Defaults are those of the authors' code, but for ``resize`` and ``relative``."""
+    """Defaults follow the authors' code, but for ``resize`` and ``relative``."""
 
     intervals: tuple[Annotated[int, Field(ge=1, json_schema_extra={"unit": "frames"})], ...] = Field(
         (1, 5, 10), min_length=1, description="how many frames ago; from the first frame where there are not as many"

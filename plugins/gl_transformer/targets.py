@@ -1,4 +1,4 @@
-"""What GL-Transformer predicts: the way back to where each joint was, as classes.
+"""Prediction targets of GL-Transformer: the way back to where each joint was, as classes.
 
 Facts: Boeun-Kim/GL-Transformer, feeder/ntu_feeder.py. X sequences (clips, or bodies), M bodies of one, T frames, J
 joints, C = 3, S = J * M joints of a frame, joint by joint.

@@ -22,7 +22,7 @@ POINTS, SEEDS = 0, 1
 
 
 class HaLPConfig(DistortedContrastConfig):
-    """Defaults are those of the authors' scripts for NTU RGB+D."""
+    """Defaults follow the authors' scripts for NTU RGB+D."""
 
     first: float = Field(
         0.0, ge=0, lt=1, description="share of the schedule that is momentum contrast alone; 0 after a run of moco"

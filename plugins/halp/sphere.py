@@ -17,7 +17,7 @@ from skelbench.views.keyed import pick
 
 ITERATIONS = 50
 TINY = 1e-8
-"""What the code adds to divisors."""
+"""Constant that the code adds to divisors."""
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ OTHER = {"time": "space", "space": "time", "instance": "instance"}
 
 
 class HiCoConfig(DistortedContrastConfig):
-    """Defaults are those of the authors' code, but for ``resize`` and ``coarse_queue``."""
+    """Defaults follow the authors' code, but for ``resize`` and ``coarse_queue``."""
 
     granularities: int = Field(4, ge=2, description="granularities over time and over joints")
     queue: int = Field(2048, ge=1, description="clips in the queues")
@@ -153,7 +153,7 @@ def skelbench_methods():
             imports="skelbench_plugins.hico.checkpoint:imported",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
             summary="two views of a clip agree at five levels, from stretches of frames and groups of joints to the "
-            "whole, told apart from the keys of earlier clips in queues",
+            "whole and differ from the keys of earlier clips in queues",
             citation="Dong et al., Hierarchical Contrast for Unsupervised Skeleton-based Action Representation "
             "Learning, AAAI 2023 (arXiv 2212.02082)",
             requires=("granularities",),

@@ -8,7 +8,7 @@ from skelbench.methods.imported import renamed, tensor_of
 from skelbench.models.two_branch import TORCH_LAYER
 
 _OTHER = ("encoder_k.", "encoder_q.", "c_queue", "p_queue", "t_queue", "s_queue", "i_queue", "fc.")
-"""What is of no use once training is over, heads among it, and a classifier."""
+"""Tensors that only training needs, heads among it, and a classifier."""
 
 
 def imported(state, options):

@@ -24,7 +24,7 @@ KERNEL = 5
 
 
 class HiCoEncoderConfig(Spec):
-    """Defaults are those of HiCo's code."""
+    """Defaults follow HiCo's code."""
 
     dim: int = Field(512, ge=1, description="width of each branch")
     depth: int = Field(1, ge=1, description="layers of each branch")
@@ -86,7 +86,7 @@ class HiCoEncoder(TwoBranchEncoder):
         return Encoded(tokens_RND=torch.cat(finest, 1), pooled_RD=pooled_BD, per_clip=True, levels=found)
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``embed``, ``halve`` (the depthwise convolutions) and the layers of each branch."""
+        """MACs of one clip: ``embed``, ``halve`` (the depthwise convolutions) and the layers of each branch."""
         config, dim = self.config, self.config.dim
         parts = {"embed": embedding_macs(self.bodies, grid, dim), "halve": 0}
         for branch, n in zip(Branches._fields, (grid.frames, self.bodies * grid.joints)):

@@ -28,7 +28,7 @@ from .ball import distance, exp_map
 
 
 class HYSPConfig(StrongConfig):
-    """Defaults are those of the authors' code, but for ``capped`` and ``resize``."""
+    """Defaults follow the authors' code, but for ``capped`` and ``resize``."""
 
     stream: Stream = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")

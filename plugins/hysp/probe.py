@@ -69,7 +69,7 @@ class HYSPSemi(WholeClipFineTune):
     assumption: SGD of its bias as its probe's; with ``label_share=1`` and ``draws=1`` its supervised learning.
     """
 
-    batch_size: int = Field(256, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    batch_size: int = Field(256, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
     drops: tuple[Share, ...] = Field((0.6, 0.8), description="when the rate falls to a tenth, shares")
     hyperbolic: bool = Field(True, description="a Möbius-linear layer in the ball; false: a linear layer")

@@ -39,7 +39,7 @@ READS_BOTH = ("tokens", "time-and-space")
 
 
 class ISCConfig(DistortedConfig):
-    """Defaults are those of the authors' code, but for ``partner``, which is native there, and ``resize``."""
+    """Defaults follow the authors' code, but for ``partner``, which is native there, and ``resize``."""
 
     partner: str = Field(
         "",
@@ -91,7 +91,7 @@ class ISC(Method):
 
     @property
     def encoders(self):
-        """Those that learn: one or two."""
+        """Encoders that learn: one or two."""
         return [encoder for encoder in (self.encoder, self.partner) if encoder is not None]
 
     @property

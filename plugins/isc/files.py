@@ -16,7 +16,7 @@ from skelbench.methods.recurrent_contrast import FIRST, recurrent_weights
 
 SIDES = {"encoder_q": "encoder", "encoder_r": "partner"}
 OTHER = ("encoder_k.", "encoder_l.", "encoder_q.fc.", "encoder_r.fc.", "Queue_S", "queue_ptr_S")
-"""What is of no use once training is over."""
+"""Tensors that only training needs."""
 AXES, SIGNS = (0, 2, 1), (1.0, 1.0, -1.0)
 """Which of its axes each of ours is, and which way it points there."""
 

@@ -1,1 +1,1 @@
-"""Where else a run can be logged: ``skelbench run METHOD --observe tensorboard``."""
+"""Observers, which log a run elsewhere too: ``skelbench run METHOD --observe tensorboard``."""

@@ -1,7 +1,7 @@
 """PCM3: contrast of clips that are mixed, partly hidden and filled in again, with prompts (Zhang et al., ACM MM 2023).
 
-Four queries agree with one key, told apart by one queue: a view, the same with another clip mixed in, a view of which
-body parts are hidden, and that one with what a decoder fills in; each learns the key's distribution over the queue.
+Four queries agree with one key and share one queue of negatives: a view, the same with another clip
+mixed in, a view with hidden body parts, and that view with the parts that a decoder fills in. Each learns the key's distribution over the queue.
 Facts: JHang2020/PCM3, moco/builder_mask_recons.py, pretrain_moco_mask.py, utils.py. B clips, R rows, M body slots,
 S steps (frames, or patches of them), D width of a feature, E of an embedding, P body parts, n keys written so far.
 """
@@ -31,7 +31,7 @@ PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
 
 
 class PCM3Config(DistortedContrastConfig):
-    """Defaults are those of the authors' code for joints, but for ``draws``."""
+    """Defaults follow the authors' code for joints, but for ``draws``."""
 
     teacher_temperature: float = Field(0.05, gt=0, description="of the key's distribution over the queue")
     student_temperature: float = Field(0.1, gt=0, description="of the queries', which learn it")

@@ -96,7 +96,7 @@ class Blank(Change):
 
 
 class SCDNetConfig(DistortedContrastConfig):
-    """Defaults are those of the authors' code, but for ``resize``."""
+    """Defaults follow the authors' code, but for ``resize``."""
 
     queue: int = Field(8192, ge=1, description="keys in each queue")
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")

@@ -22,7 +22,7 @@ from .graph import Graph, Unit
 
 
 class SCDNetEncoderConfig(Spec):
-    """Defaults are those of SCD-Net's code."""
+    """Defaults follow SCD-Net's code."""
 
     dim: int = Field(2048, ge=1, description="width of each branch; features are twice as wide")
     depth: int = Field(1, ge=1, description="transformer layers of each branch")
@@ -64,7 +64,7 @@ class SCDNetEncoder(TwoBranchEncoder):
         return Branches(self.time(time_BTD), self.space(space_BKD))
 
     def closed_form_macs(self, grid, visible=None):
-        """Of one clip: ``graph`` (of both branches), ``embed``, and the layers of each branch."""
+        """MACs of one clip: ``graph`` (of both branches), ``embed``, and the layers of each branch."""
         config, bodies = self.config, self.bodies
         units = sum(unit.macs(grid.frames, grid.joints) for unit in self.modules() if isinstance(unit, Unit))
         return {

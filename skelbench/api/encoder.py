@@ -51,13 +51,13 @@ class FrozenEncoder:
     ) -> None:
         self.module = module.to(device).eval()
         self.name = name
-        """Of the encoder's kind: ``vit``."""
+        """Kind of the encoder: ``vit``."""
         self.preprocessing = preprocessing
         self.precision = precision
         """Autocast type of the forward pass, the run's."""
         self.device = torch.device(device)
         self.title = title
-        """Where it comes from, in words."""
+        """Origin of the encoder, for people."""
 
     @property
     def topology(self) -> Topology:
@@ -153,7 +153,7 @@ class FrozenEncoder:
         batch_size: int = 256,
         subtract_origin: bool = False,
     ) -> Iterator[View]:
-        """What the network reads of ``clips``, batch by batch: coordinates of T frames, on the device."""
+        """Yield the network's input for ``clips``, batch by batch: coordinates of T frames, on the device."""
         prepared, ids = self._prepared(clips, ids, subtract_origin)
         yield from prepared.views(ids, batch_size)
 
@@ -224,7 +224,7 @@ def _coordinates(clips: Any) -> list[np.ndarray]:
             "is expected, for one clip clip[None]"
         )
     if not isinstance(clips, Iterable):
-        raise SkelbenchError(f"{clips!r} is no clips; give a data set, or coordinates [B, frames, joints, 3]")
+        raise SkelbenchError(f"{clips!r} is not clips; give a data set, or coordinates [B, frames, joints, 3]")
     return [_array(clip) for clip in clips]
 
 

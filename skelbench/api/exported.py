@@ -118,7 +118,9 @@ def read_settings(folder: Path) -> Settings:
             raise ValueError(f"it is of a {content['architecture']}, no encoder of skelbench")
         return settings_of(content["model_args"]["settings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SkelbenchError(f"{path} is no description of an exported encoder ({error}); export it again") from error
+        raise SkelbenchError(
+            f"{path} is not a description of an exported encoder ({error}); export it again"
+        ) from error
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:

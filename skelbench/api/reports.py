@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Only(TypedDict, total=False):
-    """What tables, figures and the report can be narrowed to, each by one name or several: ``method="slim"``,
+    """Filters of tables, figures and the report, each by one name or several: ``method="slim"``,
     ``dataset=["ntu60", "pku2"]``. A name that nobody has is a :class:`SkelbenchError` that names the nearest."""
 
     dataset: str | Iterable[str]
@@ -104,9 +104,8 @@ def compare(
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
-    whose settings were changed from their preset. ``significance``: which rows can be told apart. ``against``: how
-    far every row is from that method's. ``best_on_test``:
-    the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
+    whose settings were changed from their preset. ``significance``: significantly different rows.
+    ``against``: difference of every row from this method. ``best_on_test``: the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
     only rows of these, one name or several.
 
     Raises:

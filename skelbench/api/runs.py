@@ -294,7 +294,7 @@ class Runs(Sequence[Run]):
         return len(self._read)
 
     def __getitem__(self, which: Any) -> Any:
-        """The run at a place, those of a slice, or the one that a text names."""
+        """Return the run at an index, the runs of a slice, or the run that a text names."""
         if isinstance(which, str):
             return get_run(which, results=self._store.root, data=self._data)
         found = self._read[which]

@@ -1,4 +1,4 @@
-"""What ``skelbench runs show --classes`` says."""
+"""Output of ``skelbench runs show --classes``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_classes(
     split: str | None = None,
     stream: str | None = None,
 ) -> None:
-    """Which classes one evaluation of a run finds hard, and which it confuses."""
+    """Print the hardest classes of one evaluation, and the classes that it confuses."""
     host = get_host()
     host.get("protocols", protocol)
     record = evaluation(run, protocol, checkpoint, dataset, split, stream)

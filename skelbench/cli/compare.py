@@ -39,7 +39,7 @@ def compare(
     significance: Annotated[
         bool,
         typer.Option(
-            "--significance", help="Also ranks, which rows can be told apart, and the least difference that shows."
+            "--significance", help="Also ranks, significant differences, and the smallest significant difference."
         ),
     ] = False,
     against: Annotated[

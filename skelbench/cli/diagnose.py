@@ -28,6 +28,7 @@ app = typer.Typer(
 
 RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
 Runs = Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)]
+Clips = Annotated[int, typer.Option(min=2, help="Largest number of training clips, and of test clips.")]
 Format = Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")]
 
@@ -53,7 +54,7 @@ def interpolation(
     ] = None,
     ratio: Annotated[str, typer.Option(help="Target mask ratios, comma separated.")] = "0.5,0.6,0.7,0.8,0.9",
     masks: Annotated[int, typer.Option(min=2, help="Masks of each kind and ratio, each scored on every clip.")] = 64,
-    clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
+    clips: Clips = 1000,
     format_: Format = "terminal",
     output: Output = None,
     device: Device = None,
@@ -100,7 +101,7 @@ def interpolation(
 @app.command()
 def invariance(
     run: Runs,
-    clips: Annotated[int, typer.Option(min=2, help="At most so many test clips.")] = 500,
+    clips: Annotated[int, typer.Option(min=2, help="Largest number of test clips.")] = 500,
     format_: Format = "terminal",
     output: Output = None,
     device: Device = None,
@@ -128,7 +129,7 @@ def invariance(
 @app.command()
 def order(
     run: Runs,
-    clips: Annotated[int, typer.Option(min=2, help="At most so many training and so many test clips.")] = 1000,
+    clips: Clips = 1000,
     format_: Format = "terminal",
     device: Device = None,
     results: Results = None,

@@ -1,4 +1,4 @@
-"""What ``skelbench run --seeds`` says in the end: means over pre-training seeds."""
+"""Summary of ``skelbench run --seeds``: means over pre-training seeds."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ def info(
     costly = [each.descriptor for each in entries if isinstance(each.descriptor, MethodSpec | EncoderSpec)]
     costly = [about for about in costly if getattr(about, "weights", True)]
     if cost and not costly:
-        raise SkelbenchError(f"{name} is no method or encoder with a network: only these are counted; leave out --cost")
+        raise SkelbenchError(
+            f"{name} is not a method or encoder with a network: only these are counted; leave out --cost"
+        )
     for entry in entries:
         _show_entry(host, entry)
     for about in costly if cost else ():

@@ -1,4 +1,4 @@
-"""Where a table goes: to the terminal, a pipe or a file, in which format."""
+"""Output of tables: to the terminal, a pipe or a file, in a format."""
 
 from __future__ import annotations
 

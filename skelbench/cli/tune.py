@@ -85,7 +85,7 @@ def tune(
         raise SkelbenchError("--set seed: trials have the seed of --seed, what is trained again the seeds after it")
     for key, instead in (("method", "name methods before the options"), ("budget", "give --budget clips=N")):
         if key in settings:
-            raise SkelbenchError(f"--set {key} is no setting of a run; {instead}")
+            raise SkelbenchError(f"--set {key} is not a setting of a run; {instead}")
     from skelbench.pipeline.studies.tuning import Asked, check_tunable, clips_of_budget, prepare
 
     clips = clips_of_budget(budget)

@@ -48,7 +48,7 @@ class Downstream:
     state: Path
     """File in which a long evaluation saves its progress, one for each process; removed when the record is written."""
     hiding: Hiding = ""
-    """How the encoder has learnt to do without tokens; "" = not."""
+    """Way in which the encoder learned to work with missing tokens; "" = none."""
 
     def encoder(self, trained: bool = True) -> Encoder:
         """New copy of the run's encoder in eval mode; ``trained`` False: as initialized with the run's seed."""

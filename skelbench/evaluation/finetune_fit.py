@@ -43,7 +43,7 @@ class Part:
 
     name: Literal["all-train", "held-out"]
     draw: int
-    """Which list of labels."""
+    """Index of the list of labels."""
     train_n: np.ndarray
     held_n: np.ndarray
     """Clips on which an epoch is chosen; empty for the fit "all-train"."""

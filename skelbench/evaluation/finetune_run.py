@@ -74,7 +74,7 @@ def _left(task: Downstream) -> dict[str, Any]:
     try:
         return read_state(task.state, task.spec.id, "evaluation")
     except Exception as error:
-        log.warning("%s cannot be continued from (%s); this evaluation begins anew", task.state, one_line(error))
+        log.warning("%s cannot be continued from (%s); this evaluation starts again", task.state, one_line(error))
         return {}
 
 

@@ -32,7 +32,7 @@ class FineTuneSettings(EncoderProtocol):
 
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")
     min_steps: int = Field(500, ge=0, description="more epochs where they make fewer steps than this: few clips")
-    batch_size: int = Field(48, ge=2, description="clips per step; those of an epoch are cut into batches alike")
+    batch_size: int = Field(48, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="PyTorch's betas; sgd has momentum 0.9")
     lr: float = Field(3e-4, gt=0, description="peak learning rate, not scaled by the batch size")
     head_lr: float = Field(1.0, gt=0, description="the classifier's rate, times lr")

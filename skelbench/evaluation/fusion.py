@@ -25,7 +25,7 @@ def evaluate_sets(
     progress: Progress | None = None,
     weights: Sequence[float] = (),
 ) -> ProtocolResult:
-    """What ``protocol`` measures on ``sets``: the only one, or several joined by "features", "scores" or "logits"."""
+    """Measure ``protocol`` on ``sets``: on the only set, or on several joined by "features", "scores" or "logits"."""
     features = concatenate(sets) if fusion == "features" else next(iter(sets.values()))
     with plugin_code(protocol.evaluate, "(features, seed, device, progress)"):
         if fusion in ("scores", "logits"):

@@ -1,4 +1,4 @@
-"""What a method plugin imports: the contract and the parts of families."""
+"""Imports of a method plugin: the contract and the parts of families."""
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.distorted import DistortedConfig, DistortedContrastConfig

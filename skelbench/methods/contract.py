@@ -70,7 +70,7 @@ Config = Spec
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may know about the run it is built for.
+    """Facts about the run that a method is built for.
 
     >>> from skelbench.models.vit import ViT, ViTConfig
     >>> from skelbench.views.skeleton.topology import NTU25
@@ -151,7 +151,7 @@ class Step:
     """Equal pieces in which this process takes its clips, one ``training_step`` after another
     (``train.accumulate``)."""
     means: Callable[[Tensor, Tensor | float], Tensor] = distributed.global_mean
-    """What :meth:`mean` calls."""
+    """Function that :meth:`mean` calls."""
     held: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
     """What :meth:`keep` kept, piece by piece."""
 
@@ -208,7 +208,7 @@ WITHOUT_GRADIENT = "returned a loss that depends on no trainable parameter; look
 
 
 def _problem(reported: Any) -> str:
-    """What is wrong with what ``training_step`` returned; "" = nothing."""
+    """Problem of the result of ``training_step``; "" = none."""
     expected = 'a dict with a scalar tensor "loss" is expected'
     if not isinstance(reported, Mapping) or "loss" not in reported:
         names = f" of {sorted(map(str, reported))}" if isinstance(reported, Mapping) else ""
@@ -235,7 +235,7 @@ def _kind(value: Any) -> str:
 
 
 def _known(views: Mapping[str, View], error: BaseException) -> str:
-    """What helps with an error of ``training_step``."""
+    """Advice for an error of ``training_step``."""
     missing = isinstance(error, KeyError) and not set(map(str, error.args)) <= views.keys()
     return f"the views are: {', '.join(views)}" if missing else ""
 

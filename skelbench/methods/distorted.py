@@ -13,7 +13,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class DistortedConfig(Config):
-    """What configs of these methods begin with.
+    """Settings that these methods share.
 
     >>> DistortedConfig().view(Grid(frames=64, patch=8, joints=25)).augment[0].kind
     'distort'

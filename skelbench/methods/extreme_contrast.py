@@ -21,7 +21,7 @@ from skelbench.views import View
 
 
 class ExtremeContrastConfig(StrongConfig, MomentumContrastConfig):
-    """Defaults are those of AimCLR's code.
+    """Defaults follow AimCLR's code.
 
     >>> ExtremeContrastConfig(neighbours=2).drop_from
     0.7

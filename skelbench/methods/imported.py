@@ -17,7 +17,7 @@ from skelbench.core.errors import SkelbenchError
 
 @dataclass(frozen=True)
 class Imported:
-    """What a checkpoint is for a method: returned by the function that ``MethodSpec.imports`` names.
+    """Contents of a checkpoint for a method: returned by the function that ``MethodSpec.imports`` names.
 
     That function gets the file's tensors by name and the options that its author's command recorded (may be empty), and
     raises :class:`SkelbenchError` for a file of another method.
@@ -184,5 +184,5 @@ def _heads(options: Mapping[str, Any]) -> int | None:
     """
     heads = model_arguments(options).get("num_heads")
     if heads is not None and (isinstance(heads, bool) or not isinstance(heads, int) or heads < 1):
-        raise SkelbenchError(f"its own record says num_heads={heads!r}, which is no number of attention heads")
+        raise SkelbenchError(f"its own record says num_heads={heads!r}, which is not a number of attention heads")
     return heads

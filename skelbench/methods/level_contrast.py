@@ -1,4 +1,4 @@
-"""What HiCo and SCD-Net share: a clip over time, over joints and as a whole, each with a head and keys of its own.
+"""Shared parts of HiCo and SCD-Net: a clip over time, over joints and as a whole, each with a head and keys of its own.
 
 Facts: HuiGuanLab/HiCo (hico/builder.py) and cong-wu/SCD-Net (scd/builder.py), which agree in all of this. B clips, D
 width of a feature, E of an embedding, n keys written so far.

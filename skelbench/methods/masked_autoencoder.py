@@ -1,4 +1,4 @@
-"""What SkeletonMAE and MAMP share: the whole masked autoencoder but for which tokens are hidden and what is predicted.
+"""Shared parts of SkeletonMAE and MAMP: a masked autoencoder without its mask and prediction target.
 
 Facts: MAMP's repository (maoyunyao/MAMP, model_mae and model_mamp). R rows (bodies), T frames, J joints, C = 3,
 N tokens, K visible tokens of a row, L = P_T * 3 values of a token.
@@ -53,7 +53,7 @@ class MaskedConfig(Config):
 
 
 class MaskedAutoencoderConfig(MaskedConfig):
-    """Defaults are those of MAMP's code.
+    """Defaults follow MAMP's code.
 
     >>> MaskedAutoencoderConfig(rotation_deg=30).decoder_sizes
     {'dim': 256, 'depth': 5, 'heads': 8}

@@ -1,4 +1,4 @@
-"""What SkeletonCLR and its descendants share: an encoder, one that follows it, heads, queue; their codes' checkpoints.
+"""Shared parts of SkeletonCLR and its descendants: encoder, key encoder, heads, queue, import of checkpoints.
 
 Facts: LinguoLi/CrosSCLR (net/skeletonclr.py) and Levigty/AimCLR (net/aimclr.py), which agree in all of this. B clips,
 D width of a clip's features, E of an embedding, n keys written so far.
@@ -29,7 +29,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class ShearedConfig(Config):
-    """What configs of CrosSCLR's family begin with; defaults are those of the authors' code, but for
+    """Settings that CrosSCLR's family shares; defaults follow the authors' code, but for
     ``resize``.
 
     >>> ShearedConfig(queue=1024).view(Grid(frames=64, patch=8, joints=25)).crop

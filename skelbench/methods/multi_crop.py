@@ -20,7 +20,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class MultiCropConfig(PrototypeSettings):
-    """Defaults are those of DINO's code, and of iBOT's but for its crops; durations are shares of their 100 epochs.
+    """Defaults follow DINO's code, and of iBOT's but for its crops; durations are shares of their 100 epochs.
 
     >>> views = MultiCropConfig(local_views=4).crops(Grid(frames=64, patch=8, joints=25))
     >>> {name: (view.frames, view.count) for name, view in views.items()}

@@ -1,4 +1,4 @@
-"""What USDRL and what builds on it share: four views of a clip agree in three embeddings, decorrelated over the batch.
+"""Shared parts of USDRL and its successors: four views of a clip agree in three embeddings without correlations.
 
 Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel @945fe91.
 VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of an embedding.
@@ -29,7 +29,7 @@ LEVELS = {"time": 0.5, "space": 0.5, "instance": 1.0}
 
 
 class MultiGrainedConfig(DistortedConfig):
-    """Defaults are those of USDRL's code, but for ``resize``.
+    """Defaults follow USDRL's code, but for ``resize``.
 
     >>> MultiGrainedConfig(correlation=0.0).covariance
     1.0
@@ -54,7 +54,7 @@ class MultiGrained(Method):
 
     Config = MultiGrainedConfig
     roles = {"encoder": "student", "projectors": "head"}
-    whole_batch = "correlations of features are those of the whole batch"
+    whole_batch = "correlations of features are computed over the whole batch"
     min_clips = 2
 
     def __init__(self, config: MultiGrainedConfig, context: Context) -> None:

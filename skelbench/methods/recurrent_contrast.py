@@ -1,4 +1,4 @@
-"""What CMD's descendants share: momentum contrast of one stream over its views, and its files.
+"""Shared parts of CMD's descendants: momentum contrast of one stream over its views, and its files.
 
 Facts: maoyunyao/CMD (moco/builder_cmd.py), anshulbshah/HaLP (moco/builder_single_modality_baseline.py) and
 JHang2020/PCM3 (moco/builder_mask_recons.py), which agree in all of this. B clips, E width of an embedding, L numbers
@@ -26,7 +26,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class RecurrentContrast(MomentumContrast):
-    """Two distorted crops of a clip agree, told apart from the keys of earlier clips: CMD of one stream, untaught.
+    """Two distorted crops of a clip agree and differ from the keys of earlier clips: CMD of one stream, untaught.
 
     >>> views = RecurrentContrast.views(DistortedContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
     >>> {name: view.stream for name, view in views.items()}

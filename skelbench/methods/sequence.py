@@ -12,7 +12,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class SequenceConfig(Config):
-    """What configs of these methods begin with.
+    """Settings that these methods share.
 
     >>> SequenceConfig().view(Grid(frames=64, patch=8, joints=25)).crop
     Center(share=1.0)

@@ -1,4 +1,4 @@
-"""What CMD and CrosSCLR share: joints, motion and bones with an encoder, a head and keys of their own each.
+"""Shared parts of CMD and CrosSCLR: joints, motion and bones with an encoder, a head and keys of their own each.
 
 Facts: maoyunyao/CMD (moco/builder_cmd.py) and LinguoLi/CrosSCLR (net/crossclr_3views.py), which agree in all of this.
 B clips, D width of a clip's features, E of an embedding, n keys written so far.

@@ -11,7 +11,7 @@ from skelbench.views import Augment, AxisDrop, AxisRotate, Blur, Mirror, Noise, 
 
 
 class StrongConfig(Config):
-    """What configs of these methods have for it; defaults are those of AimCLR's code.
+    """What configs of these methods have for it; defaults follow AimCLR's code.
 
     >>> [augment.kind for augment in StrongConfig().strong()]
     ['mirror', 'axis-rotate', 'noise', 'blur', 'axis-drop']

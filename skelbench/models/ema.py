@@ -21,7 +21,7 @@ def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
 
     ``mode`` "eval": it stays in eval mode when the module it hangs on is set to train, and its batch norms use the
     student's statistics (a teacher that is evaluated too); "train": it is set to train with it, so that its batch norms
-    normalise by the batch and gather statistics of their own, and dropout draws anew for it (the key encoder of MoCo,
+    normalise by the batch and gather statistics of their own, and dropout draws again for it (the key encoder of MoCo,
     BYOL's target).
 
     >>> teacher = ema_copy(nn.Linear(2, 2))

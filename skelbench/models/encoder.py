@@ -30,7 +30,7 @@ ABILITIES: Mapping[str, str] = {
     "short-views": "encode views with fewer frames than the grid",
     "fuse-streams": "take joints, bones and motion as one input",
 }
-"""What an encoder may be able to do and a method may require (``MethodSpec.requires``)."""
+"""Abilities that an encoder may have and a method may require (``MethodSpec.requires``)."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _coarser(x_RnD: Tensor, count: int) -> Tensor:
 
 
 class Pass(NamedTuple):
-    """What an encoder is asked for in one pass: see :meth:`Encoder.forward`.
+    """Request to an encoder for one pass: see :meth:`Encoder.forward`.
 
     >>> Pass(View.of(torch.randn(2, 1, 16, 25, 3)), keep_RK=torch.tensor([[0, 7], [3, 9]])).keep_RK.shape
     torch.Size([2, 2])

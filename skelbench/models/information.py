@@ -15,7 +15,7 @@ from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
 PER_PLACE = 64
-"""Samples wanted of one place in the token grid: clips are told apart only among tokens of the same place."""
+"""Samples wanted of one place in the token grid: clips are compared only among tokens of the same place."""
 
 
 def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:

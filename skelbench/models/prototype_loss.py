@@ -304,7 +304,7 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
 
 
 def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
-    """What factors are rounded to where nobody says it."""
+    """Default precision to which factors are rounded."""
     return torch.bfloat16 if dtype == torch.float32 and rounds_products(z) else dtype
 
 

@@ -52,7 +52,7 @@ class PrototypeObjective(nn.Module):
         self.sinkhorn = Sinkhorn(all_reduce=all_reduce_sum) if centering == "sinkhorn" else None
         self.centre = RunningCentre(prototypes) if centering == "running" else None
         self._seen: list[_Teacher] = []
-        """What was seen in this step, piece by piece."""
+        """Statistics of this step, one entry per micro-batch."""
 
     @property
     def whole_batch(self) -> str:

@@ -1,4 +1,4 @@
-"""How many directions features really use: the effective rank by entropy.
+"""Effective rank of features, by entropy: the number of directions that they use.
 
 Shapes: n samples, D channels.
 """

@@ -1,4 +1,4 @@
-"""What recurrent encoders, decoders and critics share: clips as sequences of frames, padded at their end.
+"""Shared parts of recurrent encoders, decoders and critics: clips as sequences of frames, padded at their end.
 
 Shapes: R rows (bodies, or clips whose bodies stand side by side), T frames, J joints, C = 3, L numbers of a frame, H
 width of a GRU, D width of a feature.

@@ -186,7 +186,7 @@ class ViT(Encoder):
         return [[parameter for parameter in self.parameters() if parameter not in later], *parts]
 
     def set_drop_path(self, rate: float) -> bool:
-        """Of both branches of every block."""
+        """Set the drop-path rate of both branches of every block; return whether there is more than one block."""
         set_drop_path(list(self.blocks), rate)
         return len(self.blocks) > 1
 

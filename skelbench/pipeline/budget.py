@@ -53,7 +53,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a machine makes the steps of one setting."""
+    """Speed of a machine on the steps of one setting."""
 
     seconds_per_step: float
     said: str
@@ -68,7 +68,7 @@ class Length:
     steps: int
     batch_size: int
     flops_per_clip: float | None = None
-    """Of a whole training step, of a clip of two bodies; None if not needed."""
+    """FLOPs of a whole training step for a clip of two bodies; None if not needed."""
     pace: Pace | None = None
     """None if nothing was timed."""
 

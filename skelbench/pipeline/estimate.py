@@ -1,4 +1,4 @@
-"""How long a run will take, from a few real steps on a small batch."""
+"""Estimated time of a run, from a few real steps on a small batch."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from skelbench.plugin.status import one_line
 from skelbench.training.loop import total_steps
 
 Timer = Callable[[RunSpec, ClipStore], Pace]
-"""How fast the steps of a spec are made here."""
+"""Speed of the steps of a spec on this machine."""
 
 MOST_STEPS = 10**9
 _counted: dict[str, float] = {}
@@ -29,7 +29,7 @@ def lengthless(spec: RunSpec) -> RunSpec:
 
 
 def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer: Timer | None) -> Length:
-    """How many steps of ``spec`` the ``budget`` comes to, to the nearest one.
+    """Number of steps of ``spec`` that the ``budget`` allows, rounded.
 
     Raises:
         SkelbenchError: less than one step; FLOPs of a step that cannot be counted; minutes without a ``timer``.

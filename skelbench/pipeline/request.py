@@ -146,7 +146,7 @@ class Request(Arguments):
     epochs: Annotated[float | None, Option(), Ge(0)] = None
     """Length of the schedule."""
     budget: Annotated[Spending | None, Option(metavar="KIND=N")] = None
-    """What pre-training may spend, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training steps) or
+    """Budget of pre-training, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training steps) or
     minutes=30 (by timed steps)."""
     batch_size: Annotated[int | None, Option(), Ge(1)] = None
     """Clips per step."""
@@ -197,7 +197,7 @@ class Request(Arguments):
 
 
 class Work(Arguments):
-    """Where and how a command, or a call, works."""
+    """Places and device of a command or a call."""
 
     device: Annotated[str | None, BeforeValidator(lambda device: device and str(device)),
                       Option("cuda when there is one, else cpu")] = None  # fmt: skip

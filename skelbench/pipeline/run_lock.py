@@ -16,7 +16,7 @@ RESULTS = (
     "outcome", "reason", "step", "steps", "clips_seen", "train_seconds", "collapse", "shortcut", "finished",
     "uncounted", "unmoved", "train_clips", "memory", "compiled",
 )  # fmt: skip
-"""What training adds to run.json."""
+"""Fields that training adds to run.json."""
 THEIRS = (FIELD, "budget")
 """What run.json says of why, and where, it was made before."""
 

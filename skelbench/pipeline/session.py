@@ -1,4 +1,4 @@
-"""Where commands work: the plugins, the results directory, the data and the device that the steps of a run share
+"""Context of commands: the plugins, the results directory, the data and the device that the steps of a run share
 (torch-free until one is opened)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Progress = Callable[..., AbstractContextManager[Report]]
 
 @dataclass(frozen=True)
 class Session:
-    """What every step of a command needs."""
+    """Objects that every step of a command needs."""
 
     host: Host
     results: ResultStore

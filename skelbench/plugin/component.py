@@ -22,7 +22,7 @@ class Component(Spec):
     """Base of families. A family sets ``family``, a component ``kind``, and ``version`` when its results change."""
 
     family: ClassVar[str] = ""
-    """What the plugin host calls the family: ``augmentations``."""
+    """Name of the family in the plugin host: ``augmentations``."""
     kind: ClassVar[str] = ""
     """Name within the family; "" for the family itself."""
     version: ClassVar[int] = 1

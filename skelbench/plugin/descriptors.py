@@ -1,4 +1,4 @@
-"""What plugins return from their hooks: torch-free descriptions of things that are loaded only when used."""
+"""Descriptors that plugins return from their hooks, torch-free: their targets are loaded only when used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Descriptor:
 
 @dataclass(frozen=True, kw_only=True)
 class NativeProbe:
-    """How a method's authors measured the linear accuracy that they print, for ``skelbench calibrate``.
+    """Protocol by which a method's authors measured their printed linear accuracy, for ``skelbench calibrate``.
 
     >>> NativeProbe(protocol="linear@mamp", settings={"pku2": {"lr": 0.01}}).on("pku2", "cross-subject")
     {'lr': 0.01}

@@ -64,7 +64,7 @@ class TuningRecord(Spec):
 
     format: Literal[1] = 1
     method: str
-    """As it is typed: ``slim:glcl-only``."""
+    """Name as the user types it: ``slim:glcl-only``."""
     setting: str
     dataset: str
     data: str

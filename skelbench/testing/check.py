@@ -19,7 +19,7 @@ State = Literal["passed", "failed", "skipped", "expected failure", "stale excuse
 
 
 class Failed(Exception):
-    """What was expected, what was seen, and where an author looks first.
+    """Expected result, actual result, and where an author should look first.
 
     >>> str(Failed("a finite loss", "nan", "training_step"))
     'expected: a finite loss; seen: nan; look at training_step'
@@ -48,7 +48,7 @@ class Check(Generic[Subject]):
     name: str
     """Key in ``expected_failures``."""
     about: str
-    """What must hold, in one sentence."""
+    """Requirement, in one sentence."""
     run: Callable[[Subject], None]
 
 
@@ -79,7 +79,7 @@ class CheckResult:
 
     @property
     def sentence(self) -> str:
-        """What was expected, what was seen and where to look."""
+        """Expected result, actual result and where to look."""
         return str(Failed(self.expected, self.seen, self.look))
 
 

@@ -1,4 +1,4 @@
-"""How the parts of each family are run, and the shapes and ranges that their results must have.
+"""Ways to run the parts of each family, and the shapes and ranges that their results must have.
 
 R rows, N tokens, T frames, J joints, D width.
 """
@@ -48,7 +48,7 @@ def _component(cls: Any, values: Mapping[str, Any], name: str) -> Any:
 
 @dataclass(frozen=True)
 class Family:
-    """How the parts of one kind are checked."""
+    """Check of the parts of one kind."""
 
     base: type
     contract: Callable[[Any], None]

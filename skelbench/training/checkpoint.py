@@ -63,7 +63,7 @@ def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None,
 
 
 def tensor_names(path: Path) -> set[str]:
-    """What tensors are in a file that :func:`save_weights` wrote."""
+    """Tensors in a file that :func:`save_weights` wrote."""
     try:
         check_regular(path)
         with safe_open(path, "pt") as file:

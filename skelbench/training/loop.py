@@ -135,7 +135,7 @@ class Trainer:
         return self._micro_batches(step, 1)[0]
 
     def batch(self, step: int) -> Views | list[Views]:
-        """What :meth:`train_step` takes: the views of ``step``, or those of each micro-batch."""
+        """Input of :meth:`train_step`: the views of ``step``, or of each micro-batch."""
         batches = self._micro_batches(step, self.micro_batches)
         return batches if len(batches) > 1 else batches[0]
 
@@ -159,7 +159,7 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------------ one step
     def step_info(self, step: int, turn: str = "main", micro_batches: int = 1) -> Step:
-        """What a method is told about ``step``."""
+        """Facts about ``step`` for the method."""
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
         generator = torch.Generator(self.device).manual_seed(derive_seed(self.spec.seed, step, self.rank))
 

@@ -1,4 +1,4 @@
-"""Which clips each step of training sees."""
+"""Order of clips in training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skelbench.core.hashing import derive_seed
 
 
 class Order:
-    """Which clips each step sees: one permutation per epoch, end to end, keyed by (seed, epoch)."""
+    """Clips of each step: one permutation per epoch, end to end, keyed by (seed, epoch)."""
 
     def __init__(self, ids: np.ndarray, batch: int, seed: int) -> None:
         self.ids, self.batch, self.seed = np.asarray(ids), batch, seed

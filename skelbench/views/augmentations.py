@@ -209,7 +209,7 @@ class Shear(Augment):
     amplitude: float = Field(0.5, ge=0)
 
     def draw(self, draws: Draws) -> Linear:
-        """What is flat stays flat."""
+        """Flat bodies stay flat."""
         factor_K6 = (2 * draws.per_clip(6) - 1) * self.amplitude
         space_K33 = torch.eye(3).repeat(len(factor_K6), 1, 1)
         space_K33[:, ~torch.eye(3, dtype=torch.bool)] = factor_K6.float()
@@ -317,7 +317,7 @@ class Translate(Augment):
     limit: float = Field(0.02, json_schema_extra={"unit": "m"})
 
     def draw(self, draws: Draws) -> Change:
-        """What is flat stays in its plane."""
+        """Flat bodies stay in their plane."""
         offset_K3 = (2 * draws.per_clip(3) - 1) * self.limit
         offset_K3[:, draws.dimensions :] = 0.0
         return draws.shift(offset_K3)

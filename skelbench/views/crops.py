@@ -1,4 +1,4 @@
-"""Which stretch of a clip a view covers (paper, appendix B), on the host.
+"""Crops: the stretch of a clip that a view covers (paper, appendix B), on the host.
 
 Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and clip:
 B here is views times clips. A crop of your own is a subclass of :class:`Crop` with a ``kind``.
@@ -55,7 +55,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Cut:
-    """What a crop may look at: the clips that it cuts, and what it may draw.
+    """Inputs of a crop: the clips that it cuts, and its random draws.
 
     >>> cut = Cut(torch.tensor([101]), "ends", Keyed(seed=0, step=0), torch.tensor([7]), torch.tensor([256]))
     >>> Center(share=0.5).cut(cut)

@@ -1,4 +1,4 @@
-"""What degrades the clips themselves, before any view is cut: joints that are missing or filled in, noise.
+"""Degradations of the clips themselves, before any view is cut: joints that are missing or filled in, noise.
 
 A clip is degraded once: what is drawn hangs on a seed and the clip's id alone, never on step, view or batch. Which
 joints are taken is one order of joints per clip, so that every kind takes the same ones of a share, and a larger share

@@ -23,7 +23,7 @@ class Distort(Augment):
     """One of three distortions, the same for all frames and bodies of a clip.
 
     ``shear``, ``zero`` and ``corrupt`` are their odds. Shear adds to each coordinate of every joint a multiple of each
-    other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn anew for each clip: "zero"
+    other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for each clip: "zero"
     puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15 of 25 joints
     and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
 

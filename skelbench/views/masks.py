@@ -1,4 +1,4 @@
-"""Which tokens are hidden: the family of masks, and independent random tokens.
+"""Masks: the family, and independent random tokens.
 
 All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
 row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition: on those of the whole

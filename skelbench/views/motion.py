@@ -34,7 +34,7 @@ def check_stride(stride: int, frames: int) -> None:
 
 
 def token_motion(x_RTJC: Tensor, patch: int) -> Tensor:
-    """How much each token moves, float32 [R, N]: mean absolute difference to the same joint's token before.
+    """Motion of each token, float32 [R, N]: mean absolute difference to the same joint's token before.
 
     A difference is taken between coordinates at the same place in their patches, P_T frames apart. The first temporal
     token has none before it and takes the motion of the second; with one temporal token there is no motion.

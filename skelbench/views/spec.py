@@ -1,4 +1,4 @@
-"""What views a method asks for, as data: frozen, hashed into the run's identity.
+"""Views that a method asks for, as data: frozen, hashed into the run id.
 
 Crops say which stretch of the clip a view covers, augmentations what is done to it, masks which tokens are hidden;
 :mod:`skelbench.views.builder` builds it.

@@ -1,4 +1,4 @@
-"""What augmentations do to coordinates, as matrices that are multiplied before they are applied.
+"""Transforms of coordinates by augmentations, as matrices that are multiplied before they are applied.
 
 Coordinates are X [3, T, J] per row. Every linear operation is X -> S X W with S [3, 3] acting on the axes and W [J, J]
 on the joints; the two sides commute, so a list of operations is one S and one W per row. Noise, translations and

@@ -106,7 +106,7 @@ def test_tokens_average_to_the_readout(trained, session):
         (np.zeros((9, 25, 3)), r"clip\[None\]"),
         ([], "no clip"),
         ([np.full((9, 25, 3), np.nan)], "clip 0 holds coordinates that are not finite"),
-        (None, "None is no clips"),
+        (None, "None is not clips"),
         ([(np.ones((9, 25, 3)), 4)], "a tuple is among the clips"),
     ],
 )

@@ -57,7 +57,7 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
     assert "ntu60: 24 clips" in printed.out
     for line in (
         "left out: [red]S1.skeleton: its name is not like S001C002P003R002A013, or names no such sample",
-        "left out: S001C001P040R002A001.skeleton: line 1 holds NUL bytes, which is no text; the file is damaged",
+        "left out: S001C001P040R002A001.skeleton: line 1 holds NUL bytes, which is not text; the file is damaged",
         "2 left out that should not have been",
     ):
         assert line in printed.err.splitlines()

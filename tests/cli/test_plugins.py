@@ -81,4 +81,4 @@ def test_an_encoder_has_no_step_and_a_table_no_cost(shown, fails, tmp_path):
     printed = shown("plugins", "info", "small", "--cost", "--plugin", str(tmp_path / "small.py"))
     assert "encoder, GMACs of a body" in printed and "training step, GFLOPs" not in printed
     assert re.search(r"(?m)^ +30 +7.2e-05 *$", printed)  # 120 frames of 75 numbers to 8
-    fails(["plugins", "info", "linear@mamp", "--cost"], "linear@mamp is no method or encoder with a network")
+    fails(["plugins", "info", "linear@mamp", "--cost"], "linear@mamp is not a method or encoder with a network")

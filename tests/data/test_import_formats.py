@@ -406,7 +406,7 @@ def test_labels_and_lengths_that_do_not_fit(tmp_path):
     (tmp_path / "train_num_frame.npy").unlink()
     for value, message in (
         ((["a", "b"], [0, 1]), "holds 7 clips, train_label.pkl has 2 entries"),
-        ({"a": 1}, "is no label file; it should hold the pair"),
+        ({"a": 1}, "is not a label file; it should hold the pair"),
     ):
         write_pickle(label, value)
         refused(tmp_path, message, train)

@@ -36,7 +36,7 @@ def late(frame, value):
     (SURE, {}, "clip 1: confidence is given for some clips only"),
     ({"confidence_MTJ": GOOD[..., 0] + 2}, {}, r"clip 0: confidence must be numbers from 0 to 1, \[1, 4, 25\]"),
     ({}, {"subject": 2**31}, f"clip 1: subject {2**31} does not fit 32 bits"),
-    ({}, {"origin": (1.0, 2.0, np.nan)}, "clip 1: origin .* is no place"),
+    ({}, {"origin": (1.0, 2.0, np.nan)}, "clip 1: origin .* is not a position"),
 ])  # fmt: skip
 def test_a_bad_clip_is_refused_and_nothing_is_left(tmp_path, first, second, message):
     with pytest.raises(SkelbenchError, match=message), open_writer(tmp_path / "made") as writer:

@@ -208,4 +208,4 @@ def test_a_damaged_state_is_reported_and_not_used(postures, tuned, monkeypatch, 
     content = task.state.read_bytes()
     task.state.write_bytes(content[: len(content) // 2])
     same(tuned(task=task, **how), whole)
-    assert "this evaluation begins anew" in caplog.text
+    assert "this evaluation starts again" in caplog.text

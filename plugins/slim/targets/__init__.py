@@ -1,1 +1,1 @@
-"""What hidden tokens are made to predict: exchangeable targets of masked prediction, thrown away before probing."""
+"""Targets of masked prediction: exchangeable, and not part of the probed encoder."""

@@ -46,7 +46,7 @@ class FeatureTarget(MaskedTarget):
         self.teacher_head = ema_copy(self.head)
 
     def predict(self, projected_IE: Tensor) -> Tensor:
-        """What the student says of the teacher's features: its own."""
+        """Student's prediction of the teacher's features: its own features."""
         return projected_IE
 
     def forward(self, hidden: Hidden) -> Tensor:

@@ -38,7 +38,7 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
             return lists(values, files, options)
     if len(files) > 1 or options.train is not None:
         what = "import one file at a time" if len(files) > 1 else "leave out --train"
-        raise SkelbenchError(f"{first} is no array of clips, which could have other files beside it; {what}")
+        raise SkelbenchError(f"{first} is not an array of clips, which could have other files beside it; {what}")
     if first.is_dir():
         if members := files_of(first):
             return nw_ucla(first, members, options)
@@ -49,7 +49,7 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
         return read_sgn(first, options)
     if not _is_pickle(starts[0]):
         hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
-        raise SkelbenchError(f"{first} is no file of clips; formats that are imported: {FORMATS} ({hint})")
+        raise SkelbenchError(f"{first} is not a file of clips; formats that are imported: {FORMATS} ({hint})")
     value = values[first]
     if is_annotations(value):
         return pyskl(value, first, options)

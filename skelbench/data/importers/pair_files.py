@@ -124,7 +124,7 @@ def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
         return whole(open_npy(path), str(path))[0], []
     value = load_pickle(path)
     if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
-        raise SkelbenchError(f"{path} is no label file; it should hold the pair (names of clips, labels)")
+        raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
     names = [str(name).removesuffix(".skeleton") for name in value[0]]
     labels = whole(value[1], str(path))[0]
     if len(labels) != len(names):

@@ -25,7 +25,7 @@ def check_text(data: bytes) -> None:
     if match := _NOT_TEXT.search(data):
         line, byte = 1 + data.count(b"\n", 0, match.start()), match[0][0]
         what = "NUL bytes" if byte == 0 else f"the byte 0x{byte:02x}"
-        raise BadFile(f"line {line} holds {what}, which is no text; the file is damaged")
+        raise BadFile(f"line {line} holds {what}, which is not text; the file is damaged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ def _zip_names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as file:
             return [info.filename for info in file.infolist() if not info.is_dir()]
     except Exception as error:  # damaged bytes make zipfile raise almost anything
-        raise SkelbenchError(f"{path} is no folder and no readable zip ({first_line(error)}); download it") from None
+        raise SkelbenchError(
+            f"{path} is neither a folder nor a readable zip ({first_line(error)}); download it"
+        ) from None
 
 
 @lru_cache(maxsize=8)

@@ -122,7 +122,9 @@ def _listed(numbers: tuple[int, ...]) -> str:
 def check_name(name: str, where: str) -> None:
     """Refuse a name of a split that cannot be part of the names of folders and files."""
     if not _NAME.fullmatch(name) or len(name) > 80:
-        raise SkelbenchError(f"{where}: {name[:100]!r} is no name of a split; use letters, digits, spaces and . _ + -")
+        raise SkelbenchError(
+            f"{where}: {name[:100]!r} is not a name of a split; use letters, digits, spaces and . _ + -"
+        )
 
 
 def for_choosing(split: str) -> bool:

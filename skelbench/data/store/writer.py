@@ -142,7 +142,7 @@ class StoreWriter:
             raise SkelbenchError(f"{self.path.name}: two clips are called {name!r}; remove one or rename it")
         origin_C = np.asarray(clip.origin, dtype=np.float32)
         if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
-            raise SkelbenchError(f"{where}: origin {clip.origin} is no place; give three finite numbers, meters")
+            raise SkelbenchError(f"{where}: origin {clip.origin} is not a position; give three finite numbers, meters")
         there_M = np.any(x_MTJC.reshape(len(x_MTJC), -1), axis=1)
         if not flags & Flag.EMPTY_BODY and not there_M.all():
             there_M[0] |= not there_M.any()

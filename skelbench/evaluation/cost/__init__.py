@@ -1,4 +1,4 @@
-"""What encoders and training steps cost, counted one way."""
+"""Cost of encoders and training steps, by one convention."""
 
 BODIES = 2
 """Bodies of the clips that tables and dry runs give costs of: what every baseline runs per clip."""

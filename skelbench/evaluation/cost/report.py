@@ -28,7 +28,7 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 STEPS = 1_000_000
-"""Of the schedule that a counted step is part of."""
+"""Steps of the schedule that a counted step belongs to."""
 
 
 def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:

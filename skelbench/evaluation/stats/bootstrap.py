@@ -102,7 +102,7 @@ def bootstrap_subjects(
 
 @lru_cache(maxsize=4)
 def _drawn(subjects: int, n: int) -> np.ndarray:
-    """How often each subject is in each of ``n`` resamples [n, G]."""
+    """Number of times that each subject is in each of ``n`` resamples [n, G]."""
     drawn = np.random.default_rng(0).multinomial(subjects, np.full(subjects, 1 / subjects), size=n)
     return drawn.astype(np.float64)
 

@@ -11,7 +11,7 @@ from skelbench.core.errors import did_you_mean
 from skelbench.plugin.plugin_errors import plugin_code, wrong
 
 GROUP_KEYS = {"wd_scale", "lr_scale", "frozen_until", "clip", "turn"}
-"""What a parameter group may say besides ``params`` (see ``Method.optim_groups``)."""
+"""Keys of a parameter group besides ``params`` (see ``Method.optim_groups``)."""
 
 
 def default_groups(module: nn.Module) -> Iterator[dict[str, Any]]:
@@ -39,7 +39,7 @@ def one_group(module: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def groups_of(method: nn.Module) -> list[dict[str, Any]]:
-    """What ``method.optim_groups()`` gives, every trained parameter once.
+    """Groups of ``method.optim_groups()``, with every trained parameter once.
 
     Raises:
         SkelbenchError: it gives anything else, names the function.

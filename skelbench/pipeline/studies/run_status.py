@@ -1,4 +1,4 @@
-"""How a run that another process works on is getting on, read from its directory (torch-free)."""
+"""Progress of a run in another process, read from its directory (torch-free)."""
 
 from __future__ import annotations
 

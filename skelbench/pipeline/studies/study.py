@@ -91,7 +91,7 @@ class Study(Spec):
         return self
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """What each trial says, in the order in which trials are run; seeds apart."""
+        """Settings of each trial, in the order in which trials are run, without seeds."""
         base = {key: value for key in STATED if (value := getattr(self, key)) is not None}
         base = merged(base, self.sets)
         if self.grid or not self.trials:

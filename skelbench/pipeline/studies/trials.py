@@ -52,7 +52,7 @@ class Trial:
 
     @property
     def method(self) -> str:
-        """As it is typed: ``slim:glcl-only``."""
+        """Name as the user types it: ``slim:glcl-only``."""
         return self.request.method
 
     @property
@@ -136,7 +136,7 @@ def _sentence(error: SkelbenchError, request: Request) -> str:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a trial is."""
+    """Progress of a trial."""
 
     state: str
     """done, probes missing, interrupted, diverged, failed, running (by another process), or new."""

@@ -53,7 +53,7 @@ def clips_of_budget(text: str | None) -> int:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is the same for every method."""
+    """Settings that are the same for every method."""
 
     common: Mapping[str, Any]
     """Fields of a study that all runs share: dataset, split, preset, native, set."""
@@ -63,9 +63,9 @@ class Asked:
     clips: int
     """Budget of a trial."""
     seed: int = 0
-    """Of draws and trials."""
+    """Seed of draws and trials."""
     seeds: int = 3
-    """How often winner and default are trained again."""
+    """Number of times that winner and default are trained again."""
 
     @property
     def fresh(self) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ class Tuning:
 
     asked: Asked
     method: str
-    """As it is typed."""
+    """Name as the user types it."""
     default: Trial
     """On the real split, with the first fresh seed."""
     axes: tuple[Axis, ...]

@@ -1,4 +1,4 @@
-"""How well local linear interpolation fills in hidden tokens: independent random masks against connected tubes.
+"""Errors of local linear interpolation of masked tokens: independent random masks against connected tubes.
 
 The baseline, for coordinates (a point is a joint in a frame) and for token features (a point is a token) alike: a
 hidden point is its mean plus a weighted sum of the deviations from their means of the visible points nearest to it: the

@@ -71,9 +71,9 @@ class _Choice(NamedTuple):
     dataset: str
     split: str
     stream: str
-    """As tables call it."""
+    """Name in tables."""
     streams: str
-    """As it is typed."""
+    """Name as the user types it."""
 
     def fits(self, dataset: str | None, split: str | None, stream: str | None) -> bool:
         same = dataset in (None, self.dataset) and split in (None, self.split)

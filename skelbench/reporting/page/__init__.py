@@ -1,1 +1,1 @@
-"""What a person reads in a browser: one page of all results that loads nothing from anywhere, and a live one."""
+"""Report page of all results: one HTML file that loads nothing from elsewhere."""

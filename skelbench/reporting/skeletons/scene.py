@@ -1,4 +1,4 @@
-"""What a picture shows, before anything is drawn: panels of bodies in motion, seen by one camera (numpy only).
+"""Contents of a picture, before anything is drawn: panels of bodies in motion, seen by one camera (numpy only).
 
 M bodies, T frames, J joints, P temporal tokens, C = 3 coordinates (meters; Y up).
 """

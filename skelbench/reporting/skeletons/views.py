@@ -1,4 +1,4 @@
-"""What a method sees of one clip: every view after crop, augmentation and mask, as panels of a scene."""
+"""Views of one clip by a method: every view after crop, augmentation and mask, as panels of a scene."""
 
 from __future__ import annotations
 

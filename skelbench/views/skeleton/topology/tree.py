@@ -11,7 +11,7 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 
 BETWEEN_SHOULDERS = ("spine shoulder", "shoulder center", "thorax", "neck")
-"""What topologies call the joint between the shoulders."""
+"""Names of the joint between the shoulders."""
 
 
 @dataclass(frozen=True, eq=False)
