@@ -1,7 +1,8 @@
 """PCM3: contrast of clips that are mixed, partly hidden and filled in again, with prompts (Zhang et al., ACM MM 2023).
 
 Four queries agree with one key and share one queue of negatives: a view, the same with another clip
-mixed in, a view with hidden body parts, and that view with the parts that a decoder fills in. Each learns the key's distribution over the queue.
+mixed in, a view with hidden body parts, and that view with the parts that a decoder fills in.
+Each learns the key's distribution over the queue.
 Facts: JHang2020/PCM3, moco/builder_mask_recons.py, pretrain_moco_mask.py, utils.py. B clips, R rows, M body slots,
 S steps (frames, or patches of them), D width of a feature, E of an embedding, P body parts, n keys written so far.
 """

@@ -105,7 +105,8 @@ def compare(
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
     whose settings were changed from their preset. ``significance``: significantly different rows.
-    ``against``: difference of every row from this method. ``best_on_test``: the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
+    ``against``: difference of every row from this method. ``best_on_test``:
+    the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
     only rows of these, one name or several.
 
     Raises:
