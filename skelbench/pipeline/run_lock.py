@@ -1,4 +1,4 @@
-"""One process at a time works in a run's directory; a step that is done anew begins with an empty one."""
+"""Lock of a run's directory for one process, and removal of results before a run starts again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = (
 )  # fmt: skip
 """Fields that training adds to run.json."""
 THEIRS = (FIELD, "budget")
-"""What run.json says of why, and where, it was made before."""
+"""Fields of run.json on the earlier training: its origin and its budget."""
 
 
 @contextmanager
@@ -45,12 +45,12 @@ def clear(run: RunDir, **facts: Any) -> None:
     try:
         with Lease(run.path / PROBES, 0.0):
             kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
-            _remove(run, "eval-*", "diagnose-*")  # first: of a run that is begun anew none may be left
+            _remove(run, "eval-*", "diagnose-*")  # first: a restarted run must not keep old evaluations
             write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
             _remove(run, "last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors")
     except Busy as error:
         raise SkelbenchError(
-            f"another process evaluates {run.name}; wait for its end before making the run anew with --force"
+            f"another process evaluates {run.name}; wait for its end before restarting the run with --force"
         ) from error
 
 
