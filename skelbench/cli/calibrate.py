@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.import_checkpoint import UNRECORDED
 from skelbench.cli.options import DataRoot, Device, Force, Results, option
 from skelbench.core.errors import SkelbenchError
@@ -23,7 +22,7 @@ FAILED = 1
 
 
 def calibrate(
-    dataset: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
+    dataset: Annotated[str, typer.Argument(help="Data set.")],
     split: Annotated[str | None, option(RunRequest, "split", show_default="every split with imports")] = None,
     checkpoint: Annotated[
         str | None,
@@ -31,12 +30,9 @@ def calibrate(
             metavar="RUN|FILE",
             help="An imported run; or a published checkpoint, which is imported first (with --method).",
             show_default="all imported runs",
-            autocompletion=complete.runs,
         ),
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="Method that the FILE is of: mamp, ...", autocompletion=complete.methods)
-    ] = None,
+    method: Annotated[str | None, typer.Option(help="Method that the FILE is of: mamp, ...")] = None,
     set_: Annotated[list[str] | None, option(RunRequest, "sets", help=UNRECORDED)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     device: Device = None,

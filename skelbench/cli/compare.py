@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import (
     OfDataset,
     OfMethod,
@@ -21,10 +20,7 @@ from skelbench.cli.options import (
 
 
 def compare(
-    table: Annotated[
-        str,
-        typer.Option(help="Which table; `skelbench plugins list` shows all.", autocompletion=complete.names("tables")),
-    ] = "linear",
+    table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
     format_: Annotated[
         str | None,
         typer.Option(
@@ -48,7 +44,6 @@ def compare(
             metavar="METHOD",
             help="Also the difference to this method (METHOD or METHOD:VARIANT), tested.",
             show_default=False,
-            autocompletion=complete.methods,
         ),
     ] = "",
     best_on_test: Annotated[

@@ -21,7 +21,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
 
 
 def export_data(
-    name: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
+    dataset: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
     """Write data set NAME in another program's format, so that its code can be run on the same clips.
@@ -31,8 +31,8 @@ def export_data(
     """
     from skelbench.data.importers.exporters import export_mamp_npz
 
-    store = open_store(name, data_root)
-    with late_progress(f"export {name}", "clips") as progress:
+    store = open_store(dataset, data_root)
+    with late_progress(f"export {dataset}", "clips") as progress:
         path = export_mamp_npz(store, output, split=split, second_body=second_body, overwrite=force, progress=progress)
     chosen = store.split(split)
     frames = int(store.lengths.max())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import err, make_table, out, print_facts, styled
 from skelbench.core.text import counted, plain
@@ -16,13 +15,13 @@ from skelbench.core.text import counted, plain
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
-Name = Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)]
-Split = Annotated[str | None, typer.Option(help="Split.", show_default="default", autocompletion=complete.splits)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Data set.")]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="default")]
 
 
-def info(name: Name, data_root: DataRoot = None) -> None:
+def info(dataset: Name, data_root: DataRoot = None) -> None:
     """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
-    print_store(open_store(name, data_root), name)
+    print_store(open_store(dataset, data_root), dataset)
 
 
 def open_store(name: str, data_root: Path | None) -> ClipStore:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.data_info import open_store
+from skelbench.cli.data_info import Name, open_store
 from skelbench.cli.options import DataRoot, check_place
 from skelbench.core.errors import SkelbenchError
 
@@ -16,7 +15,7 @@ KINDS = (".gif", ".png", ".html")
 
 
 def show_clip(
-    name: Annotated[str, typer.Argument(help="Data set.", autocompletion=complete.datasets)],
+    dataset: Name,
     clip: Annotated[str, typer.Option(help="Number of the clip, or its name.")] = "0",
     output: Annotated[
         Path | None,
@@ -29,12 +28,7 @@ def show_clip(
     ] = None,
     view: Annotated[
         str | None,
-        typer.Option(
-            "--view",
-            metavar="METHOD",
-            help="Show what METHOD sees, after crop, augmentation and mask.",
-            autocompletion=complete.methods,
-        ),
+        typer.Option("--view", metavar="METHOD", help="Show what METHOD sees, after crop, augmentation and mask."),
     ] = None,
     tokens: Annotated[
         int | None, typer.Option(help="With --view: temporal tokens, 8, 15 or 30.", show_default="the method's")
@@ -43,12 +37,7 @@ def show_clip(
     seed: Annotated[int, typer.Option(min=0, help="With --view: seed of the draws.")] = 0,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="With --view: settings, as for `skelbench run`; repeatable.",
-            autocompletion=complete.settings,
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="With --view: settings, as for `skelbench run`; repeatable."),
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
@@ -65,7 +54,7 @@ def show_clip(
     if view is None and (tokens is not None or set_ or step or seed):
         raise SkelbenchError("--tokens, --step, --seed and --set say what a method sees; name it with --view METHOD")
     if view is None:
-        store = open_store(name, data_root)
+        store = open_store(dataset, data_root)
         number = find_clip(store, clip)
         scene = clip_scene(store, number)
     else:
@@ -75,11 +64,11 @@ def show_clip(
         from skelbench.plugin.host import get_host
         from skelbench.reporting.skeletons.views import view_scene
 
-        request = Request(method=view, dataset=name, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
+        request = Request(method=view, dataset=dataset, tokens=tokens, seed=seed, sets=parse_sets(set_ or []))
         resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec, step)
-    output = output or Path(f"{name}-{number}{'-' + view if view else ''}.gif")
+    output = output or Path(f"{dataset}-{number}{'-' + view if view else ''}.gif")
     check_place(output)
     kind = output.suffix.lower()
     if kind == ".html":

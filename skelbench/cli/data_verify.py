@@ -18,7 +18,7 @@ Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, 
 Bones = Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")]
 
 
-def verify_data(name: Name, known: Known = None, bones: Bones = False, data_root: DataRoot = None) -> None:
+def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_root: DataRoot = None) -> None:
     """Check data set NAME: counts, splits, frame totals, checksums, numbers, bones, which way is up and left.
 
     Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
@@ -28,18 +28,18 @@ def verify_data(name: Name, known: Known = None, bones: Bones = False, data_root
     from skelbench.data.anatomy import measure
     from skelbench.data.verify import bone_rows, recognise, verify
 
-    store = open_store(name, data_root)
+    store = open_store(dataset, data_root)
     kind = recognise(store, known)
     body, checks = measure(store), []
     table = make_table(("check", "", "found", "expected"))
-    with progress(label=f"verify {name}", unit="checks") as report:
+    with progress(label=f"verify {dataset}", unit="checks") as report:
         for check in verify(store, kind, body):
             checks.append(check)
             mark = styled((check.state, STYLES[check.state]))
             table.add_row(check.what, mark, plain(check.found), plain(check.expected))
             report(1)
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
-    out.print(styled((f"data set {name}", "bold"), f", {against}"))
+    out.print(styled((f"data set {dataset}", "bold"), f", {against}"))
     out.print(table)
     together: dict[tuple[str, str], list[str]] = {}
     for check in checks:

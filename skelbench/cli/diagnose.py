@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.session import Session, open_session
@@ -27,7 +26,7 @@ app = typer.Typer(
 )
 
 RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
-Runs = Annotated[list[str], typer.Argument(help=RUN_HELP, autocompletion=complete.runs)]
+Runs = Annotated[list[str], typer.Argument(help=RUN_HELP)]
 Clips = Annotated[int, typer.Option(min=2, help="Largest number of training clips, and of test clips.")]
 Format = Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")]
@@ -38,17 +37,9 @@ Records = dict[str, tuple[dict[str, Any], Path]]
 
 @app.command()
 def interpolation(
-    run: Annotated[
-        str | None, typer.Argument(help=RUN_HELP, autocompletion=complete.runs, show_default="the coordinates alone")
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set, without RUN.", show_default="synthetic", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split, without RUN.", show_default="the data set's", autocompletion=complete.splits),
-    ] = None,
+    run: Annotated[str | None, typer.Argument(help=RUN_HELP, show_default="the coordinates alone")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Data set, without RUN.", show_default="synthetic")] = None,
+    split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the data set's")] = None,
     tokens: Annotated[
         int | None, typer.Option(help="Temporal tokens, without RUN: 8, 15 or 30.", show_default="8")
     ] = None,
@@ -156,14 +147,11 @@ def order(
 
 @app.command("per-class")
 def per_class(
-    first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)],
-    second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.", autocompletion=complete.runs)],
+    first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.")],
     protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set of the evaluations, if there are several.", autocompletion=complete.datasets),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Their split.", autocompletion=complete.splits)] = None,
+    dataset: Annotated[str | None, typer.Option(help="Data set of the evaluations, if there are several.")] = None,
+    split: Annotated[str | None, typer.Option(help="Their split.")] = None,
     stream: Annotated[str | None, typer.Option(help="Their stream.")] = None,
     format_: Format = "terminal",
     results: Results = None,

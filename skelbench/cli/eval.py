@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import ReadResults, names_of, option, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import EvaluationRequest, known_protocols
@@ -19,17 +18,12 @@ def evaluate(
         list[str],
         typer.Argument(
             help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50. Several: one run per stream, "
-            "fused into one result that is kept with the first.",
-            autocompletion=complete.runs,
+            "fused into one result that is kept with the first."
         ),
     ],
     asked: EvaluationRequest,
-    protocol: Annotated[
-        str, typer.Option(help="Protocols, comma separated.", autocompletion=complete.names("protocols"))
-    ] = "linear,knn",
-    sets: Annotated[
-        list[str] | None, option(EvaluationRequest, "sets", autocompletion=complete.protocol_settings)
-    ] = None,
+    protocol: Annotated[str, typer.Option(help="Protocols, comma separated.")] = "linear,knn",
+    sets: Annotated[list[str] | None, option(EvaluationRequest, "sets")] = None,
     results: ReadResults = None,
 ) -> None:
     """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Force, Results, names_of, option
 from skelbench.core.console import out, print_facts, styled
 from skelbench.pipeline.request import RunRequest
@@ -21,9 +20,7 @@ UNRECORDED = "Settings that the FILE does not record, e.g. encoder.heads; repeat
 
 
 def import_checkpoint(
-    method: Annotated[
-        str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...", autocompletion=complete.methods)
-    ],
+    method: Annotated[str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...")],
     file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
     dataset: Annotated[str | None, option(RunRequest, "dataset", help="Data set to probe on.")] = None,
     split: Annotated[str | None, option(RunRequest, "split")] = None,

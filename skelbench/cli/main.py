@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import Abort, TyperException
 
+from skelbench.cli.complete import add_completion
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
 from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
@@ -100,6 +101,8 @@ def commands(name: str = "") -> Any:
         module, _, member = COMMANDS[each][0].partition(":")
         command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
         app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
+    if os.environ.get("_SKELBENCH_COMPLETE"):
+        add_completion(app)
     return _unwrapped(typer.main.get_command(app))
 
 

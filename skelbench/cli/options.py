@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 import typer
 from annotated_types import Ge
 
-from skelbench.cli import complete
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import Arguments, RunRequest, Work
 from skelbench.pipeline.request import comma_separated as names_of
@@ -29,8 +28,8 @@ def option(model: type[Arguments], field: str, **changes: Any) -> Any:
     least = [limit.ge for limit in info.metadata if isinstance(limit, Ge)]
     shown = {"show_default": how.default} if how.default else {}
     limits = {"min": least[0]} if least else {}
-    text, names = " ".join((info.description or "").split()), complete.FIELDS.get(field)
-    settings: dict[str, Any] = {"help": text, "autocompletion": names, **shown, **limits} | changes
+    text = " ".join((info.description or "").split())
+    settings: dict[str, Any] = {"help": text, **shown, **limits} | changes
     if info.is_required():
         return typer.Argument(**settings)
     settings |= {"rich_help_panel": how.panel} if how.panel else {}
@@ -103,23 +102,16 @@ Force = Annotated[bool, option(RunRequest, "force")]
 Jobs = Annotated[int | None, option(ResourceRequest, "jobs")]
 
 
-def _filter(name: str, what: str, completer: complete.Completer) -> Any:
+def _filter(name: str, what: str) -> Any:
     """An option that may be repeated and takes several names at once."""
-    return typer.Option(
-        f"--{name}",
-        metavar="NAME",
-        help=f"Only {what}; several: comma separated, or repeat it.",
-        autocompletion=completer,
-    )
+    return typer.Option(f"--{name}", metavar="NAME", help=f"Only {what}; several: comma separated, or repeat it.")
 
 
-OfDataset = Annotated[list[str] | None, _filter("dataset", "this data set", complete.datasets)]
-OfMethod = Annotated[list[str] | None, _filter("method", "this method (METHOD or METHOD:VARIANT)", complete.methods)]
-OfProtocol = Annotated[
-    list[str] | None, _filter("protocol", "what this protocol measured", complete.names("protocols"))
-]
-OfPreset = Annotated[list[str] | None, _filter("preset", "runs of this preset", complete.presets)]
-OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelbench runs tag`)", complete.tags)]
+OfDataset = Annotated[list[str] | None, _filter("dataset", "this data set")]
+OfMethod = Annotated[list[str] | None, _filter("method", "this method (METHOD or METHOD:VARIANT)")]
+OfProtocol = Annotated[list[str] | None, _filter("protocol", "what this protocol measured")]
+OfPreset = Annotated[list[str] | None, _filter("preset", "runs of this preset")]
+OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelbench runs tag`)")]
 
 
 def filters_of(**typed: list[str] | None) -> Filters:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import (
     DataRoot,
     OfDataset,
@@ -22,10 +21,7 @@ from skelbench.core.errors import SkelbenchError
 
 
 def plot(
-    figure: Annotated[
-        str,
-        typer.Argument(help="Which figure, see `skelbench plugins list`.", autocompletion=complete.names("figures")),
-    ],
+    figure: Annotated[str, typer.Argument(help="Which figure, see `skelbench plugins list`.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it.", show_default="FIGURE.png")
     ] = None,
@@ -39,18 +35,13 @@ def plot(
         list[str] | None,
         typer.Option(
             help="Only this run (name, id, or a part of either); repeatable. Of `confusion`, `map` and "
-            "`retrieval` also RUN@50, a snapshot.",
-            autocompletion=complete.runs,
+            "`retrieval` also RUN@50, a snapshot."
         ),
     ] = None,
     dataset: OfDataset = None,
     method: OfMethod = None,
     protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="Only what this protocol measured; of `confusion` whose predictions (linear).",
-            autocompletion=complete.names("protocols"),
-        ),
+        str | None, typer.Option(help="Only what this protocol measured; of `confusion` whose predictions (linear).")
     ] = None,
     preset: OfPreset = None,
     tag: OfTag = None,
@@ -60,7 +51,6 @@ def plot(
             "--set",
             metavar="KEY=VALUE",
             help="A setting of the figure, see `skelbench plugins info FIGURE`; repeatable.",
-            autocompletion=complete.figure_settings,
         ),
     ] = None,
     dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,

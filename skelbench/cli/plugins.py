@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete, plugins_check, plugins_doctor, plugins_new
+from skelbench.cli import plugins_check, plugins_new
 from skelbench.core.console import make_table, out, print_facts
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor, EncoderSpec, MethodSpec, TopologySpec
+from skelbench.plugin.descriptors import KINDS, ComponentSpec, EncoderSpec, TopologySpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 
@@ -21,17 +21,13 @@ app = typer.Typer(
     help="Methods, encoders, data sets, protocols, targets, tables, augmentations, ..., and where from.",
 )
 app.command("new")(plugins_new.new)
-app.command("doctor")(plugins_doctor.doctor)
 app.command("check")(plugins_check.check)
 
 
 @app.command("list")
 def list_plugins(
     kind: Annotated[
-        str | None,
-        typer.Argument(
-            help="Only methods, encoders, datasets, ...", show_default="all", autocompletion=complete.one_of(*KINDS)
-        ),
+        str | None, typer.Argument(help="Only methods, encoders, datasets, ...", show_default="all")
     ] = None,
 ) -> None:
     """List everything that plugins announce, and plugins that cannot be used."""
@@ -60,15 +56,7 @@ def list_plugins(
 
 @app.command()
 def info(
-    name: Annotated[
-        str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.", autocompletion=complete.plugins)
-    ],
-    cost: Annotated[
-        bool,
-        typer.Option(
-            "--cost", help="Also count one pass of the encoder and a training step at 8, 15 and 30 temporal tokens."
-        ),
-    ] = False,
+    name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")],
 ) -> None:
     """Print citation, settings, presets and variants of NAME; of a failed plugin the traceback."""
     host = get_host()
@@ -78,16 +66,8 @@ def info(
         known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
         problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
         raise SkelbenchError(problem or did_you_mean(name, list(set(known)), "name"))
-    costly = [each.descriptor for each in entries if isinstance(each.descriptor, MethodSpec | EncoderSpec)]
-    costly = [about for about in costly if getattr(about, "weights", True)]
-    if cost and not costly:
-        raise SkelbenchError(
-            f"{name} is not a method or encoder with a network: only these are counted; leave out --cost"
-        )
     for entry in entries:
         _show_entry(host, entry)
-    for about in costly if cost else ():
-        _show_cost(host, about)
     for plugin in plugins:
         _show_plugin(host, plugin)
 
@@ -143,20 +123,6 @@ def _show_entry(host: Host, entry: Entry) -> None:
         _show_settings(host.config(about), "settings (--set KEY=VALUE)")
     elif entry.kind == "targets" and (config := getattr(host.load(about), "Config", None)):
         _show_settings(config, "settings (--set 'target_settings={KEY=VALUE}')")
-    out.print()
-
-
-def _show_cost(host: Host, about: Descriptor) -> None:
-    from skelbench.evaluation.cost.rows import BUDGET_CONVENTION, budget_costs  # torch
-
-    rows = [
-        (cost.tokens, float(f"{cost.encoder_gmacs:.4g}"), cost.step_gflops and float(f"{cost.step_gflops:.4g}"))
-        for cost in budget_costs(host, about)
-    ]
-    columns = ("tokens", "encoder, GMACs of a body", "training step, GFLOPs of a clip of two bodies")
-    shown = 3 if any(step for *_, step in rows) else 2
-    out.print(make_table(columns[:shown], [row[:shown] for row in rows], f"cost of {about.name}"))
-    out.print(BUDGET_CONVENTION)
     out.print()
 
 

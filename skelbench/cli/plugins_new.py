@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.core.console import out, print_facts
 from skelbench.core.user_config import SETTINGS
 
@@ -19,8 +18,7 @@ def new(
         str,
         typer.Argument(
             help="method, encoder, dataset, protocol, target, table, figure, observer, crop, augmentation, mask, "
-            "degradation, optimizer, schedule or topology.",
-            autocompletion=complete.kinds_to_write,
+            "degradation, optimizer, schedule or topology."
         ),
     ],
     name: Annotated[str, typer.Argument(help="Its name on the command line: lower case letters, digits, '-'.")],

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import (
     DataRoot,
     Device,
@@ -33,8 +32,7 @@ def report(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this table; repeatable. flops and flops-detail count models and are made only when named.",
-            autocompletion=complete.names("tables"),
+            help="Only this table; repeatable. flops and flops-detail count models and are made only when named."
         ),
     ] = None,
     dataset: OfDataset = None,

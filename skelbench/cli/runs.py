@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete, runs_exchange, runs_list, runs_show
+from skelbench.cli import runs_exchange, runs_list, runs_show
 from skelbench.cli.options import ReadResults
 from skelbench.core.errors import SkelbenchError
 
@@ -15,13 +15,13 @@ app = typer.Typer(no_args_is_help=True, help="What is in the results directory."
 app.command("list")(runs_list.list_runs)
 app.command("show")(runs_show.show)
 _RUN = "Run: name, id, number, or an unambiguous part of name or id."
-Run = Annotated[str, typer.Argument(help=_RUN, autocompletion=complete.runs)]
+Run = Annotated[str, typer.Argument(help=_RUN)]
 
 
 @app.command()
 def tag(
     run: Run,
-    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words.", autocompletion=complete.tags)],
+    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take these tags away.")] = False,
     results: ReadResults = None,
 ) -> None:
@@ -35,25 +35,9 @@ def tag(
     out.print(f"{found.name}: {', '.join(kept) or 'no tags'}")
 
 
-@app.command()
-def note(
-    run: Run,
-    text: Annotated[str, typer.Argument(help="One line; an empty one takes the note away.")],
-    results: ReadResults = None,
-) -> None:
-    """Keep a note with a run, in place of an earlier one; the run's id stays."""
-    from skelbench.core.console import out
-    from skelbench.records import housekeeping
-    from skelbench.records.store import ResultStore
-
-    found = ResultStore(results).whole(run)
-    housekeeping.note(found, text)
-    out.print(f"{found.name}: {found.info.get('note') or 'no note'}")
-
-
 @app.command("rm")
 def remove(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN, autocompletion=complete.runs)],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also runs that others start from (--init-from).")] = False,
     results: ReadResults = None,

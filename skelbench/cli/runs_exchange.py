@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import ReadResults, Results
 from skelbench.core.errors import SkelbenchError
 
@@ -20,10 +19,7 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of `
 
 
 def export(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="Names, ids, or unambiguous parts.", autocompletion=complete.runs),
-    ],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names, ids, or unambiguous parts.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The zip file to write.")],
     weights: Annotated[bool, typer.Option("--weights", help="Also the inference encoders.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Without the controls of the runs.")] = False,

@@ -72,9 +72,8 @@ def list_runs(
     built = with_columns(built, names) if columns else built
     out.print(Terminal(built, hint="Show them with --columns or --json."))
     for run in runs:
-        for kind, text in ((run.outcome, run.reason), ("note", run.about["note"])):
-            if text:
-                out.print(f"#{numbers[run.name]} {kind}: {run.name}: {text}", soft_wrap=True)
+        if run.reason:
+            out.print(f"#{numbers[run.name]} {run.outcome}: {run.name}: {run.reason}", soft_wrap=True)
 
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
@@ -100,7 +99,6 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
         "hardware": about["hardware"],
         "added": origin.sentence if (origin := added(about["origin"])) else "",
         "tags": about["tags"],
-        "note": about["note"],
     }
 
 
@@ -139,7 +137,6 @@ def _table(facts: list[dict[str, Any]], asked: set[str]) -> Table:
         column("finished"),
         column("reason"),
         Column("id", "id"),
-        column("note"),
         column("hardware", minor=True),
         Column("run", "run", minor=True),
     )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
-from skelbench.cli.options import DataRoot, ReadResults
+from skelbench.cli.options import ReadResults
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import setting_text
 
@@ -19,25 +18,8 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Annotated[
-        str, typer.Argument(help="Run name, id, number, or an unambiguous part.", autocompletion=complete.runs)
-    ],
+    run: Annotated[str, typer.Argument(help="Run name, id, number, or an unambiguous part.")],
     as_json: Annotated[bool, typer.Option("--json", help="run.json, cost and evaluations as JSON.")] = False,
-    classes: Annotated[
-        bool, typer.Option("--classes", help="Accuracy class by class, and what is taken for what.")
-    ] = False,
-    protocol: Annotated[
-        str, typer.Option(help="Of --classes: whose predictions.", autocompletion=complete.names("protocols"))
-    ] = "linear",
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="Of --classes: the data set of the evaluation, if there are several.", autocompletion=complete.datasets
-        ),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Of --classes: its split.", autocompletion=complete.splits)] = None,
-    stream: Annotated[str | None, typer.Option(help="Of --classes: its stream.")] = None,
-    top: Annotated[int, typer.Option(min=0, help="Of --classes: number of the hardest classes; 0 = all.")] = 15,
     best_on_test: Annotated[
         bool,
         typer.Option(
@@ -45,29 +27,17 @@ def show(
         ),
     ] = False,
     results: ReadResults = None,
-    data_root: DataRoot = None,
 ) -> None:
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
-    cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
+    cost, evaluations."""
     from skelbench.cli.summary import cost_facts, named_root, print_records
     from skelbench.core.console import out, print_facts
     from skelbench.records.errors import if_whole
     from skelbench.records.store import ResultStore
 
-    if classes and as_json:
-        raise SkelbenchError("--json and --classes are two ways to show a run; leave one out")
-    given = {"protocol": protocol != "linear", "dataset": dataset, "split": split, "stream": stream, "top": top != 15}
-    if not classes and (name := next((name for name, value in given.items() if value), "")):
-        raise SkelbenchError(f"--{name} is of --classes; add that, or leave it out")
-    if best_on_test and (classes or as_json):
-        raise SkelbenchError("--best-on-test is of the page that a run has without --classes and --json; leave it out")
+    if best_on_test and as_json:
+        raise SkelbenchError("--json has every metric; leave out --best-on-test")
     store = ResultStore(results)
-    if classes:
-        found, checkpoint = store.find(run)
-        from skelbench.cli.classes import print_classes
-
-        print_classes(found, checkpoint, protocol, top, data_root, dataset, split, stream)
-        return
     found = store.whole(run)
     cost, records, kept = if_whole(found.cost), found.records(), found.snapshots()
     if as_json:
@@ -109,7 +79,6 @@ def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
     yield "starts from", spec.init_from
     yield "added from", (origin := added(info)) and origin.sentence
     yield "tags", ", ".join(run.tags)
-    yield "note", info.get("note", "")
     yield "lies in", run.path
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import (
     Budget,
     DataRoot,
@@ -51,11 +50,8 @@ PLACES = ("device", "results", "data_root")
 def study(
     ctx: typer.Context,
     resources: ResourceRequest,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A study or a TOML file; none = list the studies.", autocompletion=complete.names("studies")
-        ),
+    study: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A study or a TOML file; none = list the studies.")
     ] = None,
     dataset: Annotated[str | None, option(RunRequest, "dataset", show_default="the study's")] = None,
     split: Annotated[str | None, option(RunRequest, "split", show_default="the study's")] = None,
@@ -86,12 +82,7 @@ def study(
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
     observe: Observe = None,
     on: Annotated[
-        str,
-        typer.Option(
-            metavar="ENGINE",
-            help="Where trials run: local, slurm (a cluster), or a plugin's.",
-            autocompletion=complete.names("engines"),
-        ),
+        str, typer.Option(metavar="ENGINE", help="Where trials run: local, slurm (a cluster), or a plugin's.")
     ] = "local",
     emit: Annotated[bool, _queued("Print the script; submit nothing.", flag="--emit")] = False,
     status: Annotated[bool, _queued("Print the state of each trial; submit nothing.", flag="--status")] = False,
@@ -109,9 +100,9 @@ def study(
     from skelbench.plugin.host import get_host, request_more
 
     host = get_host()
-    if name in (None, "list"):
+    if study in (None, "list"):
         given = [key for key in ctx.params if str(ctx.get_parameter_source(key)).endswith("COMMANDLINE")]
-        if given := [f"--{key.strip('_').replace('_', '-')}" for key in given if key not in ("name", *PLACES)]:
+        if given := [f"--{key.strip('_').replace('_', '-')}" for key in given if key not in ("study", *PLACES)]:
             raise SkelbenchError(f"{given[0]} is of a study, and none is named; write skelbench study NAME {given[0]}")
         _list(host)
         return
@@ -123,7 +114,7 @@ def study(
     from skelbench.pipeline.request import known_protocols
     from skelbench.pipeline.studies.named import named_study, naming_file, with_options
 
-    found = named_study(name, host)
+    found = named_study(study, host)
     host = request_more(found.plugins)
     numbers = {"tokens": tokens and numbers_of("--tokens", tokens, "8,15")}
     numbers |= {"seeds": seeds and numbers_of("--seeds", seeds, "0,1")}
@@ -136,7 +127,7 @@ def study(
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
     observers = named_observers(host, observe)
-    with naming_file(name if chosen == found else ""):  # else an option may be wrong
+    with naming_file(study if chosen == found else ""):  # else an option may be wrong
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Jobs, ReadResults, Results, names_of
 from skelbench.core.errors import SkelbenchError, did_you_mean
 
 USUAL = "skeleton-v1"
 MOST_REASONS = 20
 app = typer.Typer(no_args_is_help=True, help="Suites: settings that all rows of one table share.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A suite.", autocompletion=complete.names("suites"))]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A suite.")]
 
 
 @app.command("list")
@@ -28,39 +27,32 @@ def list_suites() -> None:
 
 
 @app.command()
-def show(name: Name = USUAL) -> None:
+def show(suite: Name = USUAL) -> None:
     """Show the settings of a suite."""
     from skelbench.core.console import print_facts
     from skelbench.plugin.host import get_host
     from skelbench.reporting.suites.suite import find_suite
 
-    suite = find_suite(get_host(), name)
+    found = find_suite(get_host(), suite)
     facts = {
-        "summary": suite.summary,
-        "encoder": suite.encoder,
-        "temporal tokens": ", ".join(map(str, suite.tokens)),
-        "seeds": ", ".join(map(str, suite.seeds)),
-        "protocols": ", ".join(suite.protocols),
+        "summary": found.summary,
+        "encoder": found.encoder,
+        "temporal tokens": ", ".join(map(str, found.tokens)),
+        "seeds": ", ".join(map(str, found.seeds)),
+        "protocols": ", ".join(found.protocols),
     }
-    facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in suite.presets.items()}
-    facts |= {f"data set {key}": ", ".join(splits) for key, splits in suite.datasets.items()}
-    print_facts(facts.items(), title=f"Suite {suite.name}")
+    facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in found.presets.items()}
+    facts |= {f"data set {key}": ", ".join(splits) for key, splits in found.datasets.items()}
+    print_facts(facts.items(), title=f"Suite {found.name}")
 
 
 @app.command()
 def run(
-    method: Annotated[
-        str, typer.Argument(metavar="METHOD", help="METHOD or METHOD:VARIANT.", autocompletion=complete.methods)
-    ],
-    suite: Annotated[str, typer.Option("--suite", help="The suite.", autocompletion=complete.names("suites"))] = USUAL,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set.", show_default="the suite's first", autocompletion=complete.datasets),
-    ] = None,
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="METHOD or METHOD:VARIANT.")],
+    suite: Annotated[str, typer.Option("--suite", help="The suite.")] = USUAL,
+    dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="the suite's first")] = None,
     split: Annotated[str | None, typer.Option(help="Split.", show_default="all of the suite")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="Preset.", show_default="the suite's first", autocompletion=complete.presets)
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Preset.", show_default="the suite's first")] = None,
     tokens: Annotated[int | None, typer.Option(help="Temporal tokens.", show_default="the suite's first")] = None,
     probe: Annotated[
         str | None, typer.Option(help="Protocols of the suite; all = every one.", show_default="those of the preset")
@@ -154,7 +146,6 @@ def table(
             "--table",
             help="Another table, with the rows of the suite.",
             show_default="one row for each method, one column for each protocol",
-            autocompletion=complete.names("tables"),
         ),
     ] = "",
     format_: Annotated[

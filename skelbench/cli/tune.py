@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli import complete
 from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, names_of, option
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
@@ -22,14 +21,7 @@ MOST_TRIALS = 4096
 
 
 def tune(
-    methods: Annotated[
-        str,
-        typer.Argument(
-            metavar="METHOD[,METHOD]",
-            help="Each may be METHOD:VARIANT.",
-            autocompletion=complete.methods,
-        ),
-    ],
+    methods: Annotated[str, typer.Argument(metavar="METHOD[,METHOD]", help="Each may be METHOD:VARIANT.")],
     trials: Annotated[
         int, typer.Option(min=1, max=MOST_TRIALS, help="Trials of every method; the first is its defaults.")
     ] = 20,
@@ -40,12 +32,7 @@ def tune(
     seeds: Annotated[
         int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
     ] = 3,
-    probe: Annotated[
-        str,
-        typer.Option(
-            help="Protocol whose accuracy on the held-out subjects chooses.", autocompletion=complete.names("protocols")
-        ),
-    ] = "linear",
+    probe: Annotated[str, typer.Option(help="Protocol whose accuracy on the held-out subjects chooses.")] = "linear",
     dataset: Annotated[str | None, option(RunRequest, "dataset")] = None,
     split: Annotated[str | None, option(RunRequest, "split", help="Split; its training subjects choose.")] = None,
     tokens: Annotated[int | None, option(RunRequest, "tokens")] = None,

@@ -32,15 +32,10 @@ Class = TypeVar("Class")
 
 
 class Host:
-    """All plugins of this process.
+    """All plugins of this process. ``extra_files``: single files named on the command line."""
 
-    Args:
-        extra_files: single files named on the command line.
-        strict: raise problems of plugins instead of recording them; None = as ``SKELBENCH_STRICT`` says.
-    """
-
-    def __init__(self, extra_files: Iterable[str | os.PathLike[str]] = (), strict: bool | None = None) -> None:
-        self.strict = bool(said("strict")) if strict is None else strict
+    def __init__(self, extra_files: Iterable[str | os.PathLike[str]] = ()) -> None:
+        self.strict = bool(said("strict"))
         self._discovery = Discovery(self.strict)
         self.plugins: list[PluginStatus] = self._discovery.plugins
         self.entries: list[Entry] = self._discovery.entries

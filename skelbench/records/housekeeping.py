@@ -1,4 +1,4 @@
-"""Tags, notes and removal of runs (``skelbench runs tag|note|rm``)."""
+"""Tags and removal of runs (``skelbench runs tag|rm``)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from skelbench.records.store import ResultStore
 _REMOVED = ".removed-"
 """Prefix of the folder of a run that is being deleted; hidden folders are no runs."""
 _TAG = re.compile(r"\w[\w.+-]{0,39}")
-NOTE = 500
-"""Largest number of characters of a note."""
 
 
 def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
@@ -43,14 +41,6 @@ def _keep_tags(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
     kept = list(dict.fromkeys(tags))
     run.update("tags", **({"tags": kept} if kept else {}))
     return tuple(kept)
-
-
-def note(run: RunDir, text: str) -> None:
-    """Replace the note of ``run`` by ``text``, as one line; an empty text removes it."""
-    line = " ".join(text.split())
-    if len(line) > NOTE:
-        raise SkelbenchError(f"a note has {NOTE} characters at most, this one {len(line)}; shorten it")
-    run.update("note", **({"note": line} if line else {}))
 
 
 def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> None:

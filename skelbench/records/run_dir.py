@@ -113,7 +113,6 @@ class RunDir:
             "reason": info.get("reason", ""),
             "hardware": info.get("environment", {}).get("hardware", ""),
             "tags": list(info.get("tags", ())),
-            "note": info.get("note", ""),
             "created": info.get("created", 0.0),
             "finished": info.get("finished"),
             "origin": {ADDED: info[ADDED]} if ADDED in info else {},

@@ -1,4 +1,4 @@
-"""``skelbench runs``: numbered lists, one run on a page, tags, notes, removal."""
+"""``skelbench runs``: numbered lists, one run on a page, tags, removal."""
 
 import json
 import time
@@ -93,7 +93,7 @@ def test_a_number_stands_for_a_run(made, fails):
     for number in "56789":
         fails(["runs", "tag", number, "x"], f"there is no run {number} in")
     fails(["runs", "show", ""], "'' names no run")
-    for words in (["show", "1@50"], ["tag", "1@50", "x"], ["note", "1@50", "x"], ["export", "1@50", "-o", "p.zip"]):
+    for words in (["show", "1@50"], ["tag", "1@50", "x"], ["export", "1@50", "-o", "p.zip"]):
         fails(["runs", *words], "1@50 is a snapshot")
 
 
@@ -110,23 +110,19 @@ def test_one_run_on_a_page_marks_changed_settings(made, shown, fails):
     assert "cls=true, depth=2" in shown("show", made.run("dino", encoder_config={"cls": True, "depth": 2}))
     (made.root / made.names[0] / "cost.json").write_text("{")
     assert "50.0%" in (text := shown("show", made.names[0])) and "Cost (FLOPs" not in text
-    fails(["runs", "show", "1", "--top", "3"], "--top is of --classes")
-    fails(["runs", "show", "1", "--json", "--classes"], "leave one out")
+    fails(["runs", "show", "1", "--json", "--best-on-test"], "leave out --best-on-test")
 
 
-def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails, capsys):
+def test_tags_are_kept_beside_the_spec(made, shown, fails, capsys):
     before = made.store.find("1")[0].spec.id
     assert shown("tag", "1", "base", "sweep-1", "base").strip().endswith(": base, sweep-1")
-    assert shown("note", "1", "  the first\n look ").strip().endswith(": the first look")
     for text in (shown("list"), shown("show", "1")):
-        assert "base, sweep-1" in text and "the first look" in text
+        assert "base, sweep-1" in text
     assert shown("tag", "1", "base", "--remove").strip().endswith(": sweep-1")
     fails(["runs", "tag", "1", "sweep-2", "--remove"], "did you mean 'sweep-1'?")
     fails(["runs", "tag", "1", "two words"], "tag 'two words': give a word")
-    fails(["runs", "note", "1", "x" * 501], "500 characters")
-    assert shown("note", "1", "").strip().endswith(": no note")
     info = read_json(made.root / made.names[0] / "run.json")
-    assert info["tags"] == ["sweep-1"] and "note" not in info and made.store.find("1")[0].spec.id == before
+    assert info["tags"] == ["sweep-1"] and made.store.find("1")[0].spec.id == before
     assert main(["compare", "--format", "csv", "--columns", "method,tags", "--tag", "sweep-1", "--all"]) == 0
     assert "sweep-1" in capsys.readouterr().out
 

@@ -1,7 +1,6 @@
 """Lists of clips that keep their labels: the same everywhere, every class in them, one inside the other."""
 
 import hashlib
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -71,11 +70,7 @@ def test_without_classes_it_is_the_share_of_all_clips():
 def test_the_command_writes_them_with_their_hashes(data_root, tmp_path, capsys):
     words = ["data", "labels", "small", "--share", "50", "-o", str(tmp_path / "out"), "--data-root", str(data_root)]
     assert main(words) == 0
-    about = tmp_path / "out" / "small-half-50percent-stratified.json"
-    told = json.loads(about.read_text())
-    assert told["split"] == "half" and told["share"] == 0.5 and len(told["lists"]) == DRAWS
-    printed = capsys.readouterr().out
-    for each in told["lists"]:
-        text = (tmp_path / "out" / each["file"]).read_bytes()
-        assert hashlib.sha256(text).hexdigest() == each["sha256"]
-        assert each["sha256"][:12] in printed and len(text.split()) == each["clips"]
+    printed, files = capsys.readouterr().out, sorted((tmp_path / "out").glob("small-half-50percent-stratified-*.txt"))
+    assert len(files) == DRAWS
+    for file in files:
+        assert hashlib.sha256(file.read_bytes()).hexdigest()[:12] in printed

@@ -1,4 +1,4 @@
-"""Classes and what they are taken for: matrix, tables, picture."""
+"""Classes and predicted classes: matrix and picture."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,11 @@ from fabricated import Fabricated
 from small import write_small_store
 
 from skelbench.cli.main import main
-from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import Host
-from skelbench.reporting.confusion import classes, classes_of, matrix, pairs
+from skelbench.reporting.confusion import classes_of, matrix
 from skelbench.reporting.figures import NothingToDraw, confusion
 from skelbench.reporting.inputs import TableInputs
 
-NAMES = ("sit", "stand", "wave", "jump")
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)
 PREDICTED = np.array([0] * 7 + [1] * 3 + [1] * 4 + [0] * 5 + [2] + [2] * 5)
 
@@ -29,31 +27,6 @@ def run(made, title="slim", labels=LABELS, predicted=PREDICTED, **more):
 def test_matrix_counts_every_clip_and_averages_draws():
     counts = matrix({"labels": np.array([0, 0, 1]), "predicted": np.array([[0, 1, 1], [0, 0, 1]])}, 3)
     assert counts.tolist() == [[1.5, 0.5, 0], [0, 1, 0], [0, 0, 0]]
-
-
-def test_the_hardest_class_comes_first_with_what_it_is_taken_for():
-    counts = matrix({"labels": LABELS, "predicted": PREDICTED}, 4)
-    table = classes(counts, NAMES, "T")
-    assert table.values("class") == ["stand", "sit", "wave"]  # no clip of jump
-    stand, sit, wave = table.rows
-    assert (stand["accuracy"].value, stand["taken_for"].value, stand["share"].value) == (40, "sit", 50)
-    assert stand["accuracy"].interval == pytest.approx([100 * limit for limit in wilson(4, 10)])
-    assert (sit["accuracy"].value, sit["taken_for"].value, sit["share"].value) == (70, "stand", 30)
-    assert (wave["accuracy"].value, wave["taken_for"].value, wave["clips"].value) == (100, None, 5)
-    assert "All 3 classes. Mean class accuracy 70.0 %, of all clips 64.0 %" in table.notes[0]
-    assert "The 2 hardest of 3 classes" in classes(counts, NAMES, "T", top=2).notes[0]
-    assert len(classes(counts, NAMES, "T", top=0).rows) == 3
-
-
-def test_pairs_are_by_what_both_lose_to_each_other():
-    table = pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES)
-    cells = [
-        tuple(row[key].value for key in ("one", "other", "share", "one_as_other", "other_as_one")) for row in table.rows
-    ]
-    assert cells[0] == ("sit", "stand", 40, 30, 50)
-    assert cells[1] == ("stand", "wave", pytest.approx(100 / 15), 10, 0) and len(cells) == 2
-    assert len(pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES, top=1).rows) == 1
-    assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
 
 
 def test_classes_have_names_where_the_data_set_is_here(tmp_path):
@@ -89,16 +62,10 @@ def test_more_than_fit_are_named(made):
 
 
 # ------------------------------------------------------------------------------------------------ commands
-def test_commands(made, tmp_path, monkeypatch, capsys):
+def test_the_command_draws_it(made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = run(made)
     place = ["--results", str(made.root)]
-    assert main(["runs", "show", name, "--classes", *place]) == 0
-    shown = capsys.readouterr().out
-    assert "slim by linear on moves / cross-view: class by class" in shown and "class 1" in shown
-    assert "Pairs that are confused most" in shown and "skelbench plot confusion --run" in shown
     assert main(["plot", "confusion", "--run", name, "--dpi", "50", *place]) == 0
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["runs", "show", name, "--classes", "--protocol", "knn", *place]) == 2
-    assert "was not evaluated with knn; do that first: skelbench eval" in capsys.readouterr().err
     assert main(["plot", "confusion", "--run", "nobody", *place]) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from skelbench.core.hashing import canonical_json
@@ -12,49 +11,15 @@ from skelbench.core.spec import ONE_BODY, GridSpec, RunSpec, section, validated
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.count import CostRow, MacCount, MethodOnGrid, native_grid, own_setting
 from skelbench.evaluation.cost.macs import count_encoder
-from skelbench.evaluation.cost.report import flops_per_clip, step_cost
-from skelbench.plugin.descriptors import Descriptor, MethodSpec
+from skelbench.evaluation.cost.report import step_cost
+from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
-from skelbench.training.build import bare_encoder, build_encoder, grid_of
-from skelbench.views.skeleton.grid import BUDGETS, Grid
+from skelbench.training.build import build_encoder, grid_of
+from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
-BUDGET_CONVENTION = (
-    "At the published size (a method: its native encoder) on the 25 joints of NTU RGB+D. Matrix products alone; "
-    "1 MAC = 2 FLOPs; a training step is all views of a clip, forward and backward, in every role."
-)
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class BudgetCost:
-    """Cost on one token grid."""
-
-    tokens: int
-    """Temporal tokens."""
-    encoder_gmacs: float
-    """1e9 multiply-accumulates per body of one pass."""
-    step_gflops: float | None
-    """1e9 FLOPs of a training step per clip of two bodies; None = there is no such step."""
-
-
-def budget_costs(host: Host, descriptor: Descriptor) -> Iterator[BudgetCost]:
-    """Costs of a method or an encoder, fewest tokens first.
-
-    Raises:
-        SkelbenchError: the encoder or a step cannot be built.
-    """
-    for tokens, (frames, patch) in BUDGETS.items():
-        grid, step = Grid(frames, patch, NTU25.num_joints), None
-        if isinstance(descriptor, MethodSpec):
-            spec = paper_spec(host, descriptor, GridSpec(frames=frames, patch=patch))
-            encoder = build_encoder(spec, host, NTU25)
-            step = BODIES * flops_per_clip(spec, host, NTU25) / 1e9 if descriptor.trains else None
-        else:
-            encoder = bare_encoder(host, host.name(descriptor), {}, NTU25, grid)
-        yield BudgetCost(tokens, count_encoder(encoder, grid, NTU25).body_macs / 1e9, step)
 
 
 def paper_spec(host: Host, method: MethodSpec, grid: GridSpec) -> RunSpec:

@@ -136,7 +136,6 @@ def _facts(run: ReadRun) -> dict[str, Any]:
         "Training": minutes,
         "Made with": ", ".join(f"{name} {value}" for name, value in made_with.items() if value),
         "Tags": ", ".join(info.get("tags") or ()),
-        "Note": info.get("note", ""),
     }
     return {
         "name": run.name,
