@@ -1,9 +1,8 @@
-"""Do published checkpoints, measured here as their authors measured them, have the accuracy that was published?"""
+"""Comparison of imported public checkpoints, measured by their authors' own probe, with the published accuracies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
@@ -21,56 +20,6 @@ from skelbench.reporting.published import Figure
 
 Z = 1.96
 """Standard deviations on either side of 95 %."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """One checkpoint against one published figure; accuracies are shares."""
-
-    method: str
-    run: str
-    dataset: str
-    split: str
-    stream: str
-    protocol: str
-    settings: str
-    """Settings of the protocol that differ from its defaults."""
-    published: float
-    published_sd: float | None
-    """Standard deviation that the source states."""
-    source: str
-    note: str
-    """Conditions of the published result."""
-    low: float
-    high: float
-    """Interval in which our accuracy is expected, see :func:`expected`."""
-    figure: str
-    """Metric that is compared: ``accuracy``, after the last epoch, or ``accuracy_best_on_test``."""
-    ours: float
-    last_epoch: float
-    n_test: int
-    changed: str
-    """Settings in which the run differs from what the file and the method say."""
-    evaluation: str
-
-    @property
-    def passed(self) -> bool:
-        return self.low <= self.ours <= self.high
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The calibration as plain data."""
-        return {**asdict(self), "passed": self.passed}
-
-
-@dataclass(frozen=True)
-class _Case:
-    """A run and the published result that it is compared with."""
-
-    run: RunDir
-    spec: EvalSpec
-    probe: NativeProbe
-    figure: Figure
 
 
 def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:
@@ -93,12 +42,14 @@ def calibrate(
     split: str | None = None,
     run: tuple[RunDir, str] | None = None,
     force: bool = False,
-) -> tuple[list[Calibration], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure ``run`` (with its checkpoint), or every imported checkpoint on ``dataset`` (and ``split``), by its
-    authors' own probe. What is there is read.
+    authors' own probe; existing evaluations are read.
 
     Returns:
-        The calibrations, and of imported runs that could not be calibrated why not.
+        One record per calibration, with accuracies between 0 and 1: ``published`` and its standard deviation,
+        ``low`` and ``high`` (:func:`expected`), ``ours``, by the metric ``figure``, ``last_epoch``, ``passed``, run,
+        data, probe and source; and the reasons why other imported runs could not be calibrated.
 
     Raises:
         SkelbenchError: there is nothing to calibrate: no imported run, no probe of its authors, no published figure.
@@ -108,11 +59,11 @@ def calibrate(
     cases, skipped = [], []
     announced = Papers(TableInputs(session.host, session.results))
     for one, checkpoint in [run] if run else _imported(session, dataset, part):
-        found = _case(session, one, checkpoint, dataset, part, announced)
-        if isinstance(found, _Case):
-            cases.append(found)
-        else:
+        found = _published(session, one, checkpoint, dataset, part, announced)
+        if isinstance(found, str):
             skipped.append(f"{one.name}: {found}")
+        else:
+            cases.append((one, *found))
     if not cases:
         where = f"{dataset} / {part}" if part else dataset
         raise SkelbenchError(
@@ -120,7 +71,7 @@ def calibrate(
             or f"no imported checkpoint on {where} in {session.results.root}; import one: skelbench import-checkpoint "
             f"METHOD FILE --dataset {dataset}{f' --split {part}' if part else ''}"
         )
-    return [_measured(session, case, force) for case in cases], skipped
+    return [_measured(session, *case, force=force) for case in cases], skipped
 
 
 def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tuple[RunDir, str]]:
@@ -130,10 +81,10 @@ def _imported(session: Session, dataset: str, split: str | None) -> Iterator[tup
             yield RunDir(run.path), "last"
 
 
-def _case(
+def _published(
     session: Session, run: RunDir, checkpoint: str, dataset: str, split: str | None, announced: Papers
-) -> _Case | str:
-    """The published result that ``run`` is compared with, or why there is none."""
+) -> tuple[EvalSpec, NativeProbe, Figure] | str:
+    """The authors' probe of ``run`` and the published result, or why there is none."""
     data, host = run.spec.data, session.host
     if not run.spec.imported:
         return "it was trained here; a calibration is of a checkpoint that its authors published"
@@ -154,47 +105,44 @@ def _case(
             f"no published linear accuracy of {run.title} ({own.stream_title}) on {data.title} / {data.split} is "
             "announced; a plugin can (skelbench_published, skelbench_rows)"
         )
-    return _Case(run, own, probe, figure)
+    return own, probe, figure
 
 
-def _measured(session: Session, case: _Case, force: bool) -> Calibration:
-    record = evaluate(session, case.run, case.spec, force)
-    session.features.clear()  # a next one shares none
-    metrics, figure = record["metrics"], case.figure
+def _measured(
+    session: Session, run: RunDir, spec: EvalSpec, probe: NativeProbe, figure: Figure, force: bool
+) -> dict[str, Any]:
+    record = evaluate(session, run, spec, force)
+    session.features.clear()  # the next run shares none
+    metrics, data = record["metrics"], run.spec.data
     published, n = figure["value"] / 100, int(metrics["n_test"])
     spread = None if figure["std"] is None else figure["std"] / 100
-    low, high = expected(published, spread, n)
-    compared = "accuracy_best_on_test" if case.probe.best_on_test else "accuracy"
+    compared = "accuracy_best_on_test" if probe.best_on_test else "accuracy"
     if compared not in metrics:
         raise SkelbenchError(
-            f"protocol {case.spec.protocol} measured no {compared}, which the plugin of {case.run.spec.method} "
-            "says that the published figure is: take best_on_test=True out of its NativeProbe, or have the protocol "
-            "measure it (of fine-tuning settings={'': {'best_on_test': True}})"
+            f"protocol {spec.protocol} measured no {compared}, which the plugin of {run.spec.method} says that the "
+            "published figure is: take best_on_test=True out of its NativeProbe, or have the protocol measure it (of "
+            "fine-tuning settings={'': {'best_on_test': True}})"
         )
-    data = case.run.spec.data
-    return Calibration(
-        method=case.run.title,
-        run=case.run.name,
-        dataset=data.title,
-        split=data.split,
-        stream=case.spec.stream_title,
-        protocol=case.spec.protocol,
-        settings=listed(case.probe.on(data.name, full_name(data.split))),
-        published=published,
-        published_sd=spread,
-        source=figure["source"],
-        note=figure["note"],
-        low=low,
-        high=high,
-        figure=compared,
-        ours=metrics[compared],
-        last_epoch=metrics["accuracy"],
-        n_test=n,
-        changed=listed(case.run.info["modified"]),
-        evaluation=record["id"],
-    )
-
-
-def failed(found: Sequence[Calibration]) -> list[Calibration]:
-    """Calibrations outside their intervals."""
-    return [one for one in found if not one.passed]
+    low, high = expected(published, spread, n)
+    return {
+        "method": run.title,
+        "run": run.name,
+        "dataset": data.title,
+        "split": data.split,
+        "stream": spec.stream_title,
+        "protocol": spec.protocol,
+        "settings": listed(probe.on(data.name, full_name(data.split))),
+        "published": published,
+        "published_sd": spread,
+        "source": figure["source"],
+        "note": figure["note"],
+        "low": low,
+        "high": high,
+        "figure": compared,
+        "ours": metrics[compared],
+        "last_epoch": metrics["accuracy"],
+        "n_test": n,
+        "changed": listed(run.info["modified"]),
+        "evaluation": record["id"],
+        "passed": low <= metrics[compared] <= high,
+    }

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import RunSpec
 from skelbench.pipeline.checkpoint_file import read_checkpoint
 from skelbench.pipeline.imports import import_weights
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, resolve
 from skelbench.pipeline.session import Session
-from skelbench.plugin.descriptors import MethodSpec
-from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
@@ -28,30 +25,8 @@ class ImportedRun:
 
     run: RunDir
     resolved: Resolved
-    answers: Mapping[str, Any]
-    """Settings that the user gave because the file does not record them."""
-
-
-def assumed(spec: RunSpec, run: RunDir, answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that neither the file nor the ``answers`` of the user say."""
-    facts = run.info["imported"]
-    configs = {"encoder": spec.encoder_config}
-    configs |= {"method": spec.method_config} if facts["read"] != "encoder alone" else {}
-    found = {}
-    for key in SHAPELESS:
-        part, _, name = key.partition(".")
-        if name in configs.get(part, {}) and key not in facts["settings"] and key not in answers:
-            found[key] = configs[part][name]
-    return found
-
-
-def reader_of(host: Host, method: str) -> MethodSpec:
-    """The method of that name, or of a variant; SkelbenchError if it reads no checkpoints."""
-    descriptor, _ = host.method(method)
-    if not descriptor.imports:
-        able = ", ".join(other.name for other in host.all("methods") if getattr(other, "imports", "")) or "none"
-        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
-    return descriptor
+    assumed: Mapping[str, Any]
+    """Settings that neither the file nor the user gave: defaults of the method."""
 
 
 def import_file(
@@ -69,7 +44,11 @@ def import_file(
     Raises:
         SkelbenchError: the file is no checkpoint of the method, or what was asked for cannot be; nothing is written.
     """
-    descriptor, sets = reader_of(session.host, method), dict(sets or {})
+    descriptor, _ = session.host.method(method)
+    if not descriptor.imports:
+        able = ", ".join(other.name for other in session.host.all("methods") if getattr(other, "imports", "")) or "none"
+        raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
+    sets = dict(sets or {})
     checkpoint = read_checkpoint(file)
     try:
         imported = session.host.load(descriptor, "imports")(checkpoint.state, checkpoint.options)
@@ -91,4 +70,10 @@ def import_file(
         presets={"imported": {"train.precision": "fp32", **seen, **imported.settings, **answers}},
     )
     resolved = resolve(request, session.host, session.data_root, session.device)
-    return ImportedRun(import_weights(session, resolved, checkpoint, imported, force), resolved, answers)
+    run = import_weights(session, resolved, checkpoint, imported, force)
+    configs = {"encoder": resolved.spec.encoder_config}
+    if run.info["imported"]["read"] != "encoder alone":
+        configs["method"] = resolved.spec.method_config
+    places = {key: key.split(".") for key in silent if key not in answers}
+    assumed = {key: configs[part][name] for key, (part, name) in places.items() if name in configs.get(part, {})}
+    return ImportedRun(run, resolved, assumed)

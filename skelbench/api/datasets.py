@@ -23,8 +23,7 @@ class ClipBatch(NamedTuple):
     """A batch of :func:`collate`: B clips padded to the most bodies M and frames T of any of them."""
 
     clips: Tensor
-    """float32 [B, M, T, J, 3], or [B, T, J, 3] of a data set of first bodies; zeros behind the end, which are poses to
-    who is given this alone: ``encoder.embed`` takes the whole batch."""
+    """float32 [B, M, T, J, 3], zeros behind the end of a clip; ``encoder.embed`` takes the whole batch."""
     labels: Tensor
     """int64 [B]."""
     frames: Tensor
@@ -40,23 +39,21 @@ def collate(items: Sequence[tuple[Tensor, int]]) -> ClipBatch:
     padded = clips[0].new_zeros(len(clips), *shape)
     for row, clip in zip(padded, clips):
         row[tuple(slice(size) for size in clip.shape)] = clip
-    frames = torch.tensor([clip.shape[-3] for clip in clips])
-    bodies = torch.tensor([clip.shape[0] if clip.dim() == 4 else 1 for clip in clips])
+    bodies, frames = torch.tensor([clip.shape[:2] for clip in clips]).T
     return ClipBatch(padded, torch.tensor([label for _, label in items]), frames, bodies)
 
 
 class ClipDataset(Dataset[tuple[Tensor, int]]):
-    """Clips of one part of a split: ``dataset[i]`` is (float32 [M, T, J, 3] or [T, J, 3], label).
+    """Clips of one part of a split: ``dataset[i]`` is (float32 [M, T, J, 3], label).
 
-    Coordinates are metres, Y up, as they are stored; M bodies that are there and T frames are the clip's own.
+    Coordinates are metres, Y up, as they are stored; M bodies that are there and T frames are the clip's own. The
+    :attr:`store` has all else: ``dataset.store.lengths[dataset.ids]``.
     """
 
     collate = staticmethod(collate)
 
-    def __init__(
-        self, store: ClipStore, ids: np.ndarray, split: str, part: str, bodies: Literal["all", "first"] = "all"
-    ) -> None:
-        self.store, self.ids, self.split, self.part, self.bodies = store, ids, split, part, bodies
+    def __init__(self, store: ClipStore, ids: np.ndarray, split: str, part: str) -> None:
+        self.store, self.ids, self.split, self.part = store, ids, split, part
 
     @property
     def name(self) -> str:
@@ -79,29 +76,9 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         return self.store.labels[self.ids]
 
     @property
-    def lengths(self) -> np.ndarray:
-        """int64 [len(self)], frames."""
-        return self.store.lengths[self.ids]
-
-    @property
     def subjects(self) -> np.ndarray:
         """int32 [len(self)], who is seen; 0 throughout where the data set does not say."""
         return self.store.index["subject"][self.ids]
-
-    @property
-    def cameras(self) -> np.ndarray:
-        """int32 [len(self)], likewise."""
-        return self.store.index["camera"][self.ids]
-
-    @property
-    def names(self) -> np.ndarray | None:
-        """Text [len(self)], the clips' own names; None where they have none."""
-        return None if self.store.names is None else self.store.names[self.ids]
-
-    @property
-    def licence(self) -> str:
-        """License of the data."""
-        return self.store.meta.licence
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -112,7 +89,7 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         clip = int(self.ids[index])
         self.store.check(np.array([clip]))
         x_MTJC = torch.from_numpy(self.store.clip(clip)[: self.store.present[clip]])
-        return (x_MTJC if self.bodies == "all" else x_MTJC[0]), int(self.store.labels[clip])
+        return x_MTJC, int(self.store.labels[clip])
 
     def __repr__(self) -> str:
         clips = f"{len(self):,} clips of {len(self.classes)} classes"
@@ -124,7 +101,6 @@ def dataset(
     split: str | None = None,
     part: Literal["train", "test", "all"] = "train",
     *,
-    bodies: Literal["all", "first"] = "all",
     data: Path | str | None = None,
     plugins: Sequence[Path | str] = (),
 ) -> ClipDataset:
@@ -132,7 +108,7 @@ def dataset(
 
     ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings,
     ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` cameras or setups as well. ``part``: "train", "test", or "all" clips,
-    those in neither too. ``bodies``: "first" gives [T, J, 3] of the first body alone.
+    those in neither too.
     ``data``: where data sets are kept, as ``--data-root``. ``synthetic`` is there without any files.
 
     Raises:
@@ -143,9 +119,7 @@ def dataset(
 
     if part not in PARTS:
         raise SkelbenchError(did_you_mean(str(part), PARTS, "part"))
-    if bodies not in ("all", "first"):
-        raise SkelbenchError(did_you_mean(str(bodies), ("all", "first"), "choice of bodies"))
     store = open_dataset(name, use_plugins(plugins), Path(data).expanduser() if data is not None else data_root())
     chosen = store.split(split)
     ids = np.arange(len(store)) if part == "all" else chosen.train if part == "train" else chosen.test
-    return ClipDataset(store, ids, chosen.name, part, bodies)
+    return ClipDataset(store, ids, chosen.name, part)

@@ -7,7 +7,6 @@ F width of a clip's feature.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any, Literal
 
 import numpy as np
@@ -15,14 +14,12 @@ import torch
 from torch import Tensor
 
 from skelbench.api.datasets import ClipBatch, ClipDataset
-from skelbench.core.console import progress as progress_bar
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.evaluation.features import PreparedClips, pool_bodies, read_out
 from skelbench.evaluation.preprocessing import Preprocessing
-from skelbench.evaluation.protocol import advances
 from skelbench.models.encoder import Encoder, evaluating
 from skelbench.pipeline.session import pick_device
 from skelbench.views.skeleton.grid import Grid
@@ -87,51 +84,38 @@ class FrozenEncoder:
         *,
         ids: Sequence[int] | np.ndarray | None = None,
         batch_size: int = 256,
-        device: torch.device | str | None = None,
         subtract_origin: bool = False,
-        progress: bool = False,
     ) -> np.ndarray:
         """Features of clips, float32 [B, F], as a probe sees them: row i belongs to clip i (to ``ids[i]``).
 
-        ``clips``: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench. Clips are cut
-        to their central share, resampled to the grid's frames and read out as the run is evaluated
-        (:attr:`preprocessing`). ``subtract_origin``: put the centre joint of the first body, in the first frame that
-        shows it, at the origin before that, as the NTU pipeline does; for coordinates that come from a camera; frames
-        without a body stay 0. ``ids``: which of ``clips``: of a part of a data set some of its own
-        ``ids``, else places; or a truth value for each.
-        ``batch_size`` changes nothing but rounding. ``device``: where to compute from now on. ``progress`` shows a bar.
+        Clips are cut to their central share, resampled to the grid's frames and read out as the run is evaluated
+        (:attr:`preprocessing`).
+
+        Args:
+            clips: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench.
+            ids: the chosen clips: of a part of a data set some of its own ``ids``, else places; or a boolean for each.
+            batch_size: changes nothing but rounding.
+            subtract_origin: first put the centre joint of the first body, in the first frame that shows it, at the
+                origin, as the NTU pipeline does; for camera coordinates. Frames without a body stay 0.
 
         Raises:
             SkelbenchError: the clips have other joints or dimensions, are not finite, or have more bodies than the
                 encoder reads; or no clip is chosen.
         """
-        if device is not None:
-            self.to(device)
-        prepared, ids = self._prepared(clips, ids, subtract_origin)
-        with ExitStack() as stack:
-            report = None
-            if progress:
-                report = advances(stack.enter_context(progress_bar(len(ids), f"{self.name} features", "clips")))
-            return prepared.features(self.module, ids, batch_size=batch_size, progress=report)
+        prepared, chosen = self._prepared(clips, ids, subtract_origin)
+        return prepared.features(self.module, chosen, batch_size=batch_size)
 
-    def tokens(
-        self,
-        clips: Clips,
-        *,
-        ids: Sequence[int] | np.ndarray | None = None,
-        batch_size: int = 256,
-        subtract_origin: bool = False,
-    ) -> np.ndarray:
+    def tokens(self, clips: Clips, **options: Any) -> np.ndarray:
         """Tokens of every body, float32 [B, M, N, D], zeros where there is no body; M = 1 of an encoder that reads the
-        bodies of a clip together. Of a grid of P patches token ``p * J + j`` is joint j in patch p. ``clips`` and the
-        rest as in :meth:`embed`.
+        bodies of a clip together. Of a grid of P patches token ``p * J + j`` is joint j in patch p. ``clips`` and
+        ``options`` as in :meth:`embed`.
 
         Raises:
             SkelbenchError: as :meth:`embed`; or the encoder returns no tokens.
         """
         found = []
         with evaluating(self.module):
-            for view in self.views(clips, ids=ids, batch_size=batch_size, subtract_origin=subtract_origin):
+            for view in self.views(clips, **options):
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
                     encoded = self.module(view)
                 tokens_RND = encoded.tokens_RND.float()
@@ -154,8 +138,8 @@ class FrozenEncoder:
         subtract_origin: bool = False,
     ) -> Iterator[View]:
         """Yield the network's input for ``clips``, batch by batch: coordinates of T frames, on the device."""
-        prepared, ids = self._prepared(clips, ids, subtract_origin)
-        yield from prepared.views(ids, batch_size)
+        prepared, chosen = self._prepared(clips, ids, subtract_origin)
+        yield from prepared.views(chosen, batch_size)
 
     def prepare(self, clips: Clips, **options: Any) -> tuple[np.ndarray, np.ndarray]:
         """Inputs of the exported ONNX model: float32 [B, M, T, J, 3], zeros where there is no body, and bool [B, M],
@@ -189,18 +173,14 @@ class FrozenEncoder:
         if isinstance(clips, ClipDataset | ClipStore):
             if subtract_origin:
                 raise SkelbenchError("subtract_origin is for coordinates; clips of a data set are centered already")
-            if isinstance(clips, ClipDataset) and clips.bodies == "first":
-                raise SkelbenchError(
-                    f"{clips!r} was created with bodies='first', but embed() reads whole clips; give coordinates: "
-                    "embed([clip for clip, label in dataset])"
-                )
             store = clips.store if isinstance(clips, ClipDataset) else clips
             every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
             dimensions = store.meta.dimensions
         else:
             coordinates = _coordinates(clips)
             if subtract_origin:
-                coordinates = [_centred(clip, self.topology.center) for clip in coordinates]
+                joint = self.topology.center
+                coordinates = [centre(x.reshape(-1, *x.shape[-3:]), joint)[0].reshape(x.shape) for x in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
             every, dimensions = np.arange(len(store)), max(store.meta.dimensions, look.dimensions)  # 3-D may be flat
         if (store.topology.name, dimensions) != (self.topology.name, look.dimensions):
@@ -255,8 +235,3 @@ def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
             "of a data set give its ids"
         )
     return found.astype(np.int64)
-
-
-def _centred(clip: np.ndarray, joint: int) -> np.ndarray:
-    """``clip`` with ``joint`` of the first body, in the first frame that shows it, at the origin."""
-    return centre(clip.reshape(-1, *clip.shape[-3:]), joint)[0].reshape(clip.shape)

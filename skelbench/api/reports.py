@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from skelbench.api import arguments
 from skelbench.api.place import path_of
 from skelbench.api.plugins import use_plugins
-from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import FigureSpec, TableSpec
 from skelbench.records.store import ResultStore
-from skelbench.reporting.figures.settings import settings_of
+from skelbench.reporting.figures.settings import draw
 from skelbench.reporting.filters import Filters
-from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.inputs import TableInputs, read_inputs
 from skelbench.reporting.render import render
 from skelbench.reporting.table import Table
 
@@ -23,30 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Only(TypedDict, total=False):
-    """Filters of tables, figures and the report, each by one name or several: ``method="slim"``,
-    ``dataset=["ntu60", "pku2"]``. A name that nobody has is a :class:`SkelbenchError` that names the nearest."""
-
-    dataset: str | Iterable[str]
-    method: str | Iterable[str]
-    """METHOD with its variants, or METHOD:VARIANT."""
-    protocol: str | Iterable[str]
-    preset: str | Iterable[str]
-    tag: str | Iterable[str]
-
-
-def _inputs(results: Path | str | None, all: bool, only: Only | None = None) -> TableInputs:
-    store = ResultStore(path_of(results))
-    store.check_readable()
-    named: dict[str, Any] = dict(only or {})
-    if unknown := [kind for kind in named if kind not in Only.__annotations__]:
-        raise SkelbenchError(did_you_mean(unknown[0], list(Only.__annotations__), "argument"))
-    filters = Filters(
-        **{kind: (one,) if isinstance(one, str) else tuple(arguments.names(one, kind)) for kind, one in named.items()}
-    )
-    inputs = TableInputs(use_plugins(), store, exact_only=not all, filters=filters)
-    inputs.check_filters()
-    return inputs
+def _inputs(results: Path | str | None, all: bool, only: Mapping[str, Any]) -> TableInputs:
+    return read_inputs(use_plugins(), ResultStore(path_of(results)), Filters(**only), all)
 
 
 def results(path: Path | str | None = None) -> pandas.DataFrame:
@@ -58,7 +35,7 @@ def results(path: Path | str | None = None) -> pandas.DataFrame:
     """
     from skelbench.reporting.frame import frame
 
-    return frame(_inputs(path, True).runs)
+    return frame(_inputs(path, True, {}).runs)
 
 
 class TableView:
@@ -91,6 +68,7 @@ class TableView:
         return self.render("html") + (note if self.left_out else "")
 
 
+@arguments.keywords(Filters)
 def compare(
     table: str = "linear",
     *,
@@ -99,15 +77,14 @@ def compare(
     against: str = "",
     best_on_test: bool = False,
     results: Path | str | None = None,
-    **only: Unpack[Only],
+    **only: Any,
 ) -> TableView:
     """A table over the results: ``skelbench compare``, from Python.
 
     ``table``: linear, token-budget, target-control, flops (which needs no run), or one of a plugin. ``all``: also runs
     whose settings were changed from their preset. ``significance``: significantly different rows.
     ``against``: difference of every row from this method. ``best_on_test``:
-    the highest test accuracy of a probe's checkpoints too. ``dataset``, ``method``, ``protocol``, ``preset``, ``tag``:
-    only rows of these, one name or several.
+    the highest test accuracy of a probe's checkpoints too.
 
     Raises:
         SkelbenchError: there is no such table, data set, ...; names the nearest.
@@ -120,6 +97,7 @@ def compare(
     return TableView(built, inputs.left_out if needs_runs else 0)
 
 
+@arguments.keywords(Filters)
 def plot(
     figure: str,
     *,
@@ -127,32 +105,28 @@ def plot(
     results: Path | str | None = None,
     data: Path | str | None = None,
     settings: Mapping[str, Any] | None = None,
-    **only: Unpack[Only],
+    **only: Any,
 ) -> Figure:
     """A figure over the results, as matplotlib has it: ``skelbench plot``, from Python. A notebook shows it;
     ``figure.savefig("curves.pdf")`` writes it.
 
     ``figure``: curves, token-budget, gallery, ..., or one of a plugin. ``all``: as in :func:`compare`. ``data``: where
-    data sets are. ``settings``: the figure's own, ``{"clip": 3}`` of gallery. ``dataset``, ``method``, ...: as in
-    :func:`compare`; what figures of a method (gallery, coverage) are of.
+    data sets are. ``settings``: the figure's own, ``{"clip": 3}`` of gallery. ``method`` is also the method that
+    gallery and coverage show.
 
     Raises:
         SkelbenchError: there is no such figure, or no run that it could show; says what to run.
     """
-    from matplotlib.figure import Figure
-
     inputs = _inputs(results, all, only)
+    inputs.data_root = path_of(data)
     descriptor = inputs.host.get("figures", figure)
     assert isinstance(descriptor, FigureSpec)
-    inputs.settings = settings_of(inputs.host, descriptor, dict(settings or {}), inputs.filters)
-    if len(inputs.filters.protocol) == 1:
-        (inputs.protocol,) = inputs.filters.protocol
-    inputs.data_root = path_of(data)
-    drawn = inputs.host.checked(descriptor, inputs.host.load(descriptor)(inputs), Figure, "matplotlib Figure")
+    drawn = draw(inputs, descriptor, settings or {})
     _show_figures()
     return drawn
 
 
+@arguments.keywords(Filters)
 def report(
     path: Path | str = "report.html",
     *,
@@ -161,11 +135,11 @@ def report(
     skeletons: bool = True,
     results: Path | str | None = None,
     data: Path | str | None = None,
-    **only: Unpack[Only],
+    **only: Any,
 ) -> Path:
     """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
 
-    ``all``, ``dataset``, ``method``, ...: as in :func:`compare`. ``tables``: these alone; None = all but those that
+    ``all``: as in :func:`compare`. ``tables``: these alone; None = all but those that
     count models. ``skeletons``: with test clips and their nearest neighbours in motion, which takes features of about
     2,000 clips.
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skelbench.api.arguments import keywords
-from skelbench.api.place import Place, RunOnDisk, open_place, path_of
+from skelbench.api.place import RunOnDisk, open_place, path_of
 from skelbench.api.plugins import use_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec, RunSpec
 from skelbench.core.text import plain
 from skelbench.pipeline.request import EvaluationRequest, RunRequest, known_protocols
 from skelbench.records.metrics import read_metrics
-from skelbench.records.run_dir import ReadRun, RunDir
+from skelbench.records.run_dir import RunDir
 from skelbench.records.store import ResultStore
 
 if TYPE_CHECKING:
@@ -94,19 +93,8 @@ class Run(RunOnDisk):
                 f"run {self.name} was not evaluated by {protocol!r}, but by {', '.join(known) or 'nothing'}; "
                 f"skelbench.evaluate(run, {protocol!r}) does it"
             )
-        plain = "" if self.checkpoint == "last" else self._plain_evaluation(protocol)
-        best = max(mine, key=lambda record: (record["standard"] or record["id"] == plain, record["finished"]))
+        best = max(mine, key=lambda record: (record["standard"], record["finished"]))
         return best["metrics"]["accuracy"]
-
-    def _plain_evaluation(self, protocol: str) -> str:
-        """Id of the evaluation by ``protocol`` for which nothing else was asked. Those of a snapshot fill no rows of
-        presets, so that their records do not say it."""
-        from skelbench.pipeline.evaluate import eval_spec
-
-        try:
-            return eval_spec(use_plugins(), self._directory, protocol, self.checkpoint).id
-        except SkelbenchError:  # its plugin is not here
-            return ""
 
     def evaluate(self, protocol: str = "linear", **options: Any) -> Evaluation:
         """:func:`skelbench.evaluate` of this run."""
@@ -132,29 +120,6 @@ class Run(RunOnDisk):
     def __repr__(self) -> str:
         epoch = "" if self.checkpoint == "last" else f"@{self.checkpoint}"
         return f"Run({self.name}{epoch}: {self.outcome})"
-
-    def _repr_html_(self) -> str:
-        info, spec = self.info, self.spec
-        facts = {
-            "outcome": self.outcome,
-            "data": f"{spec.data.title} / {spec.data.split}",
-            "grid": f"{spec.tokens} temporal tokens (T = {spec.grid.frames}, P_T = {spec.grid.patch})",
-            "encoder": spec.encoder,
-            "preset": info["preset"] + (" with changes" if info["modified"] else ""),
-            "setting": f"{info.get('setting', 'shared')}, seed {spec.seed}",
-            "hardware": self._directory.hardware,
-        }
-        for record in self._directory.records():
-            evaluation, metrics = EvalSpec.model_validate(record["spec"]), record["metrics"]
-            where = f"{evaluation.stream_title}, {evaluation.checkpoint}, {evaluation.data.title}"
-            name = f"{evaluation.protocol} ({where}; evaluation {record['id']})"
-            facts[name] = f"{metrics['accuracy']:.1%} of {metrics['n_test']:.0f} test clips"
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(plain(name))}</th>"
-            f"<td style='text-align:left'>{escape(plain(value))}</td></tr>"
-            for name, value in {**facts, "directory": str(self.path)}.items()
-        )
-        return f"<table><caption>{escape(plain(self.title))}, run {escape(plain(self.id))}</caption>{rows}</table>"
 
 
 class Evaluation:
@@ -283,48 +248,6 @@ def get_run(pattern: str, *, results: Path | str | None = None, data: Path | str
     return Run(RunDir(directory.path), data, checkpoint)
 
 
-class Runs(Sequence[Run]):
-    """Runs by name; shown as a table. ``runs["slim"]`` is the one of that name, id, title or part of either."""
-
-    def __init__(self, store: ResultStore, data: Place = None) -> None:
-        self._store, self._data = store, data
-        self._read: list[ReadRun] = store.read()
-
-    def __len__(self) -> int:
-        return len(self._read)
-
-    def __getitem__(self, which: Any) -> Any:
-        """Return the run at an index, the runs of a slice, or the run that a text names."""
-        if isinstance(which, str):
-            return get_run(which, results=self._store.root, data=self._data)
-        found = self._read[which]
-        if isinstance(found, list):
-            return [Run(RunDir(each.path), self._data) for each in found]
-        return Run(RunDir(found.path), self._data)
-
-    def frame(self) -> pandas.DataFrame:
-        """A row per run: ``method``, ``run``, ``id``, ``outcome``, ``preset``, ``modified``, ``hardware``, ``created``,
-        and the accuracy of its latest standard evaluation by every protocol, a share."""
-        import pandas
-
-        rows = []
-        for each in self._read:
-            info = each.info
-            row: dict[str, Any] = {"method": each.title, "run": each.name, "id": each.spec.id, "outcome": each.outcome}
-            row |= {"preset": info["preset"], "modified": bool(info["modified"]), "hardware": each.hardware}
-            row["created"] = pandas.to_datetime(info.get("created"), unit="s")
-            row |= {r["spec"]["protocol"]: r["metrics"]["accuracy"] for r in each.records() if r["standard"]}
-            rows.append(row)
-        columns = ["method", "run", "id", "outcome", "preset", "modified", "hardware", "created"]
-        return pandas.DataFrame(rows, columns=columns if not rows else None)
-
-    def __repr__(self) -> str:
-        return f"Runs({len(self)} in {self._store.root})"
-
-    def _repr_html_(self) -> str:
-        return self.frame().to_html()
-
-
-def runs(results: Path | str | None = None, *, data: Path | str | None = None) -> Runs:
+def runs(results: Path | str | None = None, *, data: Path | str | None = None) -> list[Run]:
     """Every run below ``results`` (none = ``$SKELBENCH_RESULTS`` or ``results``), by name."""
-    return Runs(ResultStore(path_of(results)), data)
+    return [Run(RunDir(each.path), data) for each in ResultStore(path_of(results)).read()]

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import (
-    OfDataset,
-    OfMethod,
-    OfPreset,
-    OfProtocol,
-    OfTag,
-    ReadResults,
-    filters_of,
-    names_of,
-)
+from skelbench.cli.options import All, Columns, Format, ReadResults, Sort, ToFile, request_options
+from skelbench.pipeline.request import comma_separated
+from skelbench.reporting.filters import Filters
 
 
+@request_options
 def compare(
+    filters: Filters,
     table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="terminal, md, csv, json, latex or html.",
-            show_default="terminal; with -o by the file's name",
-        ),
-    ] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
-    ] = False,
+    format_: Format = None,
+    all_: All = False,
     significance: Annotated[
         bool,
         typer.Option(
@@ -52,22 +37,10 @@ def compare(
             "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
         ),
     ] = False,
-    dataset: OfDataset = None,
-    method: OfMethod = None,
-    protocol: OfProtocol = None,
-    preset: OfPreset = None,
-    tag: OfTag = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Order of the rows; `-COLUMN`: the highest first.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="These columns alone, comma separated, by key (as in CSV) or header; +map,+top5_accuracy: these too."
-        ),
-    ] = None,
+    sort: Sort = None,
+    columns: Columns = None,
     wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
+    output: ToFile = None,
     results: ReadResults = None,
 ) -> None:
     """Show a table over the results: accuracy of all runs, a comparison, what methods cost.
@@ -86,16 +59,13 @@ def compare(
     from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.core.console import err, out, progress
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.inputs import TableInputs
+    from skelbench.reporting.inputs import read_inputs
     from skelbench.reporting.table import sorted_by, with_columns
 
     format_ = format_of(format_, output)
     store = ResultStore(results, progress if err.is_terminal else None)
-    store.check_readable()
-    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
-    inputs.check_filters()
-    inputs.significance, inputs.best_on_test, inputs.against = significance, best_on_test, against
+    shown = {"significance": significance, "against": against, "best_on_test": best_on_test}
+    inputs = read_inputs(host, store, filters, all_, progress=progress, **shown)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"
@@ -107,5 +77,5 @@ def compare(
     if descriptor.needs_runs:
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built
-    built = with_columns(built, named) if (named := names_of(columns or "")) else built
+    built = with_columns(built, named) if (named := comma_separated(columns or "")) else built
     put(built, format_, output, "Show them with --wide or --columns.", paged=wide)

@@ -69,4 +69,5 @@ def add_completion(app: typer.Typer) -> None:
             for option in getattr(hint, "__metadata__", ()) if name in COMPLETERS else ():
                 option.autocompletion = COMPLETERS[name]
     for group in app.registered_groups:
-        add_completion(group.typer_instance)
+        if group.typer_instance:
+            add_completion(group.typer_instance)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -39,5 +40,9 @@ def show_labels(
     if output is not None:
         for each in lists:
             file = output / file_name(f"{dataset}-{part.name}-{share:g}percent-{kind}-{each.draw}.txt")
-            write_whole(file, lambda stream, text=each.text: stream.write(text.encode()))
+            write_whole(file, partial(_write, each.text))
         out.print(f"{len(lists)} lists are in {output}")
+
+
+def _write(text: str, file: IO[bytes]) -> None:
+    file.write(text.encode())

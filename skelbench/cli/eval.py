@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import ReadResults, names_of, option, request_options
+from skelbench.cli.options import ReadResults, option, request_options
 from skelbench.core.errors import SkelbenchError
-from skelbench.pipeline.request import EvaluationRequest, known_protocols
+from skelbench.pipeline.request import EvaluationRequest, comma_separated, known_protocols
 from skelbench.pipeline.session import open_session
 
 
@@ -34,7 +34,7 @@ def evaluate(
     from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
 
-    protocols = known_protocols(get_host(), names_of(protocol), elsewhere=True)  # before torch is imported
+    protocols = known_protocols(get_host(), comma_separated(protocol), elsewhere=True)  # before torch is imported
     if not protocols:
         raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
     from skelbench.api.evaluations import evaluate_runs

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results, names_of, option
+from skelbench.cli.options import DataRoot, Device, Force, Results, option
 from skelbench.core.console import out, print_facts, styled
-from skelbench.pipeline.request import RunRequest
+from skelbench.pipeline.request import RunRequest, comma_separated
 from skelbench.pipeline.session import open_session
 
 if TYPE_CHECKING:
-    from skelbench.pipeline.resolve import Resolved
+    from skelbench.api.checkpoints import ImportedRun
 
 UNRECORDED = "Settings that the FILE does not record, e.g. encoder.heads; repeatable."
 
@@ -43,18 +42,16 @@ def import_checkpoint(
 
     host = get_host()
     host.method(method)  # a misspelt one fails before torch is imported
-    protocols, sets = (
-        known_protocols(host, [name for name in names_of(probe) if name != "none"]),
-        parse_sets(set_ or []),
-    )
+    protocols = known_protocols(host, [name for name in comma_separated(probe) if name != "none"])
+    sets = parse_sets(set_ or [])
     from skelbench.api.checkpoints import import_file
 
     session = open_session(results, data_root, device)
-    found = import_file(session, method, file, dataset, split, seed, sets, force)
-    run_dir, resolved = found.run, found.resolved
-    _show(resolved, run_dir, found.answers)
+    imported = import_file(session, method, file, dataset, split, seed, sets, force)
+    run_dir = imported.run
+    _show(imported)
     if protocols:
-        conclude(session, run_dir, resolved, protocols, force)
+        conclude(session, run_dir, imported.resolved, protocols, force)
         return
     out.print("Next:")
     where = named_root(run_dir.path.parent)
@@ -63,15 +60,11 @@ def import_checkpoint(
     out.print(styled(f"  skelbench compare{where}", ("  # all runs side by side", "dim")), soft_wrap=True)
 
 
-def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
-    """Print which parts of the file were read, and settings that neither the file nor the ``answers`` give."""
-    from skelbench.api.checkpoints import assumed
+def _show(imported: ImportedRun) -> None:
     from skelbench.core.spec import listed
 
-    spec, facts = resolved.spec, run_dir.info["imported"]
-    grid = f"{spec.tokens} x {resolved.store.topology.num_joints} tokens"
-    read = facts["read"] if facts["read"] != "encoder alone" else "encoder alone: the file has no more"
-    unsaid = assumed(spec, run_dir, answers)
+    spec, facts = imported.resolved.spec, imported.run.info["imported"]
+    grid = f"{spec.tokens} x {imported.resolved.store.topology.num_joints} tokens"
     names = facts["left_out"]
     left_out = ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
     print_facts(
@@ -79,10 +72,10 @@ def _show(resolved: Resolved, run_dir: Any, answers: Mapping[str, Any]) -> None:
             ("run", f"{spec.method} on {spec.data.name} / {spec.data.split}, {grid}, id {spec.id}"),
             ("file", f"{facts['file']}, sha256 {facts['sha256'][:12]}"),
             ("epoch", facts["epoch"]),
-            ("read", read),
+            ("read", facts["read"]),
             ("settings", listed(facts["settings"])),
-            ("assumed", unsaid and f"{listed(unsaid)} (the file does not say)"),
+            ("assumed", imported.assumed and f"{listed(imported.assumed)} (the file does not say)"),
             ("left out", left_out and f"{left_out}: no part of an encoder"),
-            ("directory", run_dir.path),
+            ("directory", imported.run.path),
         ]
     )

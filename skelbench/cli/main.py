@@ -101,8 +101,7 @@ def commands(name: str = "") -> Any:
         module, _, member = COMMANDS[each][0].partition(":")
         command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
         app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
-    if os.environ.get("_SKELBENCH_COMPLETE"):
-        add_completion(app)
+    add_completion(app)
     return _unwrapped(typer.main.get_command(app))
 
 
@@ -131,10 +130,8 @@ def _main(argv: Sequence[str] | None) -> int:
     debug = False
     try:
         log_to_terminal()
-        if completing := os.environ.get(
-            "_SKELBENCH_COMPLETE"
-        ):  # notes of failed plugins would appear in the line that is typed
-            logging.disable()
+        if completing := os.environ.get("_SKELBENCH_COMPLETE"):
+            logging.disable()  # notes of failed plugins would appear in the line that is typed
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
         if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):

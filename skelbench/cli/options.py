@@ -8,18 +8,14 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from annotated_types import Ge
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import Arguments, RunRequest, Work
-from skelbench.pipeline.request import comma_separated as names_of
 from skelbench.pipeline.studies.engine import ResourceRequest
-
-if TYPE_CHECKING:
-    from skelbench.reporting.filters import Filters
 
 
 def option(model: type[Arguments], field: str, **changes: Any) -> Any:
@@ -102,23 +98,13 @@ Force = Annotated[bool, option(RunRequest, "force")]
 Jobs = Annotated[int | None, option(ResourceRequest, "jobs")]
 
 
-def _filter(name: str, what: str) -> Any:
-    """An option that may be repeated and takes several names at once."""
-    return typer.Option(f"--{name}", metavar="NAME", help=f"Only {what}; several: comma separated, or repeat it.")
-
-
-OfDataset = Annotated[list[str] | None, _filter("dataset", "this data set")]
-OfMethod = Annotated[list[str] | None, _filter("method", "this method (METHOD or METHOD:VARIANT)")]
-OfProtocol = Annotated[list[str] | None, _filter("protocol", "what this protocol measured")]
-OfPreset = Annotated[list[str] | None, _filter("preset", "runs of this preset")]
-OfTag = Annotated[list[str] | None, _filter("tag", "runs with this tag (`skelbench runs tag`)")]
-
-
-def filters_of(**typed: list[str] | None) -> Filters:
-    """Filters from options that may each hold several names."""
-    from skelbench.reporting.filters import Filters
-
-    return Filters(**{kind: tuple(names_of(",".join(words or ()))) for kind, words in typed.items()})
+All = Annotated[bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")]
+Sort = Annotated[str | None, typer.Option(metavar="COLUMN", help="Order of the rows; `-COLUMN`: the highest first.")]
+_COLUMNS = "These columns alone, comma separated, by key (as in CSV) or header; +map,+top5_accuracy: these too."
+Columns = Annotated[str | None, typer.Option(help=_COLUMNS)]
+_FORMATS = {"help": "terminal, md, csv, json, latex or html.", "show_default": "terminal; with -o by the file's name"}
+Format = Annotated[str | None, typer.Option("--format", **_FORMATS)]
+ToFile = Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")]
 
 
 def numbers_of(option: str, text: str, example: str) -> list[int]:

@@ -7,39 +7,24 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import (
-    DataRoot,
-    Device,
-    OfDataset,
-    OfMethod,
-    OfPreset,
-    OfProtocol,
-    OfTag,
-    ReadResults,
-    check_place,
-    filters_of,
-)
+from skelbench.cli.options import All, DataRoot, Device, ReadResults, check_place, request_options
 from skelbench.core.errors import SkelbenchError
+from skelbench.reporting.filters import Filters
 
 
+@request_options
 def report(
+    filters: Filters,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write the page.", show_default="report.html")
     ] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")
-    ] = False,
+    all_: All = False,
     table: Annotated[
         list[str] | None,
         typer.Option(
             help="Only this table; repeatable. flops and flops-detail count models and are made only when named."
         ),
     ] = None,
-    dataset: OfDataset = None,
-    method: OfMethod = None,
-    protocol: OfProtocol = None,
-    preset: OfPreset = None,
-    tag: OfTag = None,
     skeletons: Annotated[
         bool,
         typer.Option(
@@ -58,20 +43,16 @@ def report(
     from skelbench.core.console import out, progress
     from skelbench.plugin.host import get_host
     from skelbench.records.store import ResultStore
-    from skelbench.reporting.inputs import TableInputs
+    from skelbench.reporting.inputs import read_inputs
 
-    host, store = get_host(), ResultStore(results)
-    store.check_readable()
-    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
+    host = get_host()
     output = output or Path("report.html")
     if output.suffix.lower() not in (".html", ".htm"):
         raise SkelbenchError(f"-o {output}: a report is a page; end the name in .html")
     check_place(output)
     for name in table or ():
         host.get("tables", name)
-    inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)
-    inputs.check_filters()
-    inputs.data_root = data_root
+    inputs = read_inputs(host, ResultStore(results), filters, all_, progress=progress, data_root=data_root)
     from skelbench.reporting.page.build import save
 
     session = None

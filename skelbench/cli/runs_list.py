@@ -8,35 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import (
-    OfDataset,
-    OfMethod,
-    OfPreset,
-    OfProtocol,
-    OfTag,
-    ReadResults,
-    filters_of,
-    names_of,
-)
+from skelbench.cli.options import Columns, ReadResults, Sort, request_options
 from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.request import comma_separated
+from skelbench.reporting.filters import Filters
 
 if TYPE_CHECKING:
     from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.table import Table
 
 
+@request_options
 def list_runs(
-    dataset: OfDataset = None,
-    method: OfMethod = None,
-    protocol: OfProtocol = None,
-    preset: OfPreset = None,
-    tag: OfTag = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Order of the runs; `-COLUMN`: the highest first.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="These columns alone, comma separated; `runs list --json` has their names.")
-    ] = None,
+    filters: Filters,
+    sort: Sort = None,
+    columns: Columns = None,
     as_json: Annotated[bool, typer.Option("--json", help="All that is known of each, as JSON.")] = False,
     results: ReadResults = None,
 ) -> None:
@@ -53,9 +39,7 @@ def list_runs(
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
     store = ResultStore(results, progress if err.is_terminal else None)
     numbered = store.numbered()
-    filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
-    if filters:  # else no plugin is asked for anything
-        filters.check(numbered, get_host())
+    filters.check(numbered, get_host())
     numbers = {run.name: number for number, run in enumerate(numbered, 1)}
     runs = filters.runs(numbered)
     facts = [_facts(numbers[run.name], run) for run in shown(runs, "evaluations", "reading evaluations")]
@@ -66,7 +50,7 @@ def list_runs(
         start = f"no runs in {store.root} yet; start with: skelbench run METHOD --tokens 8"
         out.print(f"no run in {store.root} is of {filters}" if numbered else start)
         return
-    names = names_of(columns or "")
+    names = comma_separated(columns or "")
     built = _table(facts, {name.removeprefix("-").lower() for name in (*names, sort or "")})
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, names) if columns else built

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Jobs, ReadResults, Results, names_of
+from skelbench.cli.options import DataRoot, Device, Jobs, ReadResults, Results
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.pipeline.request import comma_separated
 
 USUAL = "skeleton-v1"
 MOST_REASONS = 20
@@ -90,7 +91,7 @@ def run(
     dataset, preset = one(dataset, [*found.datasets], "data set"), one(preset, [*found.presets], "preset")
     splits = [*found.datasets[dataset]]
     numbers = [*map(str, found.tokens)]
-    asked = () if probe == "all" else names_of(probe or "") or found.presets[preset]
+    asked = () if probe == "all" else comma_separated(probe or "") or found.presets[preset]
     study = Study(
         name=found.name,
         summary=f"rows of suite {found.name}",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, names_of, option
+from skelbench.cli.options import DataRoot, Device, Jobs, Observe, Results, option
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest
+from skelbench.pipeline.request import RunRequest, comma_separated
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def tune(
     from skelbench.plugin.host import get_host
 
     host = get_host()
-    names = list(dict.fromkeys(names_of(methods)))
+    names = list(dict.fromkeys(comma_separated(methods)))
     if not names:
         raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
     for name in names:
         host.method(name)  # misspelt names fail before torch is imported
-    protocols = known_protocols(host, names_of(probe))
+    protocols = known_protocols(host, comma_separated(probe))
     observers = named_observers(host, observe)
     if len(protocols) != 1:
         raise SkelbenchError(f"--probe {probe!r} names {len(protocols)} protocols; one chooses, for example linear")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.pipeline.request import Arguments, Names, Option
 from skelbench.plugin.descriptors import MethodSpec
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "pr
 """Column of the frame of evaluations by kind."""
 
 
-@dataclass(frozen=True)
-class Filters:
-    """Wanted names by kind: a row needs one of each kind; an empty kind takes all.
+class Filters(Arguments):
+    """Wanted names by kind: a row needs one of each kind; an empty kind takes all. Several are comma separated.
 
     >>> Filters(method=("slim",)).takes(method="slim:glcl-only")
     True
@@ -32,21 +32,21 @@ class Filters:
     False
     """
 
-    dataset: tuple[str, ...] = ()
-    """Data sets that an evaluation tests on, or that a run was trained on."""
-    method: tuple[str, ...] = ()
-    """``slim`` with its variants, or one variant, ``slim:glcl-only``."""
-    protocol: tuple[str, ...] = ()
-    """Protocols of evaluations; a run needs an evaluation by one of them."""
-    preset: tuple[str, ...] = ()
-    """Also with changed settings."""
-    tag: tuple[str, ...] = ()
-    """Given by ``skelbench runs tag``."""
+    dataset: Annotated[Names, Option(metavar="NAMES")] = ()
+    """Only these data sets, trained or tested on."""
+    method: Annotated[Names, Option(metavar="NAMES")] = ()
+    """Only these methods: METHOD with its variants, or METHOD:VARIANT."""
+    protocol: Annotated[Names, Option(metavar="NAMES")] = ()
+    """Only evaluations by these protocols."""
+    preset: Annotated[Names, Option(metavar="NAMES")] = ()
+    """Only runs of these presets."""
+    tag: Annotated[Names, Option(metavar="NAMES")] = ()
+    """Only runs with one of these tags (`skelbench runs tag`)."""
 
     @property
     def wanted(self) -> dict[str, tuple[str, ...]]:
         """Names by kind, of the kinds that do not take all."""
-        return {one.name: names for one in fields(self) if (names := getattr(self, one.name))}
+        return {kind: names for kind in _CALLED if (names := getattr(self, kind))}
 
     def __bool__(self) -> bool:
         return bool(self.wanted)

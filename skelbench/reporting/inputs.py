@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 Settings = TypeVar("Settings", bound=Spec)
 
 
+def read_inputs(host: Host, store: ResultStore, filters: Filters, all: bool = False, **options: Any) -> TableInputs:
+    """Return the inputs from a results directory. ``all``: also runs with changed settings; ``options``: more fields.
+
+    Raises:
+        SkelbenchError: the directory cannot be read, or a filter has an unknown name; names the nearest.
+    """
+    store.check_readable()
+    inputs = TableInputs(host, store, exact_only=not all, filters=filters, **options)
+    filters.check(inputs.stored, host)
+    return inputs
+
+
 @dataclass
 class TableInputs:
     """The results that a table or figure may show, and the plugins that say what else belongs in it."""
@@ -163,7 +175,3 @@ class TableInputs:
             return
         with self.progress(**about) as report:
             yield report
-
-    def check_filters(self) -> None:
-        """Reject filters with an unknown name; the error has the nearest known name."""
-        self.filters.check(self.stored, self.host)

@@ -124,7 +124,7 @@ def test_a_downstream_checkpoint_gives_the_encoder_alone_and_says_so(small, caps
     state = tiny(0) | {"head.fc.0.num_batches_tracked": torch.tensor(7), "head.fc.1.weight": torch.ones(60, 16)}
     path = checkpoint(small / "linprobe.pth", state, options("model"))
     assert main(command("mamp", path)) == 0
-    assert "encoder alone: the file has no more" in capsys.readouterr().out
+    assert "encoder alone" in capsys.readouterr().out
     _, info = only_run(small)
     assert info["imported"]["left_out"] == ["head.fc.0.num_batches_tracked", "head.fc.1.weight"]
 

@@ -8,7 +8,7 @@ from fabricated import Fabricated
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.reporting.filters import Filters
-from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.inputs import TableInputs, read_inputs
 from skelbench.reporting.table import Cell, Column, Table, sorted_by, with_columns
 
 
@@ -33,8 +33,7 @@ def host():
 
 
 def table(made, host, name="linear", exact_only=False, **filters):
-    inputs = TableInputs(host, made.store, exact_only=exact_only, filters=Filters(**filters))
-    inputs.check_filters()
+    inputs = read_inputs(host, made.store, Filters(**filters), not exact_only)
     return host.load(host.get("tables", name))(inputs)
 
 

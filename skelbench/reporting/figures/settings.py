@@ -1,15 +1,20 @@
-"""A figure's own settings, from what was typed."""
+"""Drawing of a named figure with the settings that were typed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import Spec, validated
 from skelbench.plugin import FigureSpec
 from skelbench.plugin.host import Host
+from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.filters import Filters
+from skelbench.reporting.inputs import TableInputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = ("method", "dataset")
 
@@ -29,3 +34,21 @@ def settings_of(host: Host, figure: FigureSpec, typed: Mapping[str, Any], filter
                 raise SkelbenchError(f"--{kind} and --set {kind}={settings[kind]} say the same; leave one of them out")
             settings[kind] = ",".join(names)
     return validated(config, settings, f"figure {figure.name}")
+
+
+def draw(inputs: TableInputs, figure: FigureSpec, settings: Mapping[str, Any]) -> Figure:
+    """Draw ``figure``. One filter by protocol is also the protocol that the figure shows.
+
+    Raises:
+        SkelbenchError: a setting is wrong, or no run fits (:class:`NothingToDraw`).
+    """
+    from matplotlib.figure import Figure
+
+    inputs.settings = settings_of(inputs.host, figure, settings, inputs.filters)
+    if len(inputs.filters.protocol) == 1:
+        (inputs.protocol,) = inputs.filters.protocol
+    try:
+        drawn = inputs.host.load(figure)(inputs)
+    except NothingToDraw as nothing:
+        raise NothingToDraw(f"of {inputs.filters}: {nothing}" if inputs.filters else str(nothing)) from nothing
+    return inputs.host.checked(figure, drawn, Figure, "matplotlib Figure")
