@@ -1,12 +1,11 @@
-"""Checks of arguments of the Python API, and keywords from request models."""
+"""Keywords of the Python API from request models."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import Arguments
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -30,14 +29,3 @@ def keywords(model: type[Arguments]) -> Callable[[Call], Call]:
         return call
 
     return document
-
-
-def names(given: Any, what: str) -> list[str]:
-    """The names in ``given``.
-
-    Raises:
-        SkelbenchError: ``given`` is no list of names.
-    """
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise SkelbenchError(f"{what}={given!r} is one value where a list is expected; write [{given!r}]")
-    return list(given)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skelbench.api.exported import ONNX, Settings
@@ -43,50 +42,48 @@ model = timm.create_model("local-dir:FOLDER", pretrained=True, num_classes=60)  
 """
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Content of a card."""
+def model_card(
+    run: RunDir,
+    settings: Settings,
+    store: ClipStore,
+    method: MethodSpec,
+    evaluations: pandas.DataFrame,
+    onnx_difference: float | None = None,
+) -> str:
+    """Return the card: Markdown with a YAML header.
 
-    run: RunDir
-    settings: Settings
-    store: ClipStore
-    method: MethodSpec
-    evaluations: pandas.DataFrame
-    """Evaluations of this run and checkpoint that fuse no other run, with the ``notes`` of the record and
-    ``on_encoder``: whether the protocol may train the encoder further."""
-    parent: RunDir | None = None
-    """The run with whose weights training started, if it is here."""
-    onnx_difference: float | None = None
-    """Largest difference of the ONNX model's features; None = there is no ONNX model."""
-
-
-def model_card(facts: Facts) -> str:
-    """Return the card: Markdown with a YAML header."""
-    run, spec, method, store = facts.run, facts.run.spec, facts.method, facts.store
+    Args:
+        run: the run of the encoder.
+        settings: description of the encoder.
+        store: the data that the run was trained on.
+        method: the method of the run.
+        evaluations: rows of :func:`skelbench.results` for the frozen weights of the folder.
+        onnx_difference: largest difference of the ONNX model's features; None = there is no ONNX model.
+    """
+    spec = run.spec
     tags = {"skelbench", "timm", "skeleton", "action-recognition", "self-supervised", spec.method, store.topology.name}
     header = {"library_name": "skelbench", "pipeline_tag": "feature-extraction", "tags": sorted(tags)}
     trained = f"pre-trained without labels by {run.title}" if method.trains else f"not trained ({spec.method})"
     usage = USAGE
-    if facts.onnx_difference is not None:
+    if onnx_difference is not None:
         usage += (
             f"\n`{ONNX}` maps the output of `encoder.prepare(clips)`, `clips` and `present`, to `features`; they "
-            f"differ from PyTorch's by at most {facts.onnx_difference:.1e}.\n"
+            f"differ from PyTorch's by at most {onnx_difference:.1e}.\n"
         )
     citations = [f"the method: {method.citation}"] if method.citation else []
     citations += [f"the data: see the distribution of {store.meta.name}", f"the software: skelbench {__version__}"]
     sections = {
-        "How it was made": _table([("", ""), *_made(facts)]),
-        "Results": _results(facts.evaluations.to_dict("records")),
+        "How it was made": _table([("", ""), *_made(run, settings, store, method)]),
+        "Results": _results(evaluations.to_dict("records")),
         "How to use it": usage,
-        "Input": _table([("", ""), *_input(facts.settings)]),
-        "License": f"The data it was trained on: {_license(facts)}. These terms may apply to the weights too; no "
-        "license of the weights is given here.\n",
+        "License": f"The data it was trained on: {_license(run, store, method)}. These terms may apply to the weights "
+        "too; no license of the weights is given here.\n",
         "Citation": "".join(f"- {plain(line)}\n" for line in citations),
     }
     return (
         "---\n" + "".join(f"{key}: {json.dumps(value)}\n" for key, value in header.items()) + "---\n\n"
         f"# {run.title}, {spec.data.title}\n\nA frozen encoder of skeleton clips ({spec.encoder}, "
-        f"{facts.settings.features} features per clip), {trained}: {plain(method.summary)}.\n\n"
+        f"{settings.features} features per clip), {trained}: {plain(method.summary)}.\n\n"
         + "".join(f"> **{line}**\n\n" for line in _cautions(run.info))
         + "".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
     )
@@ -101,62 +98,49 @@ def _cautions(info: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"Training collapsed: {plain(describe(sign))}." for sign in info.get("collapse") or ())
 
 
-def _made(facts: Facts) -> Iterator[tuple[str, Any]]:
-    run, spec, info, parent = facts.run, facts.run.spec, facts.run.info, facts.parent
-    yield "run", facts.settings.run
+def _made(run: RunDir, settings: Settings, store: ClipStore, method: MethodSpec) -> Iterator[tuple[str, Any]]:
+    spec, info, skeleton, how = run.spec, run.info, settings.skeleton, settings.preprocessing
+    yield "run", settings.run
     yield "method", f"{run.title}, version {spec.method_version}"
-    if facts.method.trains and not spec.imported:
-        data = f"{spec.data.title} ({facts.store.meta.name}), fingerprint {facts.store.fingerprint[:12]}"
-        yield "data", f"{data}, training part of split {spec.data.split}; {facts.store.meta.lineage}"
+    if method.trains and not spec.imported:
+        data = f"{spec.data.title} ({store.meta.name}), fingerprint {store.fingerprint[:12]}"
+        yield "data", f"{data}, training part of split {spec.data.split}; {store.meta.lineage}"
     if spec.init_from:
-        yield "started from", parent.name if parent else f"run {spec.init_from}"
-    if parent:
-        yield "which was trained on", f"{parent.spec.data.title}, training part of split {parent.spec.data.split}"
+        yield "started from", f"run {spec.init_from}"
     yield "preset", info["preset"] + (" with changes" if info["modified"] else "")
     yield "setting, seed", f"{SETTING[info.get('setting', 'shared')]}, {spec.seed}"
     yield "clips seen", "not recorded" if spec.imported else f"{info.get('clips_seen') or 0:,.0f}"
     yield "hardware, precision", f"{run.hardware}, {spec.train.precision}"
     if spec.imported:
         yield "weights from the file", f"{(info.get('imported') or {}).get('file')}, SHA-256 {spec.imported}"
+    yield "input", f"skeleton {skeleton.name}, {len(skeleton.joints)} joints, meters, {how.up_axis.upper()} up"
+    yield "frames", f"central {how.share:.0%} of a clip, resized to T = {settings.grid.frames}"
 
 
 def _results(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "It was not evaluated.\n"
-    columns = ("probe", "settings", "encoder", "stream", "tested on", "test clips", "accuracy", "untrained encoder")
-    lines: list[Any] = [(*columns, "preset", "hardware", "notes")]
+    columns = ("probe", "settings", "stream", "tested on", "test clips", "accuracy", "untrained encoder")
+    lines: list[Any] = [(*columns, "preset", "hardware")]
     for row in rows:
         known = row["control_accuracy"] is not None and row["control_accuracy"] == row["control_accuracy"]
-        lines.append(
-            (row["protocol"], row["probe"], "may be trained further" if row["on_encoder"] else "frozen", row["stream"],
-             f"{row['dataset']} / {row['split']}", f"{row['n_test']:,}", f"{row['accuracy']:.1%}",
-             f"{row['control_accuracy']:.1%}" if known else "", row["preset"], row["hardware"], "; ".join(row["notes"]))
-        )  # fmt: skip
+        tested_on, untrained = f"{row['dataset']} / {row['split']}", f"{row['control_accuracy']:.1%}" if known else ""
+        results = (row["stream"], tested_on, f"{row['n_test']:,}", f"{row['accuracy']:.1%}", untrained)
+        lines.append((row["protocol"], row["probe"], *results, row["preset"], row["hardware"]))
     return (
-        "Test accuracy after the last step of each probe; nothing is selected on test clips. Each row is one run with "
-        f"one seed.\n\n{_table(lines)}"
+        "Test accuracy of the frozen encoder after the last step of each probe; nothing is selected on test clips. "
+        f"Each row is one run with one seed.\n\n{_table(lines)}"
     )
 
 
-def _input(settings: Settings) -> Iterator[tuple[str, Any]]:
-    how, skeleton = settings.preprocessing, settings.skeleton
-    yield "skeleton", f"{skeleton.name}, {len(skeleton.joints)} joints: {', '.join(skeleton.joints)}"
-    yield "coordinates", f"meters, {how.up_axis.upper()} up, {how.dimensions}-D"
-    yield "frames", f"central {how.share:.0%} of a clip, resized ({how.resize}) to T = {settings.grid.frames}"
-    yield "frames per token", settings.grid.patch
-    yield "stream, readout", f"{how.stream}, {how.readout}"
-    yield "origin, alignment", f"{how.centre}, {how.align}"
-    yield "bodies", f"{how.bodies}, at most {how.slots}, joined by {how.bodies_pool}; second body: {how.second_body}"
-
-
-def _license(facts: Facts) -> str:
+def _license(run: RunDir, store: ClipStore, method: MethodSpec) -> str:
     """License of the data that shaped the weights."""
-    if facts.run.spec.imported:
+    if run.spec.imported:
         return "not recorded; ask the authors of the weights"
-    if not facts.method.trains:
+    if not method.trains:
         return "none"
-    license = plain(facts.store.meta.licence) or "not recorded; ask the authors of the data"
-    return license + (", and the terms of the data of the run that it started from" if facts.run.spec.init_from else "")
+    license = plain(store.meta.licence) or "not recorded; ask the authors of the data"
+    return license + (", and the terms of the data of the run that it started from" if run.spec.init_from else "")
 
 
 def _table(rows: list[Any]) -> str:

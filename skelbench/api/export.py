@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from safetensors.torch import save_file
 
-from skelbench.api.card import Facts, model_card
+from skelbench.api.card import model_card
 from skelbench.api.encoder import FrozenEncoder
 from skelbench.api.exported import (
     CARD,
@@ -25,7 +23,6 @@ from skelbench.api.exported import (
     Settings,
     Skeleton,
     config_json,
-    is_exported,
     load_exported,
 )
 from skelbench.api.load import Loaded, load_from_run
@@ -45,7 +42,6 @@ from skelbench.pipeline.request import Work
 from skelbench.pipeline.resolve import open_dataset
 from skelbench.pipeline.session import Session
 from skelbench.plugin.descriptors import MethodSpec
-from skelbench.records.errors import if_whole
 
 FORMATS = ("safetensors", "onnx")
 CHECKED = 3
@@ -72,13 +68,12 @@ def export(
     plugins: Sequence[Path | str] = (),
     results: Path | str | None = None,
     data: Path | str | None = None,
-    force: bool = False,
 ) -> Export:
     """Write the encoder of ``run`` to ``folder``: ``skelbench export``, from Python.
 
     The folder holds ``model.safetensors``, ``config.json`` (encoder, skeleton, grid, preprocessing) and a model card,
     ``README.md``; :func:`skelbench.load_encoder` and timm read it, and the Hugging Face Hub takes it as it is.
-    ``format`` "onnx": also ``model.onnx``, compared with PyTorch by onnxruntime. ``force`` replaces an earlier export.
+    ``format`` "onnx": also ``model.onnx``, compared with PyTorch by onnxruntime.
 
     Raises:
         SkelbenchError: there is no such run or place, its data set is not here, or the encoder cannot be exported;
@@ -88,48 +83,23 @@ def export(
         raise SkelbenchError(did_you_mean(str(format), FORMATS, "format"))
     if format == "onnx":
         need_onnx()
-    target = Path(folder).expanduser().resolve()  # a link stays, and what it leads to is replaced
-    _check_target(target, force)
+    target = Path(folder).expanduser().resolve()
+    if target.exists():
+        raise SkelbenchError(f"{target} exists already; remove it or choose another folder")
+    if not target.parent.is_dir():
+        raise SkelbenchError(f"there is no folder {target.parent}; make it or choose another place")
     if isinstance(run, RunOnDisk):
         results, data, checkpoint = run.at(results, data, checkpoint)
     session = open_place(Work(results=results, data=data, device="cpu", plugins=plugins, progress=False))
     loaded = load_from_run(session, run, checkpoint, stream, with_data=True)
-    with _in_place_of(target) as partial:
-        written = _write(session, loaded, partial, format == "onnx")
-        files = tuple(sorted(path.name for path in partial.iterdir()))
-    return Export(target, files, written)
-
-
-def _check_target(target: Path, force: bool) -> None:
-    """SkelbenchError unless ``target`` is absent, empty or, with ``force``, an earlier export."""
-    files = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
-    if is_exported(target) and not force:
-        raise SkelbenchError(f"{target} holds an export already; choose another folder, or replace it with --force")
-    others = [name for name in files if name not in (CARD, CONFIG, ONNX, WEIGHTS)]
-    if target == Path.cwd() or target.is_file() or others:
-        raise SkelbenchError(
-            f"{target} is no export{f', it holds {others[0]}' if others else ''}; choose a folder that does not exist"
-        )
-    if not target.parent.is_dir():
-        raise SkelbenchError(f"there is no folder {target.parent}; make it or choose another place")
-
-
-@contextmanager
-def _in_place_of(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` that takes its place when all went well, and is gone otherwise."""
     with naming(target):
-        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
-        yield partial
-        partial.chmod(0o755)
-        if target.exists():  # the earlier export is removed only after the new one has its place
-            target.rename(aside := partial.with_name(f"{partial.name}.before"))
-            partial.rename(target)
-            shutil.rmtree(aside)
-        else:
-            partial.rename(target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        beside = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
+    with beside:
+        whole = Path(beside.name, "export")
+        whole.mkdir()
+        difference = _write(session, loaded, whole, format == "onnx")
+        whole.rename(target)
+    return Export(target, tuple(sorted(path.name for path in target.iterdir())), difference)
 
 
 def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float | None:
@@ -169,22 +139,15 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
     return difference
 
 
-def _trains_encoder(session: Session, protocol: str) -> bool:
-    """Whether ``protocol`` may train the encoder further; False if its plugin is not loaded."""
-    with suppress(SkelbenchError):
-        found = protocol_class(session.host, protocol)
-        return issubclass(found, EncoderProtocol) and not issubclass(found, Linear)
-    return False
-
-
 def _of_weights(session: Session, loaded: Loaded, spec: Mapping[str, Any]) -> bool:
-    """Whether an evaluation is of the exported weights alone.
+    """Whether an evaluation is of the exported weights alone, frozen.
 
-    A method may have an encoder for each stream and named ones; a protocol may begin with an untrained encoder.
+    A method may have an encoder for each stream and named ones; a protocol may train the encoder or begin untrained.
     """
     run, checkpoint = loaded.run, loaded.checkpoint
-    with suppress(SkelbenchError):
-        if not getattr(protocol_class(session.host, spec["protocol"]), "trained", True):
+    with suppress(SkelbenchError):  # the plugin of the protocol is not loaded
+        protocol = protocol_class(session.host, spec["protocol"])
+        if issubclass(protocol, EncoderProtocol) and not issubclass(protocol, Linear):
             return False
     own = {run.encoder(checkpoint, loaded.preprocessing.stream)}
     others = spec.get("partners") or named_encoder(run, checkpoint, spec["readout"])
@@ -196,12 +159,6 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
     mine = every[(every["run"] == loaded.run.name) & (every["checkpoint"] == loaded.checkpoint)]
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
-    records = {record["id"]: record for record in loaded.run.records()}
-    alone = [_of_weights(session, loaded, records[name]["spec"]) for name in mine["evaluation"]]
-    mine = mine[alone].assign(
-        notes=[records[name].get("notes", []) for name in mine["evaluation"][alone]],
-        on_encoder=[_trains_encoder(session, name) for name in mine["protocol"][alone]],
-    )
-    first = loaded.run.spec.init_from
-    parent = if_whole(partial(session.results.by_id, first)) if first else None
-    return model_card(Facts(loaded.run, settings, store, method, mine, parent, difference))
+    specs = {record["id"]: record["spec"] for record in loaded.run.records()}
+    alone = [_of_weights(session, loaded, specs[name]) for name in mine["evaluation"]]
+    return model_card(loaded.run, settings, store, method, mine[alone], difference)

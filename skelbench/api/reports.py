@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skelbench.api import arguments
+from skelbench.api.arguments import keywords
 from skelbench.api.place import path_of
 from skelbench.api.plugins import use_plugins
 from skelbench.plugin.descriptors import FigureSpec, TableSpec
@@ -68,7 +68,7 @@ class TableView:
         return self.render("html") + (note if self.left_out else "")
 
 
-@arguments.keywords(Filters)
+@keywords(Filters)
 def compare(
     table: str = "linear",
     *,
@@ -97,7 +97,7 @@ def compare(
     return TableView(built, inputs.left_out if needs_runs else 0)
 
 
-@arguments.keywords(Filters)
+@keywords(Filters)
 def plot(
     figure: str,
     *,
@@ -126,7 +126,7 @@ def plot(
     return drawn
 
 
-@arguments.keywords(Filters)
+@keywords(Filters)
 def report(
     path: Path | str = "report.html",
     *,
@@ -153,7 +153,7 @@ def report(
     inputs.data_root = path_of(data)
     session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
     file = Path(path).expanduser()
-    save(file, inputs, session, None if tables is None else arguments.names(tables, "tables"))
+    save(file, inputs, session, None if tables is None else list(tables))
     return file
 
 

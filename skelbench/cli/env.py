@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +15,7 @@ PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydant
 def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
     """Print versions, devices, cores, settings with their sources, and plugins with problems, to paste into an issue.
 
-    It also works with a broken installation, and prints no environment variables but skelbench's own.
+    It also works with a broken torch, and prints no environment variables but skelbench's own.
     """
     from skelbench.core.console import out
 
@@ -29,28 +27,21 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = Fals
 
 
 def gathered() -> dict[str, Any]:
-    """Return all facts as plain data; a part that cannot be read is an error message among the ``problems``."""
+    """Return all facts as plain data; a torch that cannot be imported is an error message among the ``problems``."""
     from skelbench.core import user_config
     from skelbench.core.threads import usable_cores
     from skelbench.core.version import __version__, installed
     from skelbench.plugin.host import get_host
     from skelbench.plugin.status import one_line
 
-    problems: dict[str, None] = {}
-
-    def tried(read: Callable[[], Any], otherwise: Any, what: str = "") -> Any:
-        try:
-            return read()
-        except Exception as error:  # a broken installation of torch, a broken file of settings
-            problems[what + one_line(error)] = None
-            return otherwise
-
-    devices, threads = tried(_torch, ({}, None), "torch cannot be used: ")
-    settings = {key: fact for key in user_config.SETTINGS if (fact := tried(partial(_setting, key), None))}
-    plugins = tried(lambda: get_host().plugins, [])
-    for each in plugins:
-        if each.error:
-            problems[f"plugin {each.name} ({each.source}): {each.state}: {each.error}"] = None
+    plugins = get_host().plugins
+    failed = [f"plugin {each.name} ({each.source}): {each.state}: {each.error}" for each in plugins if each.error]
+    devices: dict[str, str] = {}
+    threads = None
+    try:
+        devices, threads = _torch()
+    except Exception as error:  # a broken installation of torch
+        failed.append(f"torch cannot be used: {one_line(error)}")
     versions = {"skelbench": __version__, "python": platform.python_version()}
     versions |= {name: installed(name) or "not installed" for name in PACKAGES}
     return {
@@ -59,8 +50,8 @@ def gathered() -> dict[str, Any]:
         "devices": devices,
         "cores": {"usable": usable_cores(), "of the machine": os.cpu_count() or 1},
         "threads": threads,
-        "settings": settings,
-        "problems": list(problems),
+        "settings": {key: _setting(key) for key in user_config.SETTINGS},
+        "problems": failed,
     }
 
 

@@ -22,7 +22,6 @@ def export(
     ] = None,
     results: ReadResults = None,
     data_root: DataRoot = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
 ) -> None:
     """Write the encoder of a finished RUN with its config and a model card: for `skelbench.load_encoder`, timm, and the
     Hugging Face Hub."""
@@ -30,7 +29,7 @@ def export(
     from skelbench.core.console import out, print_facts
 
     chosen: dict[str, Any] = {"format": format_, "stream": stream}
-    written = exporting.export(run, output, **chosen, results=results, data=data_root, force=force)
+    written = exporting.export(run, output, **chosen, results=results, data=data_root)
     facts = [("wrote", f"{written.folder}: {', '.join(written.files)}")]
     if written.onnx_difference is not None:
         facts.append(("ONNX", f"features differ from PyTorch's by at most {written.onnx_difference:.2g}"))

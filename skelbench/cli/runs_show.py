@@ -30,7 +30,7 @@ def show(
 ) -> None:
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
     cost, evaluations."""
-    from skelbench.cli.summary import cost_facts, named_root, print_records
+    from skelbench.cli.summary import anomalies, cost_facts, named_root, print_records, training_text
     from skelbench.core.console import out, print_facts
     from skelbench.records.errors import if_whole
     from skelbench.records.store import ResultStore
@@ -51,7 +51,7 @@ def show(
     changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
     out.print(f"{changed} (preset {found.info['preset']}).\n", style="dim")
     print_facts(_environment(found.info.get("environment", {})), title="Environment")
-    print_facts(_training(found), title="\nTraining")
+    print_facts([("training", training_text(found.info)), *anomalies(found.info)], title="\nTraining")
     if cost:
         print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
     if kept:
@@ -111,17 +111,3 @@ def _environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "platform", environment.get("platform")
     versions = {name: environment.get(name) for name in ("skelbench", "python")} | environment.get("packages", {})
     yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-
-
-def _training(run: RunDir) -> Iterator[tuple[str, Any]]:
-    from skelbench.training.anomalies import UNMOVED, describe
-
-    info = run.info
-    if info.get("steps"):
-        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
-        yield "steps", f"{info['steps']:,} of {run.spec.train.batch_size} clips"
-        yield "clips seen", f"{clips:,.0f}"
-        yield "time", f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-    for kind in ("collapse", "shortcut"):
-        yield kind, "; ".join(map(describe, info.get(kind) or ()))
-    yield "unmoved", UNMOVED if info.get("unmoved") else ""

@@ -86,7 +86,6 @@ def study(
     ] = "local",
     emit: Annotated[bool, _queued("Print the script; submit nothing.", flag="--emit")] = False,
     status: Annotated[bool, _queued("Print the state of each trial; submit nothing.", flag="--status")] = False,
-    wait: Annotated[bool, _queued("Submit, wait for the end, and show the table.", flag="--wait")] = False,
     cancel: Annotated[bool, _queued("Cancel the jobs in the queue.", flag="--cancel")] = False,
     device: Device = None,
     results: Results = None,
@@ -106,7 +105,7 @@ def study(
             raise SkelbenchError(f"{given[0]} is of a study, and none is named; write skelbench study NAME {given[0]}")
         _list(host)
         return
-    of_queue = {"--emit": emit, "--status": status, "--wait": wait, "--cancel": cancel}
+    of_queue = {"--emit": emit, "--status": status, "--cancel": cancel}
     asked = [option for option, given in of_queue.items() if given]
     engine_class = host.subclass(host.get("engines", on), Engine)  # type: ignore[type-abstract]
     check_taken(engine_class, on, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
@@ -173,14 +172,15 @@ def study(
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
-        if asked in ([], ["--wait"]):  # the others write nothing
+        if not asked:  # the others write nothing
             recognize_all(states, session)
-        ended = study_queue.act(chosen, states, session, protocols, engine, "".join(asked))
-        if ended is not None:
-            _conclude(chosen, ended, session, protocols, study_queue.failures(ended, engine))
-        return
-    failures = work_through(states, engine, at_once, threads)
-    _conclude(chosen, states, session, protocols, failures)
+        if not study_queue.act(chosen, states, engine, "".join(asked)):
+            return
+        failures = {}
+    else:
+        failures = work_through(states, engine, at_once, threads)
+    _table(chosen, trials, session, protocols)
+    conclude(trials, failures)
 
 
 def _list(host: Host) -> None:
@@ -236,15 +236,12 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     )
 
 
-def _conclude(
-    study: Study, states: list[tuple[Trial, Status]], session: Session, protocols: list[str], failures: Failures
-) -> None:
-    """Print the table of the finished trials, and the trials that failed."""
+def conclude(trials: list[Trial], failures: Failures) -> None:
+    """Print the trials that failed and the number of the others; exit code 3 if one failed."""
     from skelbench.core.console import LEFT_OUT, out
 
-    _table(study, [trial for trial, _ in states], session, protocols)
-    say_failed([trial for trial, _ in states], failures)
-    out.print(f"{len(states) - len(failures)} of {len(states)} trials done")
+    say_failed(trials, failures)
+    out.print(f"{len(trials) - len(failures)} of {len(trials)} trials done")
     if failures:
         raise typer.Exit(LEFT_OUT)
 

@@ -1,4 +1,4 @@
-"""``skelbench suite``: lists suites, makes the runs of their rows and shows their tables."""
+"""``skelbench suite``: shows suites, makes the runs of their rows and shows their tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Jobs, ReadResults, Results
+from skelbench.cli.options import DataRoot, Device, Format, Jobs, ReadResults, Results, ToFile
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.request import comma_separated
 
@@ -15,16 +15,6 @@ USUAL = "skeleton-v1"
 MOST_REASONS = 20
 app = typer.Typer(no_args_is_help=True, help="Suites: settings that all rows of one table share.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A suite.")]
-
-
-@app.command("list")
-def list_suites() -> None:
-    """List all suites."""
-    from skelbench.core.console import make_table, out
-    from skelbench.plugin.host import get_host
-
-    out.print(make_table(("suite", "summary"), [(suite.name, suite.summary) for suite in get_host().all("suites")]))
-    out.print("skelbench suite show NAME prints the settings; skelbench suite run METHOD makes a row")
 
 
 @app.command()
@@ -107,8 +97,7 @@ def run(
     )
     import torch
 
-    from skelbench.cli.study import say_failed, show_trials
-    from skelbench.core.console import LEFT_OUT, out
+    from skelbench.cli.study import conclude, show_trials
     from skelbench.pipeline.session import open_session
     from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
     from skelbench.pipeline.studies.local import Local, work_through
@@ -131,54 +120,28 @@ def run(
         return
     engine = Local(StudyContext(study.name, session, protocols), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)
-    _print_table(found.name, session.results.root, "", None, None)
-    say_failed(trials, failures)
-    out.print(f"{len(states) - len(failures)} of {len(states)} runs done")
-    if failures:
-        raise typer.Exit(LEFT_OUT)
+    _print_table(found.name, session.results.root)
+    conclude(trials, failures)
 
 
 @app.command()
-def table(
-    suite: Name = USUAL,
-    name: Annotated[
-        str,
-        typer.Option(
-            "--table",
-            help="Another table, with the rows of the suite.",
-            show_default="one row for each method, one column for each protocol",
-        ),
-    ] = "",
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format", help="terminal, md, csv, json, latex or html.", show_default="terminal; with -o by name"
-        ),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")] = None,
-    results: ReadResults = None,
-) -> None:
-    """Show the table of a suite. Other runs are skipped, each with the reason."""
-    _print_table(suite, results, name, format_, output)
+def table(suite: Name = USUAL, format_: Format = None, output: ToFile = None, results: ReadResults = None) -> None:
+    """Show the table of a suite, one row for each method and one column for each protocol. Other runs are skipped, each
+    with the reason."""
+    _print_table(suite, results, format_, output)
 
 
-def _print_table(suite: str, root: Path | None, name: str, format_: str | None, output: Path | None) -> None:
+def _print_table(suite: str, root: Path | None, format_: str | None = None, output: Path | None = None) -> None:
     from skelbench.cli.tables import format_of, put
     from skelbench.core.console import err, progress
     from skelbench.plugin.host import get_host
     from skelbench.records.store import ResultStore
     from skelbench.reporting.suites.suite import find_suite
     from skelbench.reporting.suites.table import leaderboard, skipped, suite_inputs
-    from skelbench.reporting.table import Table
 
     host, store = get_host(), ResultStore(root)
     found, format_ = find_suite(host, suite), format_of(format_, output)
-    descriptor = host.get("tables", name) if name else None
-    inputs = suite_inputs(found, host, store, progress)
-    if descriptor:
-        built = host.checked(descriptor, host.load(descriptor)(inputs), Table, "skelbench.reporting.table.Table")
-    else:
-        built = leaderboard(found, inputs)
+    built = leaderboard(found, suite_inputs(found, host, store, progress))
     reasons = [f"note: skipped {run}: {reason}" for run, reason in skipped(found, store).items()]
     for reason in reasons[:MOST_REASONS]:
         err.print(reason, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skelbench.core.console import make_table, out, print_facts, styled
-from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed
+from skelbench.core.spec import DataSpec, EvalSpec, listed
 from skelbench.data.store.roots import data_root
 from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
 from skelbench.pipeline.presets import BLURB, SETTING
@@ -21,7 +21,6 @@ from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import default_root
 from skelbench.training.anomalies import UNMOVED, describe
-from skelbench.views.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from skelbench.evaluation.outcomes import Outcomes
@@ -74,64 +73,36 @@ def print_summary(
             _print_further(protocol, pairs)
         _print_notes(records.values())
     info = run.info
-    warnings = [f"{sign}: {describe(found)}" for sign in ("collapse", "shortcut") for found in info.get(sign) or ()]
-    for warning in [*warnings, *([f"unmoved: {UNMOVED}"] if info.get("unmoved") else [])]:
-        out.print(warning, style="bold yellow")
+    for kind, warning in anomalies(info):
+        out.print(f"{kind}: {warning}", style="bold yellow")
     facts = cost_facts(cost) if cost else []
-    if info.get("steps"):
-        clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
-        pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
-        facts.append(("training", f"{clips:,} clips in {info['steps']:,} steps and {pace}"))
-    if facts:
-        print_facts(facts, title="Cost (FLOPs = 2 MACs, matrix products only)")
+    print_facts([*facts, ("training", training_text(info))], title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run is stored in {run.path}")
     out.print("Next:")
-    where, compares = named_root(run.path.parent), any(name.startswith("linear") for name in records)
-    for command, purpose in _next(resolved, compares, run.plugin_files + named_data(data)):
+    where, commands = named_root(run.path.parent), []
+    if again := _other_method(run):
+        commands.append((again + named_data(data), "another method, the same conditions"))
+    compare = "skelbench compare" + (" --all" if resolved.modified else "")
+    compares = any(name.startswith("linear") for name in records)
+    commands.append((compare if compares else "skelbench runs list", "all runs side by side"))
+    commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
+    for command, purpose in commands:
         out.print(styled(f"  {command}{where}", (f"  # {purpose}", "dim")), soft_wrap=True)
     if resolved.preset not in ("paper", "ablation", "imported"):
         out.print(f"Compare results of preset {resolved.preset} with this preset only; they are not the paper's.",
                   style="dim")  # fmt: skip
 
 
-def _next(resolved: Resolved, compares: bool, made_with: str = "") -> list[tuple[str, str]]:
-    """Next commands and their purposes.
-
-    ``compares``: a linear probe, which ``skelbench compare`` shows, has evaluated the run; ``made_with``: further
-    options of a run.
-    """
-    commands = []
-    if resolved.preset in BLURB:
-        changed = any(not key.startswith("budget ") for key in resolved.modified)
-        purpose = "the same conditions" if resolved.setting == "shared" else "shared setting"
-        purpose = f"preset {resolved.preset} without your changes" if changed else purpose
-        commands.append((f"skelbench run {_other(resolved)}{made_with}", f"another method, {purpose}"))
-    compare = "skelbench compare" + (" --all" if resolved.modified else "") if compares else "skelbench runs list"
-    commands.append((compare, "all runs side by side"))
-    commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
-    return commands
-
-
-def _other(resolved: Resolved) -> str:
-    """Another method, and the options that differ from the defaults: ``mamp --tokens 8 --preset quick``."""
-    spec = resolved.spec
+def _other_method(run: RunDir) -> str:
+    """The command of ``run`` with another method; "" if it has settings that may be those of the method."""
+    words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
+    if not f"{words} ".startswith(f"{title} ") or any(
+        option in words for option in ("--set", "--config", "--init-from")
+    ):
+        return ""
     methods = (each for each in get_host().all("methods") if isinstance(each, MethodSpec))
-    other = next((each.name for each in methods if each.trains and not each.stage and each.name != spec.method), "")
-    tokens = {shape: tokens for tokens, shape in BUDGETS.items()}.get((spec.grid.frames, spec.grid.patch))
-    grid = f"--tokens {tokens}" if tokens else f"--clip-length {spec.grid.frames}"
-    grid += f" --patch {spec.grid.patch}" if resolved.method.weights and not tokens else ""
-    options = {
-        "--dataset ": (spec.data.name, "synthetic"),
-        "--encoder ": (spec.encoder, RunSpec.model_fields["encoder"].default),
-        "--split ": (spec.data.split, resolved.store.meta.default_split),
-        "--set second_body=": (spec.data.second_body, "zero"),
-        "--set min_frames=": (spec.data.min_frames, 0),
-    }
-    if resolved.setting != "shared" or not resolved.method.weights:
-        del options["--encoder "]
-    parts = [other or "METHOD", grid, *(key + str(value) for key, (value, usual) in options.items() if value != usual)]
-    parts += [f"--preset {resolved.preset}", *([f"--budget {resolved.length.budget}"] if resolved.length else [])]
-    return " ".join(parts)
+    other = next((each.name for each in methods if each.trains and not each.stage and each.name != run.spec.method), "")
+    return other and f"skelbench run {other}{words.removeprefix(title)}"
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -167,6 +138,21 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
         out.print(f"Differences: intervals and p over {units}{more}.", style="dim")
     for caution in dict.fromkeys(test.caution for test in tests if test.caution):
         out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
+
+
+def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Kinds and texts of what went wrong while a run was trained."""
+    found = [(kind, describe(each)) for kind in ("collapse", "shortcut") for each in info.get(kind) or ()]
+    return [*found, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
+
+
+def training_text(info: Mapping[str, Any]) -> str:
+    """Clips, steps, time and speed of the training; "" for a run without training."""
+    if not info.get("steps"):
+        return ""
+    clips, seconds = info["clips_seen"], max(info["train_seconds"], 1e-9)
+    pace = f"{seconds / 60:.1f} min, {clips / seconds:,.0f} clips/s"
+    return f"{clips:,.0f} clips in {info['steps']:,} steps and {pace}"
 
 
 def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -34,7 +34,9 @@ def test_an_engine_of_a_plugin_runs_a_study(nice, tmp_path, capsys):
     assert len(given) == 2 and all(" -m skelbench run calm --dataset small" in line for line in given)
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--mem", "4G"], "--mem is not"), (["--wait"], "--wait needs an engine")])
+@pytest.mark.parametrize(
+    ("words", "said"), [(["--mem", "4G"], "--mem is not"), (["--status"], "--status needs an engine")]
+)
 def test_what_it_does_not_heed_is_refused(nice, tmp_path, capsys, words, said):
     assert main([*nice, "--on", "nice", *words]) == 2
     assert said in capsys.readouterr().err and not (tmp_path / "given").exists()

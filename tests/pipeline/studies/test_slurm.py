@@ -9,11 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from skelbench.cli import study_queue
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.leases import Lease
@@ -240,30 +238,6 @@ def test_a_job_that_was_taken_without_an_answer_is_not_submitted_twice(slurm, is
     code, _, err = issue(*ASKED)
     assert code == 2 and "may be in the queue nevertheless" in err and len(queue(slurm)) == 5
     assert "submitted 1 trials as job 102, 5 are queued or running" in issue(*ASKED)[2] and len(queue(slurm)) == 6
-
-
-def test_waiting_ends_with_the_table_and_what_failed(slurm, issue, tmp_path, monkeypatch):
-    """Meanwhile the controller is away once, one trial is made, and the others are lost."""
-    looks = []
-
-    def look(_):
-        looks.append(queue(slurm))
-        if len(looks) == 1:
-            (slurm / "settings.json").write_text(json.dumps({"away": {"squeue": 2 * commands.TRIES}}))
-        if len(looks) == 4:
-            assert len(looks[-1]) == 6
-            lines = [line for array in scripts(tmp_path) for line in array.read_text().splitlines()]
-            line = next(line for line in lines if " set -- run calm " in line)
-            assert main(line.partition(" set -- ")[2].removesuffix(" ;;").split()) == 0
-            set_queue(slurm, [])
-        assert len(looks) < 6
-
-    monkeypatch.setattr(study_queue, "time", SimpleNamespace(sleep=look))
-    code, out, err = issue(*ASKED, "--wait")
-    assert code == 3 and "1 of 6 trials done" in out and "calm" in out
-    assert err.count("Unable to contact slurm controller") == 1 and "six: 6 queued" in err
-    assert err.count("\nfailed: ") == 5 and err.count("left the queue without a message") == 5
-    assert "6 trials: 1 done, 5 failed" in issue("--status")[1]
 
 
 # ------------------------------------------------------------------------------------------ what the script does

@@ -52,7 +52,7 @@ def test_the_shipped_suite_names_components_that_exist(call):
     suite = find_suite(host, "skeleton-v1")
     assert set(suite.protocols) <= set(host.names("protocols")) and suite.encoder in host.names("encoders")
     assert all(set(protocols) <= set(suite.protocols) for protocols in suite.presets.values())
-    assert "skeleton-v1" in call("list")[1] and "linear, knn" in call("show", "tiny-v1")[1]
+    assert "linear, knn" in call("show", "tiny-v1")[1]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,6 @@ def test_the_table_has_means_over_seeds_and_skips_other_runs(call, made):
     assert (float(rows["slim"]["linear"]), float(rows["slim"]["knn"])) == (50, 40)
     assert (rows["slim"]["seeds"], rows["mamp"]["seeds"]) == ("2/2", "1/2")
     assert all(f"skipped {name}" in err for name in others)
-    code, out, _ = call("table", "tiny-v1", "--table", "linear", "--format", "csv")
-    assert code == 0 and set(others).isdisjoint(out) and "mamp" in out
 
 
 def test_only_means_over_all_seeds_are_ranked(call, made):
