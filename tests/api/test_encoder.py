@@ -111,15 +111,6 @@ def test_clips_that_cannot_be_read(trained, clips, said):
         trained("untrained").encoder(device="cpu").embed(clips)
 
 
-def test_a_device_that_is_not_there_changes_nothing(trained):
-    encoder, x = trained("untrained").encoder(device=torch.device("cpu")), torch.ones(2, 9, 25, 3)
-    expected = encoder.embed(x)
-    assert np.array_equal(encoder.embed(x.bfloat16()), expected)
-    with pytest.raises(SkelbenchError, match="'gpu' is not a device"):
-        encoder.to("gpu")
-    assert np.array_equal(encoder.embed(x), expected)
-
-
 def test_which_encoder(trained, session, tmp_path):
     run = trained()
     by_name = skelbench.load_encoder(run.name, device="cpu", results=session.results.root)

@@ -104,12 +104,12 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
 def test_the_card_has_the_results_of_the_frozen_weights_alone(trained, tmp_path, session):
     parent = trained("skeletonmae")
     run = trained("skeletonmae", init_from=parent._directory, seed=1)
+    record = run.evaluate("knn", progress=False).record
     run.evaluate("knn", progress=False, settings={"k": 3})
     run.evaluate("finetune", progress=False, settings={"epochs": 1, "min_steps": 0})
-    (record,) = (one for one in run._directory.records() if one["spec"]["protocol"] == "knn")
     both = {"streams": ("joint", "bone"), "fusion": "scores", "partners": (parent._directory.spec.id,)}
     fused = EvalSpec.model_validate({**record["spec"], **both})
-    fused_record = record | {"id": fused.id, "spec": fused.model_dump(mode="json"), "standard": False}
+    fused_record = {**record, "id": fused.id, "spec": fused.model_dump(mode="json"), "standard": False}
     write_json(run._directory.path / f"eval-{fused.id}.json", fused_record)
     skelbench.export(run, tmp_path / "child")
     text = (tmp_path / "child" / "README.md").read_text()

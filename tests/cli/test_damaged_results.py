@@ -1,7 +1,6 @@
 """One damaged file in the results is a line on stderr; what is whole is listed and compared as ever."""
 
 import json
-import shutil
 
 import pytest
 from fabricated import Fabricated
@@ -82,16 +81,3 @@ def test_a_spec_that_does_not_match_its_id_is_damage(results, fails):
     path = path_of(results, "slim", "run.json")
     path.write_text(set_("spec", "seed", to=7)(path.read_text()))
     fails(["eval", "slim"], "damaged")
-
-
-def test_a_copied_run_counts_once(results, capsys):
-    run = path_of(results, "slim", "run.json").parent
-    shutil.copytree(run, results / "a-copy")
-    out = others_are_shown(capsys, ["runs", "list"], results / "a-copy", f"is a copy of run {run.name}")
-    assert out.count("slim-moves") == 1
-
-
-def test_a_damaged_format_is_one_error(results, fails):
-    (results / "skelbench.json").write_text('{"format": "x"}')
-    for command in (["runs", "list"], ["compare"]):
-        fails(command, "skelbench.json is damaged")

@@ -62,13 +62,3 @@ def test_what_cannot_be_imported_is_one_sentence_and_leaves_nothing(made, tmp_pa
     printed = capsys.readouterr().err
     assert printed.startswith("error: ") and said in printed and printed.count("\n") == 1
     assert not [path for path in (tmp_path / "data").glob("*") if path.is_dir()]
-
-
-def test_a_damaged_store_is_a_line_in_the_list_and_an_error_in_info(made, tmp_path, capsys):
-    assert main(["data", "import", made(), "--name", "hive"]) == 0
-    (tmp_path / "data" / "hive" / "index.npz").write_bytes(b"PK")
-    capsys.readouterr()
-    assert main(["data", "list"]) == 0
-    assert any(row[:2] == ["hive", "unusable"] and "damaged" in row[2] for row in rows(capsys.readouterr().out))
-    assert main(["data", "info", "hive"]) == 2
-    assert "is damaged" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made.files import annotation, mamp_arrays, people, slot_array, split_lists, write_nwucla, write_pickle
+from made.files import annotation, people, split_lists, write_pickle
 
 from skelbench.cli.main import main
 from skelbench.data.store.clip_store import ClipStore
@@ -33,24 +33,6 @@ def test_import_export_import(pickled, tmp_path, capsys):
     assert main(["data", "import", str(file), "--name", "again"]) == 0
     stores = [ClipStore.open(tmp_path / "data" / name) for name in ("ntu-60-3danno", "again")]
     assert sorted(stores[0].names) == sorted(stores[1].names) and stores[1].bodies.max() == 1
-
-
-def test_what_trains_and_where_it_comes_from_is_said_last(pickled, tmp_path, capsys):
-    for part, rows in (("train", (0, 2, 4)), ("val", (1, 3, 5, 7, 8))):
-        x = slot_array(rows)[:, :, :20]
-        np.save(tmp_path / f"{part}_position.npy", x - x[:, :, :, 20:21])
-        np.save(tmp_path / f"{part}_label.npy", np.array(rows)[:, None] % 2)
-    write_nwucla(tmp_path / "all_sqe", [(1, 1, 0, 1), (12, 2, 3, 1), (8, 9, 9, 2), (1, 3, 0, 3), (8, 4, 2, 3)])
-    np.savez(tmp_path / "y.npz", **mamp_arrays())
-    for file, train, test in (
-        ("val_position.npy", "3 clips (train_position.npy)", "5 clips (val_position.npy)"),
-        ("all_sqe", "3 clips (cameras 1 and 2)", "2 clips (camera 3)"),
-        ("y.npz", "6 clips (y.npz: array 'x_train')", "6 clips (y.npz: array 'x_test')"),
-        (pickled(), "6 clips (list xsub_train)", "6 clips (list xsub_val)"),
-    ):
-        assert main(["data", "import", str(tmp_path / file), "--name", "x", "--force"]) == 0
-        rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-        assert rows[-3:-1] == [f"train {train}", f"test {test}"] and rows[-1].startswith("next: ")
 
 
 def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):

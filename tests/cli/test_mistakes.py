@@ -96,8 +96,6 @@ FIRST, LAST = (
     '        return {"loss": loss, "norm": feature_BD.norm()}\n',
 )
 VIEWS = '        return {"pair": ViewSpec(frames=grid.frames, crop=Part(), augment=(Turn(),), count=2)}\n'
-INIT = "        super().__init__(config, context)\n"
-DRAW = "        return draws.linear(torch.eye(3).repeat(len(draws.rows_K), 1, 1))\n"
 CUT = "        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)\n"
 ENCODED = "        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))\n"
 STEP = '        pair = views["pair"]\n'
@@ -112,16 +110,13 @@ MISTAKES = [
     (LAST, "", "no 'loss'"),
     ('"loss": loss,', '"loss": loss.detach(),', "detach"),
     ('"loss": loss,', '"loss": loss / 0 - loss / 0,', "mine.py:54, training_step"),
-    ("feature_BD.norm()", "feature_BD", "'norm'"),
     # code of a step
     ('views["pair"]', 'views["pairs"]', "the views are: pair"),
     ("context.summary_width, 4", "7, 4", "with feature_BD [8, 6]"),
     (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "in place"),
-    ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
     (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
     ("    @classmethod\n    def views(cls,", "    def views(self,", "@classmethod"),
-    (INIT, "", "__init__"),
     ("self.encoder = context", "self.backbone = context", "no self.encoder"),
     ("(Method)", "", "no subclass of Method"),
     (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),
@@ -129,12 +124,10 @@ MISTAKES = [
     (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "a dict of names to views"),
     ("count=2", "counts=2", "ViewSpec.counts=2"),
     ("augment=(Turn(),)", 'augment=({"kind": "trun"},)', "'turn'"),
-    (DRAW, "        return None\n", "mine.py:15, draw"),
     (CUT, "        return 0, 1\n", "mine.py:22, cut"),
     ("count=2", "count=2, mask=Hide()", "mine.py:29, draw"),
     # encoders
     (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward"),
-    ("= self.features = 6", "= self.features = 8", "self.width = 8"),
     ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "'dim'"),
 ]
 
@@ -208,7 +201,7 @@ def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
     assert (run.outcome, run.reason) == ("failed", said)
 
 
-OTHERS = """from skelbench.plugin import DatasetSpec, StudySpec, TableSpec, hookimpl
+OTHERS = """from skelbench.plugin import DatasetSpec, FigureSpec, StudySpec, TableSpec, hookimpl
 
 STUDY = "grid"
 
@@ -219,6 +212,10 @@ def opened(root):
 
 def table(inputs):
     return [][1]
+
+
+def figure(inputs):
+    return 1
 
 
 @hookimpl
@@ -234,6 +231,11 @@ def skelbench_datasets():
 @hookimpl
 def skelbench_tables():
     return [TableSpec(name="broken", target=":table", needs_runs=False)]
+
+
+@hookimpl
+def skelbench_figures():
+    return [FigureSpec(name="number", target=":figure", needs_runs=False)]
 
 
 @hookimpl
@@ -254,6 +256,7 @@ def others(tmp_path, monkeypatch):
     "words,said",
     [
         ("compare --table broken", "others.py:11, table: IndexError"),
+        ("plot number", "returned a int, not a matplotlib Figure"),
         ("study broken", "others.py:STUDY"),
         ("data info opened", "others.py:6, opened"),
     ],
@@ -266,7 +269,7 @@ def test_an_observer_that_raises_is_told_once_with_its_place(others, caplog):
     for _ in range(2):
         others.notify("skelbench_run_started", run={})
     (record,) = [record for record in caplog.records if "the run goes on" in record.message]
-    assert record.message.endswith("others.py:16, skelbench_run_started: KeyError 'nothing'")
+    assert record.message.endswith("others.py:20, skelbench_run_started: KeyError 'nothing'")
 
 
 def test_a_protocol_that_returns_something_else():

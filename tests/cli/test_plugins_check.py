@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from skelbench.cli.main import main
 
 PARTS = """
@@ -40,41 +38,6 @@ def test_what_a_plugin_prints_is_no_part_of_the_json(capsys, tmp_path):
     assert main(["plugins", "check", str(loud), "--only", "keyed", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) and "hello" in printed.err
-
-
-LOUD_TABLE = """
-from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting.table import Column, Table
-
-
-@hookimpl
-def skelbench_tables():
-    return [TableSpec(name="loud", target=":build", needs_runs=False)]
-
-
-def build(inputs):
-    print("hello")
-    return Table("Loud", (Column("a", "A"),), ({"a": 1},))
-"""
-
-
-@pytest.mark.parametrize("words", [["--format", "csv"], ["--format=csv"]])
-def test_nor_of_any_other_format(words, capsys, tmp_path):
-    (tmp_path / "loud.py").write_text(LOUD_TABLE)
-    assert main(["compare", "--table", "loud", "--plugin", str(tmp_path / "loud.py"), *words]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.split() == ["a", "1"] and "hello" in printed.err
-
-
-def test_checks_of_several_things_are_each_for_those_that_have_them(capsys, tmp_path):
-    """In any order; a file may be known by another path, and be there twice."""
-    (tmp_path / "a.py").write_text(PARTS)
-    (tmp_path / "b.py").write_text(PARTS)
-    words = ["--only", "rows-apart", "--only", "contract"]
-    for more in ([], ["--plugin", str(tmp_path / "a.py")], ["--plugin", str(tmp_path / "b.py")]):
-        assert main(["plugins", "check", f"{tmp_path}/../{tmp_path.name}/a.py", *words, *more]) == 0
-        printed = capsys.readouterr()
-        assert "internal error" not in printed.err and "unknown check" not in printed.err, printed.err
 
 
 def test_what_is_found_is_said_in_lines(capsys):

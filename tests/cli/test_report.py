@@ -34,10 +34,8 @@ def test_python_writes_the_same_page(here):
     "arguments, said",
     [
         (["-o", "report.pdf"], "a report is a page; end the name in .html"),
-        (["-o", "none/report.html"], "there is no folder none"),
         (["-o", "folder.html"], "folder.html is a folder; name a file in it"),
         (["--table", "lineal"], "did you mean 'linear'?"),
-        (["--method", "slimm"], "did you mean 'slim'?"),
         (["--results", "nowhere"], "there is no such folder"),
     ],
 )
@@ -45,9 +43,3 @@ def test_what_cannot_be_is_one_sentence(here, fails, arguments, said):
     (here / "folder.html").mkdir()
     fails(["report", *arguments], said)
     assert not (here / "report.html").exists()
-
-
-def test_an_empty_store_writes_nothing(tmp_path, monkeypatch, fails):
-    monkeypatch.chdir(tmp_path)
-    fails(["report"], "so there is nothing to report; start with: skelbench run")
-    assert not (tmp_path / "report.html").exists()

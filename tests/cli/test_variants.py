@@ -314,19 +314,6 @@ def test_the_source_of_a_target_is_part_of_the_identity(made, smooth):
     assert changed.components[TARGET] != first.components[TARGET] and changed.id != first.id
 
 
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        ({"target": "smooth-feature"}, "'smooth-features'"),
-        ({"target_settings": {"bta": 1}}, "'beta'"),
-    ],
-)
-def test_a_bad_target_is_one_sentence(sets, said, made, smooth):
-    with pytest.raises(SkelbenchError, match=re.escape(said)) as caught:
-        made("slim", at=Host([smooth]), sets=SMALL | {"target": "smooth-features"} | sets)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_target_that_is_no_target_is_one_sentence(made, smooth):
     smooth.write_text(SMOOTH.replace("(MaskedTarget)", "(dict)"))
     with pytest.raises(SkelbenchError, match="target 'smooth-features'.* is no subclass of MaskedTarget"):
