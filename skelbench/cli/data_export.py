@@ -12,19 +12,17 @@ from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
-_FORMAT = "mamp-npz: x_train, y_train, x_test, y_test, as MAMP and CTR-GCN read them."
 _SECOND = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
-Format = Annotated[Literal["mamp-npz"], typer.Option(help=_FORMAT)]
 SecondBody = Annotated[Literal["zero", "repeat"], typer.Option(help=_SECOND)]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
 
 
 def export_data(
-    dataset: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
+    dataset: Name, output: Output, split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Write data set NAME in another program's format, so that its code can be run on the same clips.
+    """Write data set NAME as MAMP and CTR-GCN read it (npz of x_train, y_train, x_test, y_test).
 
     The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
     again gives the same clips.

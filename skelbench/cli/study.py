@@ -42,13 +42,8 @@ def _queued(text: str, flag: str) -> Any:
     return typer.Option(flag, help=text, rich_help_panel=QUEUE)
 
 
-PLACES = ("device", "results", "data_root")
-"""Options that a list of studies takes too."""
-
-
 @request_options
 def study(
-    ctx: typer.Context,
     resources: ResourceRequest,
     study: Annotated[
         str | None, typer.Argument(metavar="NAME", help="A study or a TOML file; none = list the studies.")
@@ -100,9 +95,6 @@ def study(
 
     host = get_host()
     if study in (None, "list"):
-        given = [key for key in ctx.params if str(ctx.get_parameter_source(key)).endswith("COMMANDLINE")]
-        if given := [f"--{key.strip('_').replace('_', '-')}" for key in given if key not in ("study", *PLACES)]:
-            raise SkelbenchError(f"{given[0]} is of a study, and none is named; write skelbench study NAME {given[0]}")
         _list(host)
         return
     of_queue = {"--emit": emit, "--status": status, "--cancel": cancel}
