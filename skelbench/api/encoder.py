@@ -32,7 +32,7 @@ Clips = ClipStore | ClipDataset | ClipBatch | np.ndarray | Tensor | Sequence[Any
 
 
 class FrozenEncoder:
-    """An encoder with its weights and its way of looking at clips: what probes see, without the probe.
+    """An encoder with its weights and its preprocessing of clips: the features that probes see.
 
     ``skelbench.load_encoder`` makes it. It is in eval mode; :attr:`module` is the network itself.
     """

@@ -1,7 +1,7 @@
-"""An exported encoder on disk: weights as safetensors, and all that is needed to make and feed it as JSON.
+"""An exported encoder on disk: weights as safetensors, and its description as JSON.
 
-``config.json`` is of the form that timm and the Hugging Face Hub read; what is skelbench's stands in it under
-``model_args``, ``settings``.
+``config.json`` has the form that timm and the Hugging Face Hub read; the key ``model_args.settings`` holds
+:class:`Settings`.
 """
 
 from __future__ import annotations

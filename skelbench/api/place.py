@@ -37,7 +37,7 @@ def _silent(**_: Any) -> Iterator[Any]:
 
 
 class RunOnDisk:
-    """A run's directory, where its data lie, and which of its encoders is meant."""
+    """Directory of a run, directory of its data, and the checkpoint of its encoder."""
 
     def __init__(self, directory: RunDir, data: Place = None, checkpoint: str = "last") -> None:
         self._directory = directory

@@ -21,7 +21,7 @@ def use_plugins(files: Sequence[Path | str] = ()) -> Host:
     they were read, these or earlier ones, are read again.
 
     Raises:
-        SkelbenchError: a file is missing or cannot be used; it is told once, then as if it had not been named.
+        SkelbenchError: a file is missing or cannot be used; later calls do not load it again.
     """
     if isinstance(files, str | Path):
         raise SkelbenchError(f"plugins={str(files)!r} is one name where a list is expected; write [{str(files)!r}]")

@@ -1,4 +1,4 @@
-"""Runs from a notebook: made, found, evaluated and looked at by the code that the commands use."""
+"""Runs from a notebook: train, find and evaluate them by the code of the commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Run(RunOnDisk):
-    """A run on disk, read when it is asked something. :func:`run`, :func:`runs` and :func:`get_run` make it."""
+    """A run on disk, read on access. :func:`run`, :func:`runs` and :func:`get_run` return it."""
 
     @property
     def name(self) -> str:
