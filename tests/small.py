@@ -127,8 +127,8 @@ def shorten(patch) -> None:
 
     fit, timed = linear.fit_linear, latency._time
 
-    def briefly(part, num_classes, config, *more):
-        return fit(part, num_classes, config.model_copy(update={"min_steps": min(config.min_steps, 40)}), *more)
+    def briefly(part, num_classes, config, *more, **how):
+        return fit(part, num_classes, config.model_copy(update={"min_steps": min(config.min_steps, 40)}), *more, **how)
 
     patch.setattr(linear, "fit_linear", briefly)
     patch.setattr(linear, "WINDOW", 20)
