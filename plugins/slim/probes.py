@@ -211,7 +211,7 @@ class _Grid:
             F.cross_entropy(logits_GbC.flatten(0, 1), y_Gb.flatten(), reduction="sum") / len(y_b)
             for logits_GbC in self._logits(x_bD)
         ]
-        gradients = torch.autograd.grad(sum(losses), self.parameters)
+        gradients = torch.autograd.grad(torch.stack(losses).sum(), self.parameters)
         with torch.no_grad():
             for parameter, momentum, gradient in zip(self.parameters, self.momenta, gradients):
                 momentum.mul_(MOMENTUM).add_(gradient)
