@@ -29,6 +29,13 @@ LINEAR = [
     _row("skeattnclr", _CONTRASTIVE, "SkeAttnCLR", expected=True),
     _row("isc", _CONTRASTIVE, "ISC", expected=True),
     _row("stars", _MASKED, "STARS", expected=True),
+    # Second-hand: no plugin has them.
+    _row("masksem", _MASKED, "MaskSem", expected=True),
+    _row("skeleton2vec", _MASKED, "Skeleton2vec", expected=True),
+    _row("ms-clr", _CONTRASTIVE, "MS-CLR", expected=True),
+    _row("ha-cm", _CONTRASTIVE, "HA-CM", expected=True),
+    _row("tranclr", _CONTRASTIVE, "TranCLR", expected=True),
+    _row("usdrl-plus", _OTHERS, "USDRL+", expected=True),
 ]
 
 

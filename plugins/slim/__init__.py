@@ -4,9 +4,19 @@ and the figures that it prints."""
 from pathlib import Path
 from typing import Any
 
-from skelbench_plugins._recipes import DISTILLED_SPACE
+from skelbench_plugins._recipes import DISTILLED_SPACE, semi
 
-from skelbench.plugin import MethodSpec, PublishedSpec, RowsSpec, StudySpec, TableSpec, TargetSpec, hookimpl
+from skelbench.plugin import (
+    MethodSpec,
+    NativeProbe,
+    ProtocolSpec,
+    PublishedSpec,
+    RowsSpec,
+    StudySpec,
+    TableSpec,
+    TargetSpec,
+    hookimpl,
+)
 
 _PUBLISHED = Path(__file__).parent / "published"
 
@@ -211,6 +221,8 @@ def skelbench_methods() -> list[MethodSpec]:
             summary="masked feature prediction with global-local contrast on compact tokens",
             citation="Do et al., Less is More: Compact-Token Masked Feature Prediction, 2026 (arXiv 2603.10648)",
             requires=("replace-tokens", "tokens", "short-views"),
+            imports="skelbench_plugins.slim.released:imported",
+            probe=NativeProbe(protocol="linear@slim-release", best_on_test=True),
             recipe={
                 "train.batch_size": 768,
                 "train.lr": 2e-4,
@@ -231,14 +243,16 @@ def skelbench_methods() -> list[MethodSpec]:
                     "train.iters_per_epoch": 1250,
                     "train.lr_scaling": "sqrt-1024",
                     "train.bodies": "random-valid",
-                    "train.centre": "body",
+                    "train.centre": "body-in-training",
                     "encoder.mlp": "swiglu",
                     "encoder.registers": 4,
                     "encoder.cls_position": True,
+                    "encoder.initial": "dinov2",
                     "method.vertical_deg": 17.18873385,  # 0.3 rad
                     "method.tilt_deg": 17.18873385,
                     "method.scale_groups": "limbs",
-                    "method.resize": "bins",
+                    "method.resize": "release",
+                    "method.whole_frames": True,
                     "method.extend": 150,
                     "method.global_mask_p": 0.5,
                     "method.clean_pass": False,
@@ -247,16 +261,39 @@ def skelbench_methods() -> list[MethodSpec]:
                     "method.local_a_min": (4, 2, 1),
                     "method.a_max": 100,
                     "method.spans": "ordered",
-                    "method.stop": "never",
+                    "method.stop": "as-released",
                     "method.stratified": True,
                     "method.match_both": True,
                     "method.koleo": 0.1,
+                    "method.koleo_clips": 192,
                     "method.noise": True,
                 },
             },
             variants=VARIANTS,
             space=DISTILLED_SPACE,
         )
+    ]
+
+
+@hookimpl
+def skelbench_protocols() -> list[ProtocolSpec]:
+    at_test = {"centre": "clip", "resize": "bin-starts", "share": 0.95}
+    summed = at_test | {"bodies_pool": "valid-sum"}
+    return [
+        ProtocolSpec(
+            name="linear@slim-release",
+            target="skelbench_plugins.slim.probes:SlimReleaseLinear",
+            summary="52 linear layers of SLiM's code by SGD on newly augmented clips, chosen on held-out subjects; the "
+            "best on test next to it; costs about 30 times `linear`",
+            defaults=summed | {"readout": "cls4+mean"},
+        ),
+        ProtocolSpec(
+            name="knn@slim-release",
+            target="skelbench.evaluation.knn:Knn",
+            summary="nearest training clip by cosine similarity, bodies side by side, frames as in SLiM's code",
+            defaults=at_test | {"bodies_pool": "concat"},
+        ),
+        *semi("slim-release", "skelbench_plugins.slim.probes:SlimReleaseSemi", "SGD as in SLiM's code", summed),
     ]
 
 

@@ -45,6 +45,8 @@ from .koleo import koleo
 
 LOCALS = ((32, 0.35, 0.7), (16, 0.15, 0.4), (8, 0.05, 0.2))
 """Local views: frames and duration range as a share of the anchor's interval (appendix B)."""
+MIN_FRAMES = 16
+"""Shortest crop of ``whole_frames``, or the frames of the view if it has fewer (KAIST-VICLab/SLiM)."""
 LIMITED_DEG = 17.18873385
 """0.3 rad about every axis: the rotation of earlier work (our reading of "limited")."""
 
@@ -54,6 +56,8 @@ Amount = Literal["full", "limited", "none"]
 
 class SlimConfig(PrototypeSettings):
     """Paper-literal defaults; *our reading* marks what the paper does not say."""
+
+    ADDED = frozenset({"whole_frames", "extend_below", "koleo_clips"})
 
     target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
     target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
@@ -68,6 +72,9 @@ class SlimConfig(PrototypeSettings):
     koleo: float = Field(
         0.0, ge=0, description="weight of the KoLeo spread term of the contrastive branch; 0.1 in the authors' code"
     )
+    koleo_clips: int | None = Field(
+        None, ge=2, description="KoLeo's neighbors are searched in groups of this many clips; none = in the whole batch"
+    )
     global_mask: Masking = Field("tube", description="masks of global views: tubes, independent tokens, none = no MFP")
     local_mask: Masking = Field("tube", description="masks of local views")
     global_mask_p: float = Field(1.0, description="chance that a global view is masked")
@@ -78,21 +85,29 @@ class SlimConfig(PrototypeSettings):
     local_a_min: tuple[int, int, int] | None = Field(None, description="smallest tube on local grids; none = P")
     a_max: int | None = Field(None, description="largest tube area in tokens; none = half of the grid")
     spans: Literal["connected", "ordered"] = Field("connected", description="joints of a tube (our reading)")
-    stop: Literal["clip", "printed", "never"] = Field("clip", description="stop rule; printed = Algorithm 1")
+    stop: Literal["clip", "printed", "as-released"] = Field(
+        "clip", description="rule for the last tubes of a mask; printed = Algorithm 1"
+    )
     stratified: bool = Field(False, description="spread mask ratios evenly over the batch")
     clean_pass: bool = Field(True, description="class tokens from an unmasked student pass (else the masked one)")
     match_both: bool = Field(False, description="match every local view to both teacher views")
     rotation: Amount = Field("full", description="limited = 0.3 rad about every axis (our reading)")
     mirroring: Amount = Field("full", description="limited = left and right indices swapped without a reflection")
-    scaling: Amount = Field("full", description="limited = each coordinate axis by its own factor (our reading)")
+    scaling: Amount | Literal["as-released"] = Field(
+        "full",
+        description="limited = each coordinate axis by its own factor (our reading); as-released = with a bug of the "
+        "released code that displaces 14 of 25 joints",
+    )
     vertical_deg: float = Field(180.0, description="rotation limit about the vertical axis")
     tilt_deg: float = Field(30.0, description="rotation limit about the other axes")
     scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (our reading)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
-    resize: Literal["ends", "bins", "uniform-frames"] = Field(
+    resize: Literal["ends", "release", "uniform-frames"] = Field(
         "ends", description="how a crop becomes T frames; uniform-frames: no frame between two of a longer one"
     )
-    extend: int = Field(0, description="play shorter clips forth and back to at least this many frames")
+    whole_frames: bool = Field(False, description="crops of whole frames, 16 or more (8 for local views of 8 frames)")
+    extend: int = Field(0, ge=0, description="play very short clips forth and back to at least this many frames")
+    extend_below: int = Field(16, ge=0, description="clips with fewer frames than this are very short")
 
     @model_validator(mode="after")
     def _something_to_learn(self):
@@ -111,7 +126,9 @@ class SlimConfig(PrototypeSettings):
         """Skeleton-Aware Augmentations, their conventional counterparts, or none, in the order of section 3.4."""
         rotate = {"vertical_deg": self.vertical_deg, "tilt_deg": self.tilt_deg}
         rotate |= dict.fromkeys(rotate, LIMITED_DEG) if self.rotation == "limited" else {}
-        scale = BoneScale(groups=self.scale_groups) if self.scaling == "full" else CoordinateScale()
+        order = "index" if self.scaling == "as-released" else "topological"
+        bones = BoneScale(groups=self.scale_groups, order=order)
+        scale = CoordinateScale() if self.scaling == "limited" else bones
         operations = (
             (self.rotation, Rotate(**rotate)),
             (self.mirroring, Mirror(reflect=self.mirroring == "full")),
@@ -168,20 +185,26 @@ class Slim(Method):
 
         def view(frames, crop, mask, kind, count=1):
             augment = config.augmentations + (noise[kind] if config.noise else ())
-            shape = {"resize": config.resize, "extend": config.extend}
+            below = min(config.extend_below, config.extend)
+            shape = {"resize": config.resize, "extend": config.extend, "extend_below": below}
             return ViewSpec(frames=frames, crop=crop, augment=augment, mask=mask, count=count, **shape)
 
+        def whole(frames):
+            least = {"whole_frames": True, "min_frames": min(frames, MIN_FRAMES)}
+            return least if config.whole_frames else {}
+
         hidden = mask(config.global_mask, config.global_ratio, config.global_mask_p) if config.predicts else None
-        second = Alike(parent="global1") if config.same_length else Free()
+        first = Free(**whole(grid.frames))
+        second = Alike(parent="global1") if config.same_length else first
         specs = {
-            "global1": view(grid.frames, Free(), hidden, "global1"),
+            "global1": view(grid.frames, first, hidden, "global1"),
             "global2": view(grid.frames, second, hidden, "global2"),
         }
         for k, (frames, lo, hi) in enumerate(LOCALS):
             a_min = config.local_a_min[k] if config.local_a_min else None
             for name in ("global1", "global2") if config.local_counts[k] and config.glcl_weight else ():
                 occlusion = mask(config.local_mask, config.local_ratio, config.local_mask_p, a_min)
-                crop = Inside(parent=name, lo=lo, hi=hi)
+                crop = Inside(parent=name, lo=lo, hi=hi, **whole(frames))
                 specs[f"local{frames}-{name[-1]}"] = view(frames, crop, occlusion, "local", config.local_counts[k])
         return specs
 
@@ -214,7 +237,7 @@ class Slim(Method):
             out["glcl"] = step.mean(total, len(anchors_RE))
             loss = loss + c.glcl_weight * out["glcl"]
             if c.koleo:
-                out["koleo"] = sum(koleo(part) for part in both.chunk(passed[0].summary_RD))
+                out["koleo"] = sum(koleo(part, c.koleo_clips) for part in both.chunk(passed[0].summary_RD))
                 loss = loss + c.koleo * out["koleo"]
         return {"loss": loss, **out}
 

@@ -28,8 +28,9 @@ Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 ONE_BODY = "first", "random-valid"
 """Values of :data:`Bodies` with one body of every clip."""
 
-Centre = Literal["clip", "body"]
-"""Origin: the center joint of the first body in its first frame (as stored), or of each body in its own first frame."""
+Centre = Literal["clip", "body", "body-in-training"]
+"""Origin: the center joint of the first body in its first frame (as stored), or of each body in its own first frame, in
+training alone or in evaluation too."""
 
 Align = Literal[
     "none",
@@ -55,7 +56,7 @@ Stream = Literal["joint", "bone", "motion", "fused"]
 Fusion = Literal["none", "features", "scores", "logits"]
 """Fusion of several streams: concatenated features, or the sum of probabilities (1-NN: similarities) or logits."""
 
-EvaluationResize = Literal["ends", "half-pixel", "pad", "strided", "uniform-frames"]
+EvaluationResize = Literal["ends", "half-pixel", "pad", "strided", "bin-starts", "uniform-frames"]
 """Resizing of a clip to T frames for evaluation, without randomness (:class:`skelbench.views.spec.ViewSpec`)."""
 
 
@@ -323,14 +324,16 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     streams = {"fused"} & streams or streams
     slots = spec.train.bodies == "all-slots"
     whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
-    resized = {view["resize"] for view in whole}
+    resized = {"bin-starts" if view["resize"] == "release" else view["resize"] for view in whole}
     return {
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
-        "centre": spec.train.centre,
+        "centre": "clip" if spec.train.centre == "body-in-training" else spec.train.centre,
         "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
-        "resize": next((how for how in ("half-pixel", "uniform-frames", "strided", "pad") if how in resized), "ends"),
+        "resize": next(
+            (how for how in ("half-pixel", "uniform-frames", "strided", "pad", "bin-starts") if how in resized), "ends"
+        ),
     }
 
 

@@ -13,7 +13,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder
-from skelbench.views.crops import Center, Crop
+from skelbench.views.crops import Center, Crop, Resize
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
 from skelbench.views.spec import ViewSpec
@@ -56,9 +56,13 @@ class Preprocessing(Spec):
         augment: tuple[Augment, ...] = (),
         resize: EvaluationResize | None = None,
     ) -> ViewBuilder:
-        """Maker of the view ``eval`` of a batch of clips, cut by ``crop`` (None = the central ``share``)."""
-        crop, resize = crop or Center(share=self.share), resize or self.resize
-        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=resize, stream=self.stream)
+        """Maker of the view ``eval`` of a batch of clips, cut by ``crop`` (None = the central ``share``).
+
+        Random crops draw their frames where an evaluation takes the first frame of each bin."""
+        resize = resize or self.resize
+        drawn: Resize = "release" if crop is not None and resize == "bin-starts" else resize
+        crop = crop or Center(share=self.share)
+        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=drawn, stream=self.stream)
         return ViewBuilder({"eval": view}, topology, grid.patch, self.bodies, device, self.centre, self.dimensions)
 
 

@@ -56,7 +56,7 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.core import distributed
-from skelbench.core.component import Spec
+from skelbench.core.component import Grown, Spec
 from skelbench.models.encoder import Encoder
 from skelbench.models.optim.groups import default_groups
 from skelbench.plugin.plugin_errors import Mistake, lacking, plugin_code, where, wrong
@@ -64,7 +64,7 @@ from skelbench.views import View, ViewSpec
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
 
-Config = Spec
+Config = Grown
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
 
 

@@ -27,3 +27,11 @@ def xavier_linear(module: nn.Module) -> None:
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def trunc_normal_linear(module: nn.Module) -> None:
+    """Initialise linear layers as DINOv2 does: :func:`trunc_normal`, zero bias."""
+    if isinstance(module, nn.Linear):
+        trunc_normal(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -13,10 +13,10 @@ import torch
 from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 
-from skelbench.core.component import Spec
+from skelbench.core.component import Grown
 from skelbench.models.attention import Attention, Group, rope_table, split
 from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
-from skelbench.models.initial import trunc_normal, xavier_linear
+from skelbench.models.initial import trunc_normal, trunc_normal_linear, xavier_linear
 from skelbench.models.layers import DropPath, Mlp, SwiGLU, set_drop_path
 from skelbench.models.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
@@ -25,7 +25,7 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 
-class ViTConfig(Spec):
+class ViTConfig(Grown):
     """The ViT of SLiM's appendix A; of the masked-autoencoder family with ``temporal="learned"``, ``cls=False``.
 
     ``temporal``: "rope" rotates queries and keys by temporal index (class and register tokens stay unrotated),
@@ -34,11 +34,14 @@ class ViTConfig(Spec):
     ``mlp_ratio * dim`` hidden units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``:
     what is used downstream, "auto" = class token and mean token side by side where there is a class token, else the
     mean. ``input_mean``, ``input_std``: constants that standardise x, y, z before they are cut into patches (metres;
-    none = as they are).
+    none = as they are). ``initial``: weights of linear layers are Xavier-uniform as in the masked-autoencoder family,
+    or trunc-normal (0.02) with class and register tokens of deviation 1e-6 as in DINOv2 and SLiM's released code.
 
     >>> ViTConfig(dim=64, depth=3, heads=2).pooled
     'cls+mean'
     """
+
+    ADDED = frozenset({"initial"})
 
     dim: int = Field(256, ge=1)
     depth: int = Field(8, ge=1)
@@ -56,6 +59,7 @@ class ViTConfig(Spec):
     drop_path: float = Field(0.0, ge=0, lt=1)
     input_mean: tuple[float, float, float] | None = None
     input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    initial: Literal["xavier", "dinov2"] = "xavier"
 
     @model_validator(mode="after")
     def _consistent(self) -> ViTConfig:
@@ -191,12 +195,13 @@ class ViT(Encoder):
         return len(self.blocks) > 1
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases, trunc-normal (0.02) tokens; the tokenizer by its own rule."""
-        self.apply(xavier_linear)
+        """Matrices and tokens as ``initial`` of the config says, zero biases; the tokenizer by its own rule."""
+        dinov2 = self.config.initial == "dinov2"
+        self.apply(trunc_normal_linear if dinov2 else xavier_linear)
         self.tokenizer.reset_parameters()
         for token in (self.cls_token, self.registers):
             if token is not None:
-                trunc_normal(token)
+                trunc_normal(token, 1e-6 if dinov2 else 0.02)
 
     def forward(
         self,
@@ -206,7 +211,10 @@ class ViT(Encoder):
         summary: bool = False,
     ) -> Any:
         """See :meth:`Encoder.forward`. Rows do not see each other. Of a ``summary`` the last block makes the class
-        token alone: there are no tokens, and it is the readout."""
+        token alone: there are no tokens, and it is the readout.
+
+        In eval mode the level "cls4+mean" holds the class tokens of the last four blocks, each through the final norm,
+        and the mean token: 5 D wide (the readout of SLiM's released probe)."""
         if isinstance(view, View):
             return self._together([Pass(view, mask_RN, keep_RK, summary)])[0]
         return self._together(view)
@@ -216,15 +224,21 @@ class ViT(Encoder):
         groups = [group for _, group in embedded]
         x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
         *before, last = self.blocks
-        for block in before:
+        classes: list[list[Tensor]] = []  # of the three blocks before the last, one of every pass
+        for place, block in enumerate(before):
             x_tD = block(x_tD, groups)
+            if self.config.cls and not self.training and len(before) - 3 <= place:
+                rows = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(x_tD, groups), groups))
+                classes.append([x_RnD[:, 0].clone() for x_RnD in rows])
         if self.summarises and any(each.summary for each in passes):
             groups = [group._replace(first=each.summary) for group, each in zip(groups, passes)]
         x_tD = last(x_tD, groups)
         groups = [group.left for group in groups]
         parts = split(self.norm(x_tD), groups)
-        of_passes = zip(parts, groups, passes)
-        return [self._encoded(part.view(group.rows, group.tokens, -1), each.summary) for part, group, each in of_passes]
+        return [
+            self._encoded(part.view(group.rows, group.tokens, -1), each.summary, [of_block[i] for of_block in classes])
+            for i, (part, group, each) in enumerate(zip(parts, groups, passes))
+        ]
 
     def _embed(self, each: Pass) -> tuple[Tensor, Group]:
         """Tokens [R, n, D] of one pass with what stands in front of them, and their group."""
@@ -243,14 +257,17 @@ class ViT(Encoder):
         x_RnD = torch.cat([*self._prefix(len(x_RND)), x_RND], 1) if config.prefix else x_RND
         return x_RnD, Group(x_RnD.shape[0], x_RnD.shape[1], rope)
 
-    def _encoded(self, x_RnD: Tensor, summary: bool) -> Encoded:
+    def _encoded(self, x_RnD: Tensor, summary: bool, classes: Sequence[Tensor] = ()) -> Encoded:
         tokens_RND = x_RnD[:, self.config.prefix :]
         cls_RD = x_RnD[:, 0] if self.config.cls else None
         if summary and cls_RD is not None:
             return Encoded(tokens_RND=tokens_RND[:, :0], pooled_RD=cls_RD, cls_RD=cls_RD)
         parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
         pooled_RD = torch.cat([parts[name]() for name in self.config.pooled.split("+")], 1)
-        return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD)
+        levels = {}
+        if len(classes) == 3:
+            levels["cls4+mean"] = torch.cat([*map(self.norm, classes), x_RnD[:, 0], tokens_RND.mean(1)], 1)
+        return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD, levels=levels)
 
     def _prefix(self, rows: int) -> list[Tensor]:
         tokens = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import re
 import warnings
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
@@ -22,10 +25,12 @@ ALLOWED: list[Any] = [argparse.Namespace]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COUNTERS = ("num_batches_tracked", "queue_ptr")
 """Integers of batch norms, and of MoCo's queues."""
-STATES = ("model", "state_dict")
+STATES = ("model", "state_dict", "teacher")
 """Keys of the state dict in a larger file."""
 DATA_PARALLEL = "module."
 """Prefix of names by ``DistributedDataParallel``."""
+COMPILED = "_orig_mod."
+"""Part of names by ``torch.compile``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}``, or a bare state dict, by the weights-only loader.
+    """Read ``{"model": state, "args": Namespace, "epoch": 3, ...}`` or a bare state dict, by the weights-only loader.
+
+    A file whose name ends in ``.safetensors`` holds a bare state dict; ``config.json`` next to it holds the options.
 
     Raises:
         SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
@@ -52,14 +59,15 @@ def read_checkpoint(path: Path) -> Checkpoint:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
-    content = _load(path)
+    content = _load_safetensors(path) if path.suffix == ".safetensors" else _load(path)
     whole = content if isinstance(content, Mapping) else {}
     state = next((whole[key] for key in STATES if isinstance(whole.get(key), Mapping)), whole)
     if not state or not all(isinstance(name, str) and isinstance(x, Tensor) for name, x in state.items()):
         raise SkelbenchError(
             f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under "
-            "'model' or 'state_dict'"
+            "'model', 'state_dict' or 'teacher'"
         )
+    state = {name.replace(COMPILED, ""): x for name, x in state.items()}
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}
     if strange := [name for name, x in state.items() if not _is_plain(name, x)]:
@@ -96,6 +104,15 @@ def _load(path: Path) -> Any:
                 "can run code; save its state dict alone and import that"
             ) from error
         raise SkelbenchError(f"{path} is no PyTorch checkpoint, or a damaged one; get the file again") from error
+
+
+def _load_safetensors(path: Path) -> Any:
+    config = path.with_name("config.json")
+    try:
+        options = json.loads(config.read_bytes()) if config.is_file() else {}
+        return {"model": load_file(path), "args": options}
+    except (OSError, SafetensorError, ValueError) as error:
+        raise SkelbenchError(f"{path} or its config.json is damaged ({error}); get the file again") from error
 
 
 def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:

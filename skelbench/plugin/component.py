@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Self
 from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic_core import CoreSchema, core_schema
 
-from skelbench.core.component import Spec
+from skelbench.core.component import Grown
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import get_host
 
 
-class Component(Spec):
+class Component(Grown):
     """Base of families. A family sets ``family``, a component ``kind``, and ``version`` when its results change."""
 
     family: ClassVar[str] = ""
@@ -56,5 +56,5 @@ class Component(Spec):
         return core_schema.no_info_plain_validator_function(cls.of, serialization=dump)
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {"kind": self.kind, **handler(self)}
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"kind": self.kind, **super()._as_before(handler)}

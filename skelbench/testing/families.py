@@ -28,7 +28,7 @@ from skelbench.testing.clips import SKELETONS, clip_batch, differs, part_of, vie
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
-from skelbench.views.crops import PADDED, Center, Crop, Cut, Interval, Resize, Same
+from skelbench.views.crops import WHOLE_FRAMES, Center, Crop, Cut, Interval, Resize, Same
 from skelbench.views.degradations import Degrade, degraded
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import Mask, MaskRows, TokenMask
@@ -95,7 +95,7 @@ def crop(subject: Any) -> None:
         for clip in (~inside_B).nonzero()[:, 0].tolist():
             seen = f"{start_B[clip]:.2f} to {end_B[clip]:.2f} of a clip of {LENGTHS[clip]} frames (resize={resize!r})"
             raise Failed("an interval inside the clip, from 0 to its last frame", seen, "cut, or reflects = True")
-        if resize in (*PADDED, "bins") and ((start_B % 1).any() or (end_B % 1).any()):
+        if resize in WHOLE_FRAMES and ((start_B % 1).any() or (end_B % 1).any()):
             raise Failed(f"whole frames for resize={resize!r}", "parts of frames", "cut.interval(start, duration)")
 
 

@@ -88,8 +88,8 @@ class ViewBuilder:
     """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
 
     ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
-    ``centre`` "body" puts each body's centre joint, in the first frame that shows it, at the origin before anything is
-    done to it; frames without the body stay 0.
+    ``centre`` "body" or "body-in-training" puts each body's centre joint, in the first frame that shows it, at the
+    origin before all other steps; frames without the body stay 0.
     ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augment.draw_transform`.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
     body slot), so the same clip under the same :class:`Keyed` gives the same view in every batch; a clip that occurs
@@ -115,7 +115,9 @@ class ViewBuilder:
         self.counts = checked_counts(self.specs, topology, patch, bodies)
         for name, spec in self.specs.items():  # parents come first
             if spec.parent is not None:
-                self.specs[name] = spec.model_copy(update={"extend": self.specs[spec.parent].extend})
+                parent = self.specs[spec.parent]
+                extension = {"extend": parent.extend, "extend_below": parent.extend_below}
+                self.specs[name] = spec.model_copy(update=extension)
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
         self._numbers = {name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()}
 
@@ -126,7 +128,7 @@ class ViewBuilder:
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
         masks = self._masks(rows, keyed, batch.max_bodies, whole)
-        if self.centre == "body":
+        if self.centre != "clip":
             rows = replace(rows, origin_R3=read_origins(batch, rows.base_R, rows.length_R, self.topology.center))
         return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 
@@ -165,8 +167,8 @@ class ViewBuilder:
             if spec.crop.parents_frames:
                 timing_V = parent.timing_V[parent_V]
         view_B = timing_V.repeat_interleave(clips)
-        whole_B = extended_length(length_B, spec.extend)
-        interval = _cut(spec.crop, Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited))
+        whole_B = extended_length(length_B, spec.extend, spec.extend_below)
+        interval = _cut(spec.crop, Cut(whole_B, spec.resize, keyed, keys_B, view_B, inherited, spec.frames))
         frames = frame_positions(interval, spec.frames, spec.resize, length_B, keyed, keys_B, view_B)
         transform: Transform = ()
         if spec.inherit and parent is not None:

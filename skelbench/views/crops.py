@@ -22,12 +22,14 @@ from skelbench.views.keyed import Keyed, pick
 CROP = 0
 """``op`` of the draws for the interval."""
 
-Resize = Literal["ends", "half-pixel", "pad", "strided", "bins", "uniform-frames"]
+Resize = Literal["ends", "half-pixel", "pad", "strided", "release", "bin-starts", "uniform-frames"]
 """How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
 Resampling = Annotated[Literal["ends", "half-pixel"], Field(description="resampling of a crop to T frames")]
 """Those of them that a method lets its users choose from."""
 PADDED = ("pad", "strided")
 """Those after which frames at the end may be padding."""
+WHOLE_FRAMES = (*PADDED, "release", "bin-starts")
+"""Those that read a crop of whole frames."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Cut:
     """int64 [B], one per view."""
     within: Interval | None = None
     """The parent view's interval, for a crop with a ``parent``."""
+    frames: int = 1
+    """T, frames of the view."""
 
     @property
     def parent(self) -> Interval:
@@ -84,8 +88,8 @@ class Cut:
         return self.keyed.uniform(self.keys_B, n, view=self.view_B, op=CROP).double()
 
     def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
-        """The interval; where frames are taken as they are ("bins" too), the one between the nearest whole ones."""
-        if self.resize not in (*PADDED, "bins"):
+        """The interval, or the one between the nearest whole frames for a resize that reads whole frames."""
+        if self.resize not in WHOLE_FRAMES:
             return Interval(start_B, duration_B)
         first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
         return Interval(first, last - first)
@@ -108,7 +112,7 @@ class Crop(Component):
 
     family: ClassVar[str] = "crops"
     parents_frames: ClassVar[bool] = False
-    """Whether frames are drawn as the parent's are (resize="bins" draws them)."""
+    """Whether frames are drawn as the parent's are (resize="release" draws them)."""
     reflects: ClassVar[bool] = False
     """Whether an interval may leave the clip, by at most its length: what lies beyond is played backwards."""
 
@@ -140,8 +144,7 @@ class Free(Crop):
         u_B2, length = cut.uniform(2), cut.length_B.double()
         share = self.lo + u_B2[:, 0] * (self.hi - self.lo)
         if self.whole_frames:
-            frames = torch.minimum(torch.floor(share * length).clamp(min=max(1, self.min_frames)), length)
-            return Interval(pick(u_B2[:, 1], cut.length_B - frames.long() + 1).double(), frames - 1)
+            return _whole_frames(share, u_B2[:, 1], torch.zeros_like(length), length, self.min_frames)
         duration = share * (length - 1)
         return cut.interval(u_B2[:, 1] * (length - 1 - duration), duration)
 
@@ -183,20 +186,28 @@ class Alike(Crop):
 class Inside(Crop):
     """An interval inside the parent view's: duration a uniform share in [lo, hi] of the parent's, start uniform.
 
-    Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views).
+    Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views). ``whole_frames``
+    and ``min_frames`` as in :class:`Free`, with the parent's frames in the place of the clip's.
 
     >>> Inside(parent="global", lo=0.2, hi=0.5)
-    Inside(parent='global', lo=0.2, hi=0.5)
+    Inside(parent='global', lo=0.2, hi=0.5, whole_frames=False, min_frames=1)
     """
+
+    ADDED = frozenset({"whole_frames", "min_frames"})
 
     kind = "inside"
     parent: str
     lo: float
     hi: float
+    whole_frames: bool = False
+    min_frames: int = 1
 
     def cut(self, cut: Cut) -> Interval:
         u_B2, parent = cut.uniform(2), cut.parent
-        duration = (self.lo + u_B2[:, 0] * (self.hi - self.lo)) * parent.duration_B
+        share = self.lo + u_B2[:, 0] * (self.hi - self.lo)
+        if self.whole_frames:
+            return _whole_frames(share, u_B2[:, 1], parent.start_B, parent.duration_B + 1, self.min_frames)
+        duration = share * parent.duration_B
         return cut.interval(parent.start_B + u_B2[:, 1] * (parent.duration_B - duration), duration)
 
     def check(self, where: str) -> None:
@@ -252,8 +263,15 @@ class Center(Crop):
 
     def cut(self, cut: Cut) -> Interval:
         """Nothing is rounded for "ends" and "uniform-frames"; for other resizes int((1 - share) * length / 2) whole
-        frames are cut from both ends (the MAMP family's evaluation)."""
+        frames are cut from both ends (the MAMP family's evaluation).
+
+        For "bin-starts" the crop has floor(share * length) frames, or T where these are fewer and the clip has more,
+        and begins at frame int((1 - share) * length / 2). It may end one frame behind the clip, which repeats the last
+        frame (KAIST-VICLab/SLiM)."""
         length = cut.length_B.double()
+        if cut.resize == "bin-starts":
+            count = torch.floor(self.share * length).clamp(min=cut.frames).minimum(length)
+            return Interval(torch.floor((1 - self.share) * length / 2), count - 1)
         if cut.resize in ("ends", "uniform-frames"):
             return Interval((1 - self.share) / 2 * (length - 1), self.share * (length - 1))
         margin = torch.floor((1 - self.share) * length / 2)
@@ -262,6 +280,12 @@ class Center(Crop):
     def check(self, where: str) -> None:
         if not 0 < self.share <= 1:
             raise SkelbenchError(f"{where}: the central share {self.share} must be above 0 and at most 1")
+
+
+def _whole_frames(share: Tensor, u_B: Tensor, first_B: Tensor, count_B: Tensor, least: int) -> Interval:
+    """floor(share * count) of the ``count`` frames from ``first`` on, at least ``least`` of them, start uniform."""
+    frames = torch.minimum(torch.floor(share * count_B).clamp(min=max(1, least)), count_B)
+    return Interval(first_B + pick(u_B, count_B.long() - frames.long() + 1), frames - 1)
 
 
 def _check_shares(crop: Free | Inside, where: str) -> None:

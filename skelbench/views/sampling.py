@@ -15,7 +15,7 @@ from skelbench.views.crops import Interval, Resize
 from skelbench.views.keyed import Keyed, pick
 
 BINS = 1
-"""``op`` of the draws for the frames of ``resize="bins"``."""
+"""``op`` of the draws for the frames of ``resize="release"``."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,11 @@ class Frames:
         return Frames(self.first_BT[index], self.second_BT[index], self.weight_BT[index], real)
 
 
-def extended_length(length_B: Tensor, extend: int) -> Tensor:
-    """Frames after playing short clips forth and back: whole passes, turning frames once, at least ``extend``.
-
-    SLiM's release extends to 150 this way; a clip of one frame is held.
-    """
-    passes = torch.div(extend - 1 + (length_B - 2), (length_B - 1).clamp(min=1), rounding_mode="floor")
-    long = torch.where(length_B > 1, 1 + passes * (length_B - 1), extend)
-    return torch.where(length_B < extend, long, length_B)
+def extended_length(length_B: Tensor, extend: int, below: int) -> Tensor:
+    """Frames of clips after those of fewer than ``below`` frames were played forth and back, in whole passes, to at
+    least ``extend`` frames (KAIST-VICLab/SLiM: 16 and 150)."""
+    passes = torch.div(extend - 1 + length_B, length_B, rounding_mode="floor")
+    return torch.where(length_B < below, passes * length_B, length_B)
 
 
 def frame_positions(
@@ -52,10 +49,11 @@ def frame_positions(
 ) -> Frames:
     """Where the ``frames`` frames of each view lie in its clip of ``clip_length_B`` frames (before ``extend``)."""
     t_T = torch.arange(frames, dtype=torch.float64)
+    half_pixel = (t_T + 0.5) * (interval.duration_B[:, None] + 1) / frames - 0.5
     start_B1, duration_B1 = interval.start_B[:, None], interval.duration_B[:, None]
     real_BT = None
     if resize == "half-pixel":
-        within = ((t_T + 0.5) * (duration_B1 + 1) / frames - 0.5).clamp(min=0)
+        within = half_pixel.clamp(min=0)
     elif resize == "strided":
         stride_B1 = torch.floor((duration_B1 + 1) / frames).clamp(min=1)
         within = (t_T * stride_B1).expand(len(start_B1), -1)
@@ -64,17 +62,24 @@ def frame_positions(
         shown_B1 = duration_B1 + 1 if interval.frames_B is None else interval.frames_B[:, None]
         within = ((t_T + 0.5) * (duration_B1 + 1) / shown_B1 - 0.5).clamp(min=0)
         real_BT = t_T < shown_B1
-    elif resize == "bins":
-        within = _bins(duration_B1.long() + 1, frames, keyed.uniform(keys_B, 2 * frames, view=view_B, op=BINS))
+    elif resize in ("release", "bin-starts"):
+        count_B1 = duration_B1.long() + 1
+        if resize == "release":
+            chosen = _drawn_frames(count_B1, frames, keyed.uniform(keys_B, 2 * frames, view=view_B, op=BINS))
+        else:
+            chosen = torch.arange(frames) * count_B1 // frames
+        within = torch.where(count_B1 < frames, half_pixel.clamp(min=0), chosen.double())
     else:
         within = _ends(duration_B1, frames)
     position_BT = start_B1 + torch.minimum(within, duration_B1)
     if resize == "uniform-frames":  # halves up: frames that are at least 1 apart never fall on one
         position_BT = torch.where(duration_B1 + 1 > frames, torch.floor(position_BT + 0.5), position_BT)
     last_B1 = (clip_length_B[:, None] - 1).double()
-    period = (2 * last_B1).clamp(min=1)
-    position_BT = torch.remainder(position_BT, period)  # played forth and back; no change where nothing is extended
-    position_BT = torch.minimum(position_BT, period - position_BT).clamp(min=0).minimum(last_B1)
+    # Outside of the clip it is played forth and back; the release's code shows the turning frames twice.
+    twice = int(resize in ("release", "bin-starts"))
+    period = (2 * last_B1 + 2 * twice).clamp(min=1)
+    position_BT = torch.remainder(position_BT, period)
+    position_BT = torch.minimum(position_BT, period - twice - position_BT).clamp(min=0).minimum(last_B1)
     first_BT = torch.floor(position_BT)
     weight_BT = (position_BT - first_BT).to(torch.float32)
     second_BT = torch.minimum(first_BT + 1, last_B1)
@@ -88,15 +93,16 @@ def _ends(duration_B1: Tensor, frames: int) -> Tensor:
     return duration_B1 * (torch.arange(frames, dtype=torch.float64) / (frames - 1))
 
 
-def _bins(count_B1: Tensor, frames: int, u_BN: Tensor) -> Tensor:
-    """SLiM's release: offsets into ``count`` whole frames, float64 [B, T].
+def _drawn_frames(count_B1: Tensor, frames: int, u_BN: Tensor) -> Tensor:
+    """Offsets into ``count`` >= ``frames`` whole frames, int64 [B, T] (KAIST-VICLab/SLiM).
 
-    At least twice too many: one random frame from each of T bins. Too many: random frames dropped. Too few: "ends".
+    Twice too many or more: one random frame from each of T bins. Fewer: ``count - T`` random ones of the T + 1 gaps
+    before, between and after the T frames drop one frame each, so that frames are 1 or 2 apart.
     """
     t_T = torch.arange(frames)
     edge, following = t_T * count_B1 // frames, (t_T + 1) * count_B1 // frames
     binned = edge + pick(u_BN[:, :frames], following - edge)
-    chance = torch.where(torch.arange(2 * frames) < count_B1, u_BN, 2.0)
-    kept = torch.argsort(chance, dim=1, stable=True)[:, :frames].sort(dim=1).values
-    few = _ends((count_B1 - 1).double(), frames)
-    return torch.where(count_B1 >= 2 * frames, binned, torch.where(count_B1 >= frames, kept, few)).double()
+    rank_BG = u_BN[:, : frames + 1].argsort(dim=1, stable=True).argsort(dim=1)
+    dropped_BG = (rank_BG < count_B1 - frames).long()
+    spread = t_T + dropped_BG.cumsum(1)[:, :-1]
+    return torch.where(count_B1 >= 2 * frames, binned, spread)

@@ -31,12 +31,13 @@ class ViewSpec(Grown):
     ``resize``: "ends" = linear interpolation at uniformly spaced positions that include both ends of the interval;
     "half-pixel" = torch's bilinear resize without aligned corners (the MAMP family); "pad" = the frames as they are
     (of a ``Tempo`` crop: as many as it says, half-pixel), cut or zero-padded to ``frames`` (views then carry
-    ``real_RT``); "strided" = so too, but of n frames only every floor(n / ``frames``)-th (Predict and Cluster); "bins"
-    = the SLiM release's sampling (random frame per bin when long, dropped frames when a little long, linear when
-    short); "uniform-frames" = "ends", but of an interval of more than ``frames`` frames the recorded frames nearest to
-    those positions, nothing between.
-    ``extend``: clips shorter than this are first played forth and back to at least this many frames; what is cut from
-    another view follows it.
+    ``real_RT``); "strided" = so too, but of n frames only every floor(n / ``frames``)-th (Predict and Cluster);
+    "release" = the sampling of SLiM's released code in training: a random frame per bin when long, frames 1 or 2 apart
+    when a little long, half-pixel when short; "bin-starts" = its sampling at test: the first frame of each bin,
+    half-pixel when short; "uniform-frames" = "ends", but of an interval of more than ``frames`` frames the recorded
+    frames nearest to those positions, nothing between.
+    ``extend``: clips of fewer than ``extend_below`` frames are first played forth and back to at least ``extend``
+    frames; a view that is cut from another one follows its parent.
     ``count``: independent views per clip (per parent view for Inside / Same). ``stream``: joint, bone, motion or fused.
     ``draws``: crop and augmentations are drawn for each clip, or once for all clips of a step ("batch"; PSTL's code).
 
@@ -51,7 +52,7 @@ class ViewSpec(Grown):
     (Rotate(p=0.5, vertical_deg=180.0, tilt_deg=10.0),)
     """
 
-    ADDED = frozenset({"draws"})
+    ADDED = frozenset({"draws", "extend_below"})
 
     frames: int
     crop: Crop = Free()
@@ -59,6 +60,7 @@ class ViewSpec(Grown):
     inherit: bool = False
     resize: Resize = "ends"
     extend: int = 0
+    extend_below: int = 0
     mask: Mask | None = None
     count: int = 1
     stream: Stream = "joint"
@@ -91,8 +93,11 @@ def checked_counts(specs: Mapping[str, ViewSpec], topology: Topology, patch: int
             raise SkelbenchError(f"{where} inherits a transform but has no parent; use a Same, Alike or Inside crop")
         if spec.parent is not None and spec.extend not in (0, specs[spec.parent].extend):
             raise SkelbenchError(f"{where} has extend={spec.extend}, unlike its parent; leave extend out, it follows")
-        if spec.extend < 0:
-            raise SkelbenchError(f"{where} has extend={spec.extend}; use 0 for none or a number of frames")
+        if not (spec.extend == spec.extend_below == 0 or 0 < spec.extend_below <= spec.extend):
+            raise SkelbenchError(
+                f"{where} has extend={spec.extend} and extend_below={spec.extend_below}; give both, extend the larger, "
+                "or neither"
+            )
         counts[name] = spec.count * counts.get(spec.parent or "", 1)
         if counts[name] > MAX_VIEWS:
             raise SkelbenchError(f"{where} makes {counts[name]} views of every clip; ask for at most {MAX_VIEWS}")

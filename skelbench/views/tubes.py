@@ -46,9 +46,10 @@ class Tube(Mask):
     """Smallest proposal area in tokens; None = P of the grid."""
     a_max: int | None = None
     """Largest proposal area; None = half of the grid's tokens."""
-    stop: Literal["clip", "printed", "never"] = "clip"
-    """"clip" draws the area from what the remaining budget still allows, "printed" ends as soon as the remaining budget
-    is below ``a_min`` (Algorithm 1 to the letter), "never" has no such rule at all."""
+    stop: Literal["clip", "printed", "as-released"] = "clip"
+    """Rule for the last tubes, when the remaining budget is below ``a_min``. "clip": the area is drawn from the
+    remaining budget. "printed": the mask is finished (Algorithm 1 to the letter). "as-released": the area is drawn
+    between the remaining budget and ``a_min`` (KAIST-VICLab/SLiM); tubes that do not fit are refused."""
     spans: Literal["connected", "ordered"] = "connected"
     """"connected" = width uniform in 1..|G|, then a uniformly drawn connected subset of that width; "ordered" = a
     contiguous slice of the part's joint list."""
@@ -206,7 +207,7 @@ def _propose(
     width = 1 + pick(u_R5[:, 1], table.size_G[part])
     span_RJ = table.joints_SJ[table.first_GW[part, width] + pick(u_R5[:, 2], table.count_GW[part, width])]
     least = torch.where(rows.clip, torch.minimum(rows.a_min, most), rows.a_min)
-    area = least + u_R5[:, 3] * (torch.maximum(most, least) - least)
+    area = least + u_R5[:, 3] * (most - least)
     height = torch.round(area / width).long().clamp(min=1).minimum(rows.times)
     begin = pick(u_R5[:, 4], rows.times - height + 1)[:, None]
     time_P = torch.arange(mask_RPJ.shape[1])

@@ -35,7 +35,7 @@ def build(specs, batch, **settings):
     return ViewBuilder(specs, COCO17, 4, dimensions=2, **settings)(batch, KEYED)
 
 
-@pytest.mark.parametrize("resize", ["ends", "half-pixel", "bins"])
+@pytest.mark.parametrize("resize", ["ends", "half-pixel", "release"])
 def test_it_is_interpolated_where_the_coordinates_are(resize):
     _, clips = batch()
     specs = {

@@ -60,16 +60,16 @@ def test_whole_frames_follow_mamps_rule():
     assert starts == {True, False}
 
 
-LENGTH, SHARE, RESIZE = st.integers(1, 300), st.floats(0, 1), st.sampled_from(["ends", "half-pixel", "pad", "bins"])
+LENGTH, SHARE, RESIZE = st.integers(1, 300), st.floats(0, 1), st.sampled_from(["ends", "half-pixel", "pad", "release"])
 
 
-@given(LENGTH, SHARE, SHARE, RESIZE, st.sampled_from(["ends", "half-pixel", "bins"]), st.booleans())
+@given(LENGTH, SHARE, SHARE, RESIZE, st.sampled_from(["ends", "half-pixel", "release"]), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, span, resize, parent_resize, whole):
     length_B = torch.full((5,), length)
     parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
     inside = draw(Inside(parent="p", lo=lo, hi=lo + (1 - lo) * span), resize, length_B, parent, view=2)
-    slack = 0.5 if resize in ("pad", "bins") and parent_resize in ("ends", "half-pixel") and not whole else 1e-9
+    slack = 0.5 if resize in ("pad", "release") and parent_resize in ("ends", "half-pixel") and not whole else 1e-9
     assert (parent.start_B >= 0).all() and (parent.start_B + parent.duration_B <= length - 1 + 1e-9).all()
     assert (inside.start_B >= parent.start_B - slack).all()
     assert (inside.start_B + inside.duration_B <= parent.start_B + parent.duration_B + slack).all()
@@ -82,6 +82,18 @@ def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, sp
     at = frames.first_BT + frames.weight_BT.double()
     assert (at >= inside.start_B[:, None] - 1e-6).all()
     assert (at <= (inside.start_B + inside.duration_B)[:, None] + 1e-6).all()
+
+
+def test_whole_frames_inside_a_parent_are_the_literal_formula():
+    length_B = lengths(*range(1, 200))
+    parent = draw(Free(lo=0.5, hi=1, whole_frames=True, min_frames=16), "release", length_B)
+    inside = draw(Inside(parent="p", lo=0.15, hi=0.4, whole_frames=True, min_frames=16), "release", length_B, parent, 2)
+    for b in range(len(length_B)):
+        u = KEYED.uniform(torch.tensor([2 * b]), 2, view=2, op=CROP)[0].tolist()
+        whole = int(parent.duration_B[b]) + 1
+        count = min(max(math.floor((0.15 + 0.25 * u[0]) * whole), 16), whole)
+        assert inside.duration_B[b] == count - 1
+        assert inside.start_B[b] == parent.start_B[b] + math.floor(u[1] * (whole - count + 1))
 
 
 def test_alike_starts_uniformly_and_of_its_own():
@@ -174,39 +186,62 @@ def test_pace_is_a_resize_to_the_frames_drawn_then_cut_or_padded():
 
 
 @pytest.mark.parametrize("count,frames", [(5, 8), (8, 8), (9, 8), (15, 8), (16, 8), (75, 8), (1, 4)])
-def test_bins_is_the_literal_sampling(count, frames):
+def test_release_is_the_literal_sampling(count, frames):
+    """KAIST-VICLab/SLiM in training: interpolated when short, gaps of 1 or 2 in the middle, a random frame per bin."""
     rows = 40
     interval = Interval(torch.full((rows,), 3.0), torch.full((rows,), count - 1.0))
-    at_BT = positions(interval, frames, "bins", torch.full((rows,), count + 6))
+    at_BT = positions(interval, frames, "release", torch.full((rows,), count + 6))
     for b in range(rows):
         u = KEYED.uniform(torch.tensor([2 * b]), 2 * frames, view=1, op=BINS)[0].tolist()
         at = (at_BT.first_BT[b] + at_BT.weight_BT[b].double()).numpy() - 3
         if count < frames:
-            expected = np.linspace(0, count - 1, frames)
+            whole = torch.arange(count).double()[None, None]
+            expected = F.interpolate(whole, size=frames, mode="linear", align_corners=False)[0, 0].numpy()
         elif count < 2 * frames:
-            expected = sorted(sorted(range(count), key=lambda i: u[i])[:frames])  # noqa: B023
+            dropping = sorted(range(frames + 1), key=lambda gap: u[gap])[: count - frames]  # noqa: B023
+            expected, at_frame = [], 0
+            for gap in range(frames):
+                at_frame += gap in dropping
+                expected.append(at_frame)
+                at_frame += 1
+            assert set(np.diff(expected)) <= {1, 2} and expected[-1] < count
         else:
             edges = [t * count // frames for t in range(frames + 1)]
             expected = [lo + math.floor(u[t] * (hi - lo)) for t, (lo, hi) in enumerate(zip(edges, edges[1:]))]
         assert np.allclose(at, expected, atol=1e-6)
 
 
-@given(length=st.integers(1, 60), extend=st.integers(0, 150))
+def test_bin_starts_are_the_literal_test_time_frames():
+    """KAIST-VICLab/SLiM at test, on clips of every length."""
+    for length in range(1, 301):
+        interval = Center(share=0.95).cut(
+            Cut(lengths(length), "bin-starts", KEYED, torch.zeros(1, dtype=torch.int64), torch.ones(1), frames=64)
+        )
+        frames = positions(interval, 64, "bin-starts", lengths(length))
+        at = (frames.first_BT + frames.weight_BT.double())[0].numpy()
+        count = min(max(int(0.95 * length), 64), length)
+        repeated = [*range(length), *range(length - 1, -1, -1)] * 2
+        crop = np.array(repeated[int((1 - 0.95) * length / 2) :][:count])
+        if count < 64:
+            whole = torch.from_numpy(crop).double()[None, None]
+            expected = F.interpolate(whole, size=64, mode="linear", align_corners=False)[0, 0].numpy()
+        else:
+            expected = crop[[i * count // 64 for i in range(64)]]
+        assert np.allclose(at, expected, atol=1e-5)
+
+
+@given(length=st.integers(1, 30), below=st.integers(0, 30))
 @settings(max_examples=80, deadline=None)
-def test_extension_plays_forth_and_back(length, extend):
-    clip = list(range(length))
-    played, forward = list(clip), True
-    while len(played) < extend:
-        played += (clip[-2::-1] if forward else clip[1:]) if length > 1 else clip
-        forward = not forward
-    long = extended_length(lengths(length), extend)
+def test_very_short_clips_are_played_forth_and_back(length, below):
+    """In whole passes that show the turning frames twice, as KAIST-VICLab/SLiM does."""
+    clip, played = list(range(length)), list(range(length))
+    while length < below and len(played) < 150:
+        played += clip[::-1] if len(played) // length % 2 else clip
+    long = extended_length(lengths(length), 150, below)
     assert long.item() == len(played)
     whole = Interval(torch.zeros(1, dtype=torch.float64), (long - 1).double())
-    frames = positions(whole, 41, "ends", lengths(length))
-    x = torch.from_numpy(np.random.default_rng(length).normal(size=length))
-    expected = np.interp(np.linspace(0, len(played) - 1, 41), np.arange(len(played)), x.numpy()[played])
-    assert np.allclose(read(frames, [x])[0], expected, atol=1e-6)
-    assert frames.first_BT.min() >= 0 and frames.second_BT.max() <= length - 1
+    at_T = positions(whole, len(played), "bin-starts", lengths(length)).first_BT[0]
+    assert at_T.tolist() == played
 
 
 @given(st.integers(1, 40), LENGTH, st.floats(0, 1), st.floats(0, 1))
