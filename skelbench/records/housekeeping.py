@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.leases import Busy, Lease
@@ -17,8 +16,6 @@ from skelbench.records.store import ResultStore
 _REMOVED = ".removed-"
 """Prefix of the folder of a run that is being deleted; hidden folders are no runs."""
 _TAG = re.compile(r"\w[\w.+-]{0,39}")
-NOTE = 500
-"""Largest number of characters of a note."""
 
 
 def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
@@ -48,13 +45,11 @@ def _keep_tags(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
 def note(run: RunDir, text: str) -> None:
     """Replace the note of ``run`` by ``text``, as one line; an empty text removes it."""
     line = " ".join(text.split())
-    if len(line) > NOTE:
-        raise SkelbenchError(f"a note has {NOTE} characters at most, this one {len(line)}; shorten it")
     run.update("note", **({"note": line} if line else {}))
 
 
 def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> None:
-    """Delete all of ``runs`` or none; ``force``: also runs that others start from.
+    """Delete ``runs``; ``force``: also runs that others start from.
 
     Raises:
         SkelbenchError: a process works in a run, another run starts from it, or it is a link or cannot be moved.
@@ -76,26 +71,14 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
                     raise SkelbenchError(
                         f"another process works on run {run.name}; stop it or wait for its end, nothing was removed"
                     ) from busy
-        _hide(store, runs)
+        for run in runs:
+            hidden = store.root / f"{_REMOVED}{run.name}"
+            shutil.rmtree(hidden, ignore_errors=True)  # of an earlier removal that was killed
+            try:
+                os.rename(run.path, hidden)
+            except OSError as error:
+                reason = f"{error.strerror or error}; check the permissions of {store.root}"
+                raise SkelbenchError(f"run {run.name} cannot be removed: {reason}") from error
     # The runs are gone for everyone now. The next removal deletes folders that stay after a kill.
     for path in store.root.glob(f"{_REMOVED}*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _hide(store: ResultStore, runs: Sequence[RunDir]) -> None:
-    """Rename the folders of ``runs``, and all of them back if one cannot be renamed."""
-    moved: list[tuple[Path, Path]] = []
-    try:
-        for run in runs:
-            hidden = store.root / f"{_REMOVED}{run.name}"
-            if hidden.exists():  # of an earlier removal that was killed
-                shutil.rmtree(hidden)
-            os.rename(run.path, hidden)
-            moved.append((run.path, hidden))
-    except OSError as error:
-        for path, hidden in moved:
-            os.rename(hidden, path)
-        raise SkelbenchError(
-            f"run {run.name} cannot be removed ({error.strerror or error}); nothing was removed, check the permissions "
-            f"of {store.root}"
-        ) from error

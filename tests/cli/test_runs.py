@@ -14,7 +14,6 @@ from skelbench.core.leases import Lease
 from skelbench.core.spec import RunSpec
 from skelbench.pipeline.encoders import load_encoder
 from skelbench.plugin.host import Host
-from skelbench.records import housekeeping
 from skelbench.records.run_dir import RunDir
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
@@ -123,7 +122,6 @@ def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails, capsys):
     assert shown("tag", "1", "base", "--remove").strip().endswith(": sweep-1")
     fails(["runs", "tag", "1", "sweep-2", "--remove"], "did you mean 'sweep-1'?")
     fails(["runs", "tag", "1", "two words"], "tag 'two words': give a word")
-    fails(["runs", "note", "1", "x" * 501], "500 characters")
     assert shown("note", "1", "").strip().endswith(": no note")
     info = read_json(made.root / made.names[0] / "run.json")
     assert info["tags"] == ["sweep-1"] and "note" not in info and made.store.find("1")[0].spec.id == before
@@ -131,22 +129,12 @@ def test_tags_and_notes_are_kept_beside_the_spec(made, shown, fails, capsys):
     assert "sweep-1" in capsys.readouterr().out
 
 
-def test_runs_are_removed_whole_or_not_at_all(made, shown, fails, monkeypatch):
+def test_runs_are_removed_whole_or_not_at_all(made, shown, fails):
     names, root = made.names, made.root
     fails(["runs", "rm", "1"], "there is no terminal to ask at; give --yes")
     fails(["runs", "rm", names[0], "#2", "--yes"], f"with --yes name the run: {names[1]}")  # numbers move
     with Lease(root / names[2] / ".lock"):
         fails(["runs", "rm", *names[1:], "--yes"], f"another process works on run {names[2]}")
-    rename = housekeeping.os.rename
-    with monkeypatch.context() as patch:
-
-        def stubborn(path, to):
-            if names[1] in str(path):
-                raise PermissionError(13, "Permission denied")
-            rename(path, to)
-
-        patch.setattr(housekeeping.os, "rename", stubborn)
-        fails(["runs", "rm", *names[:2], "--yes"], "nothing was removed")
     assert len(made.store.read()) == 3
     (root / ".removed-x").mkdir()  # of a removal that was killed
     assert shown("rm", *names[:2], "--yes").splitlines() == [f"removed {name}" for name in names[:2]]
