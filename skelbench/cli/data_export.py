@@ -24,11 +24,7 @@ def export_data(
     name: Name, output: Output, format: Format = "mamp-npz", split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Write data set NAME in another program's format, so that its code can be run on the same clips.
-
-    The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
-    again gives the same clips.
-    """
+    """Write data set NAME in another program's format, so that its code can be run on the same clips."""
     from skelbench.data.importers.exporters import export_mamp_npz
 
     store = open_store(name, data_root)

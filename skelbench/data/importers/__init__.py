@@ -17,9 +17,8 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.files import recognize
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.ragged import RAGGED
-from skelbench.data.importers.recording import Recording, write
+from skelbench.data.importers.recording import ImportOptions, Recording, write
 from skelbench.data.store.clip_store import Skipped, first_line
 from skelbench.data.store.roots import check_name
 
@@ -59,7 +58,8 @@ def import_files(
         # Coordinates that are NaN or too large for float32 are found and named; numpy need not warn as well.
         with np.errstate(invalid="ignore", over="ignore"):
             recording = recognize([Path(file) for file in files], options)
-            options.check_used(recording.kind == RAGGED, recording.coordinates == "2-D", str(files[0]))
+            if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
+                raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
             skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise SkelbenchError(f"{files[0]} cannot be read ({first_line(error)}); download or copy it again") from error

@@ -20,10 +20,9 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Entries, Recording
+from skelbench.data.importers.recording import Entries, ImportOptions, Recording
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
@@ -91,7 +90,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         splits=splits,
         sources=sources,
         lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
-        coordinates="2-D" if flat else "3-D",
+        flat=flat is not None,
         licence=ntu.licence(index),
         details=details,
     )

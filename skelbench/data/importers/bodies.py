@@ -76,7 +76,7 @@ def find_pose(
     sample: Sequence[np.ndarray],
     topology: Topology,
     up: Up,
-    units: Units | None,
+    units: Units,
     where: str,
     *,
     usual: Up = "auto",
@@ -86,7 +86,6 @@ def find_pose(
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
     that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
     """
-    units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
     if not upper or not lower:  # a plugin's skeleton, of a hand for instance

@@ -16,9 +16,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import ALL_ZERO, Unusable, choose_topology
 from skelbench.data.importers.labels import read_labels
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import Part, Side, describe, side_of
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE

@@ -8,14 +8,12 @@ from pathlib import Path
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import is_annotations, pyskl
 from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
-from skelbench.data.importers.exporters import META, exported
 from skelbench.data.importers.nwucla import files_of, nw_ucla
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.pair_files import arrays, lists, other_part
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.ragged import is_ragged, ragged
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz
 
 FORMATS = (
@@ -35,10 +33,9 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
         if all(isinstance(value, list) and is_annotations(value) for value in values.values()) and len(files) < 3:
             if len(files) == 1 and (other := other_part(first)):
                 values[other] = load_pickle(other)
-            return lists(values, files, options)
-    if len(files) > 1 or options.train is not None:
-        what = "import one file at a time" if len(files) > 1 else "leave out --train"
-        raise SkelbenchError(f"{first} is not an array of clips, which could have other files beside it; {what}")
+            return lists(values, options)
+    if len(files) > 1:
+        raise SkelbenchError(f"{first} is not an array of clips, so it goes with no other file; import one at a time")
     if first.is_dir():
         if members := files_of(first):
             return nw_ucla(first, members, options)
@@ -79,8 +76,6 @@ def _is_pickle(start: bytes) -> bool:
 def _npz(npz: Npz, options: ImportOptions) -> Recording:
     if is_ragged(npz):
         return ragged(npz, options)
-    if META in npz:
-        return exported(npz, options)
     if any(key[:2] in ("x_", "y_") and side_of(key)[0] for key in npz.keys):
         return read_npz(npz, options)
     keys = ", ".join(map(repr, npz.keys[:20]))

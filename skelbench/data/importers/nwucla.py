@@ -19,8 +19,7 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import Unusable
 from skelbench.data.importers.labels import random_split
-from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Entries, Recording
+from skelbench.data.importers.recording import Entries, ImportOptions, Recording
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip

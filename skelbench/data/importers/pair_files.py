@@ -16,10 +16,9 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import pyskl
 from skelbench.data.importers.labels import whole
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
 from skelbench.data.importers.tables import is_npy, open_npy
 
@@ -41,7 +40,7 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
     if len(groups) > 2:
         raise SkelbenchError(f"{files[0]}: {len(groups)} arrays of clips are more than a training and a test part")
     parts = {group[0]: _complete(group[0], group[1:], options) for group in groups}
-    ordered = [parts[path] for path in _training_first(list(parts), files, options.train)]
+    ordered = [parts[path] for path in _training_first(list(parts))]
     first, last = ordered[0], ordered[-1]
     if (first.kind, first.topology) != (last.kind, last.topology):
         names = " and ".join(f"{part.files[0].name} ({TITLES[part.kind]}, {part.topology.name})" for part in ordered)
@@ -49,9 +48,9 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
     return slots(ordered, options)
 
 
-def lists(entries: dict[Path, list[Any]], files: Sequence[Path], options: ImportOptions) -> Recording:
+def lists(entries: dict[Path, list[Any]], options: ImportOptions) -> Recording:
     """Return the recording in one or two pickles of annotations without splits, as mmaction2 keeps each part."""
-    order = _training_first(list(entries), files, options.train)
+    order = _training_first(list(entries))
     if len(order) == 1:
         return pyskl(entries[order[0]], order[0], options)
     split = {
@@ -79,20 +78,10 @@ def other_part(path: Path) -> Path | None:
     return others[0] if others else None
 
 
-def _training_first(paths: list[Path], given: Sequence[Path], train: Path | None) -> list[Path]:
-    """Order one or two parts, the training part first: by the option, else by their names, else as they were given."""
-    if train is not None:
-        chosen = [path for path in paths if path.resolve() == train.resolve()]
-        if len(paths) < 2 or not chosen:
-            there = " and ".join(map(str, paths))
-            raise SkelbenchError(f"--train {train} is not one of two files of clips (there: {there}); check the path")
-        return chosen + [path for path in paths if path not in chosen]
+def _training_first(paths: list[Path]) -> list[Path]:
+    """Order one or two parts, the training part first: by their names, else as they were given."""
     sides = [side_of(path.stem)[0] for path in paths]
-    if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")):
-        if paths[1] in given:
-            raise SkelbenchError(f"{paths[0].name}, then {paths[1].name}: their names say something else; use --train")
-        return paths[::-1]
-    return paths
+    return paths[::-1] if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")) else paths
 
 
 def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slots:

@@ -13,7 +13,6 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import ALL_ZERO, Pose, Units, Unusable, Up, check_usable, find_pose, seen_longest
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.raw.origin import centre
 from skelbench.data.store.clip_store import Flag, Skipped
 from skelbench.data.store.splits import Rule
@@ -25,6 +24,24 @@ SAMPLE = 64
 
 Entries = Iterator[tuple[str, Callable[[], Clip]]]
 """Names of clips, each with the function that reads the clip as its file has it, or raises :class:`Unusable`."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Facts that a file does not say about itself; defaults are right for every format as it is published."""
+
+    topology: str | None = None
+    """None = the one with that many joints."""
+    up: Up = "auto"
+    """Axis that points up in the file; "auto" = found from the bodies."""
+    units: Units = "m"
+    scale_2d: Literal["image", "body"] = "image"
+    """2-D poses: the image's height becomes 3 meters, or each clip's largest body 1.7 meters."""
+    max_bodies: int = 2
+    """Bodies kept of a clip: those seen longest (2-D: with the highest confidence in sum)."""
+    fps: float = 30.0
+    label_fields: tuple[str, ...] = ("label",)
+    """Ragged npz: fields whose combinations are the classes."""
 
 
 @dataclass
@@ -43,20 +60,16 @@ class Recording:
     """The first one is the default unless ``default_split`` names another."""
     lineage: str
     default_split: str = ""
-    coordinates: Literal["3-D", "2-D", "stored"] = "3-D"
-    """Clips with "3-D" are turned, scaled and centered when they are stored; the readers of others have done that."""
+    flat: bool = False
+    """Whether poses are 2-D, turned, scaled and centered by their reader; others are when they are stored."""
     up: Up = "auto"
     """Axis that points up by the format; "auto" = found from the bodies."""
-    units: Units | None = None
-    """None = as the options say."""
     centered: bool = True
     """Whether each clip is centered in its first frame; else its coordinates stay where they are."""
     empty_frames: bool = False
     """Whether frames that show nobody are kept."""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Place of the training and the test clips of a split in the files, in words."""
-    strict: bool = False
-    """Whether an unusable clip refuses the file instead of being skipped."""
     licence: str = ""
     fps: float | None = None
     """None = as the options say."""
@@ -82,8 +95,6 @@ def write(
                 clip = read() if pose is None else _posed(read(), pose, recording, options.max_bodies)
                 check_usable(clip.x_MTJC, clip.confidence_MTJ)
             except Unusable as error:
-                if recording.strict:
-                    raise SkelbenchError(f"{name}: {error}; repair or remove this clip") from None
                 writer.skip(name, str(error), error.expected)
             else:
                 empty += int(np.sum(~clip.x_MTJC.any(axis=(0, 2, 3))))
@@ -99,14 +110,13 @@ def write(
 
 def _pose_of(recording: Recording, options: ImportOptions) -> Pose | None:
     """Return the rotation and scale of a file with 3-D coordinates; every part must have the same."""
-    if recording.coordinates != "3-D":
+    if recording.flat:
         return None
     poses: dict[str, Pose] = {}
     for place, part in recording.clips.items():
         sample = [clip.x_MTJC for clip in islice(_shown(part()), SAMPLE)]
         if sample:  # else no clip of this part is usable, which is reported when all are read
-            units = recording.units or options.units
-            poses[place] = find_pose(sample, recording.topology, options.up, units, place, usual=recording.up)
+            poses[place] = find_pose(sample, recording.topology, options.up, options.units, place, usual=recording.up)
     if len({pose.up for pose in poses.values()}) > 1:
         found = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
         raise SkelbenchError(f"its parts stand along different axes ({found}); say which one points up with --up")

@@ -16,10 +16,9 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import Part, describe
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.store.clip_store import Flag
@@ -95,7 +94,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         clips={part.x.where: partial(part.entries, partial(_read, part, flat, options)) for part in parts},
         topology=first.topology,
         lineage=lineage,
-        coordinates="2-D" if flat else "3-D",
+        flat=flat is not None,
         centered=first.kind == "raw",
         details=details,
         **describe(parts, ("train", "test"), 0, "name the files of the test part too"),
@@ -120,7 +119,7 @@ def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, 
         return flat_clip(clip, part.topology.center, flat, (1.0, 1.0))
     length = int(frames[-1]) + 1
     if part.kind == "per frame":
-        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units or "m"])
+        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units])
     return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.core.user_config import said
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.writer import put_back_all
 
 PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
 """Data sets that ``skelbench data prepare`` makes."""
@@ -37,8 +36,7 @@ SYNTHETIC = "synthetic-v1"
 
 
 def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first."""
-    put_back_all(root)
+    """Name -> folder of every clip store under ``root``, by name, unopened."""
     return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
 
 
@@ -55,7 +53,7 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], C
     if name in openers:
         return openers[name](root)
     if name in stores:
-        return ClipStore.open(stores[name], name)
+        return ClipStore.open(stores[name])
     here = [*stores, *openers]
     missing = name if name in PREPARED else None if nearest(name, here) else nearest(name, PREPARED)
     if missing is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from skelbench.data.raw.files import BadFile, check_text
+from skelbench.data.raw.files import BadFile
 from skelbench.data.store.splits import NameRule
 
 _CAMERAS = {"L": 1, "M": 2, "R": 3}
@@ -44,10 +44,9 @@ def parse_split(which: str, data: bytes) -> NameRule | None:
     Line ends, blanks and commas do not matter. None if it is about another phase; :class:`BadFile` if it is no split
     file, or the two lists share a video.
     """
-    check_text(data)
     sides: dict[str, list[str]] = {"train": [], "test": []}
     side = None
-    for number, line in enumerate(data.decode("ascii").splitlines(), start=1):
+    for number, line in enumerate(data.decode("ascii", "replace").splitlines(), start=1):
         names, heading = _ANY_VIDEO.findall(line), line.lower()
         if not names:
             side = "train" if "train" in heading else "test" if "test" in heading or "valid" in heading else side
