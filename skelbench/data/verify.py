@@ -92,11 +92,11 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
-    yield _left(store, body)
     found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
     advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
     yield _judge("origin", body.off_centre < 0.5, found, "near 0", advice)
-    if store.meta.dimensions == 3:  # in 2-D every bone is foreshortened, and the unit is the image's
+    if store.meta.dimensions == 3:  # in 2-D sides are unknown, bones are foreshortened, and the unit is the image's
+        yield _left(store, body)
         yield _lengths(store, body)
         yield _rigid(store, body)
 
@@ -140,13 +140,10 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
     advice = f"no clip of class {rarest} ({store.classes[rarest]}); parts of the data may be missing"
     yield _judge("classes", count[rarest], found, "clips of every class", advice)
     for field, expected in (known.details if known else {}).items():
-        what = field.replace("_", " ")
-        if known and field in store.meta.details:
+        if field in store.meta.details:  # only of stores that were prepared from raw files
             advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
-            yield _counted(what, int(store.meta.details[field]), expected, known.sure, advice)
-        else:
-            advice = "imported from a processed file, which does not say; prepare from raw files to check it"
-            yield Check(what, "look", "not recorded", f"{expected:,}", advice)
+            found = int(store.meta.details[field])
+            yield _judge(field.replace("_", " "), found == expected, f"{found:,}", f"{expected:,}", advice, "wrong")
 
 
 # ------------------------------------------------------------------------------------------------ contents
@@ -202,9 +199,6 @@ def _up(store: ClipStore, body: Anatomy) -> Check:
 
 
 def _left(store: ClipStore, body: Anatomy) -> Check:
-    if store.meta.dimensions == 2:
-        found = f"left hip right of the right one in {body.facing_share:.0%} of clips"
-        return Check("left and right", "ok", found, "cannot be told in 2-D; so it is seen from the front")
     share = float((body.left_N > 0).mean())
     found = f"left is left in {share:.0%} of {body.clips:,} clips"
     otherwise: State = "look" if share > 1 - SHARE else "wrong"

@@ -25,11 +25,6 @@ class RunFacts(_Facts):
     outcome: str
     created: float = 0.0
     finished: float | None = None
-    collapse: list[dict[str, Any]] | None = None
-    shortcut: list[dict[str, Any]] | None = None
-    imported: dict[str, Any] | None = None
-    tags: list[str] = []
-    note: str = ""
 
 
 class _Metrics(_Facts):

@@ -119,18 +119,17 @@ class ResultStore:
         name, _, checkpoint = pattern.partition("@")
         if not name:  # a part of every name, for example of a shell variable that is not set
             raise SkelbenchError(f"{pattern!r} names no run; give a name, id, title or number, `skelbench runs list`")
-        named, runs = list(self._directories()), self.read()
-        number = name.removeprefix("#") if name.removeprefix("#").isdecimal() and name.isascii() else ""
-        bare = number == name
-        matches: Sequence[RunDir] = (
-            [run for run in named if name == run.name]
-            or [run for run in named if name == _id(run)]
-            or [run for run in runs if name == run.title]
+        named, runs, number = list(self._directories()), self.read(), name.removeprefix("#")
+        digits = number.isdecimal()
+        too_short = digits and (name != number or len(name) < DIGITS)  # part of a seed, a token grid or most ids
+        choices: tuple[Sequence[RunDir], ...] = (
+            [run for run in named if name == run.name],
+            [run for run in named if name == _id(run)],
+            [run for run in runs if name == run.title],
+            self.numbered()[int(number) - 1 : int(number)] if digits and int(number) else [],
+            [] if too_short else [run for run in named if file_name(name) in (_id(run) if digits else run.name)],
         )
-        if not matches and number and 1 <= int(number) <= len(runs):
-            matches = [self.numbered()[int(number) - 1]]
-        if not matches and (len(name) >= DIGITS if bare else not number):  # digits: not of a seed or a token grid
-            matches = [run for run in named if file_name(name) in (_id(run) if bare else run.name)]
+        matches = next(filter(None, choices), [])
         if len(matches) == 1:
             return RunDir(matches[0].path).checked(), checkpoint or "last"
         if matches:
@@ -139,7 +138,7 @@ class ResultStore:
         known = {part for run in runs for part in (run.name, run.title, _id(run))}
         if not known:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
-        if number:
+        if digits:
             there = f"runs have the numbers 1 to {len(runs)}"
             raise SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
         raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))

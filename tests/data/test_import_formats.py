@@ -26,11 +26,10 @@ from made.files import (
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ImportOptions, import_files, ntu
-from skelbench.data.importers.bodies import TURNS, Pose
+from skelbench.data.importers.bodies import TURNS, Pose, centre
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
-from skelbench.data.raw.origin import centre
-from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.clip_store import EMPTY_BODY, ClipStore
 from skelbench.data.store.splits import FieldRule, NameRule
 from skelbench.views.skeleton.topology import NTU25, topologies
 
@@ -163,7 +162,7 @@ def test_pyskl_2d(tmp_path, take):
         np.testing.assert_allclose(store.clip(i)[..., :2], x * np.float32(3 / 1080) * (1, -1), atol=1e-6)
         np.testing.assert_array_equal(store.confidence(i), score.astype(np.float32).clip(0, 1))
     # A joint of score 0 is nowhere, and a frame without any other joint is dropped.
-    assert store.lengths[0] == LENGTHS[0] - 1 and store.index["flags"][0] == Flag.FRAMES_DROPPED
+    assert store.lengths[0] == LENGTHS[0] - 1
     assert not store.clip(0)[0, 4, 16].any() and store.confidence(0)[0, 4, 16] == 0
     body = take(file, topology="coco17", scale_2d="body")
     box = (body.clip(1).max(axis=2) - body.clip(1).min(axis=2)).max(axis=-1)
@@ -195,7 +194,7 @@ def test_second_bodies_of_padded_files(tmp_path, take):
     np.savez(tmp_path / "x.npz", **arrays)
     store = take(tmp_path / "x.npz")
     assert store.bodies[:3].tolist() == [2, 2, 1] and not store.clip(0)[1].any()
-    assert store.index["flags"][0] == Flag.EMPTY_BODY and not store.index["flags"][1:].any()
+    assert store.index["flags"][0] == EMPTY_BODY and not store.index["flags"][1:].any()
     arrays = mamp_arrays()
     x = arrays["x_train"]
     x[0, :, 75:], x[0, :, :75] = x[0, :, :75].copy(), 0
@@ -205,7 +204,6 @@ def test_second_bodies_of_padded_files(tmp_path, take):
     np.testing.assert_array_equal(store.clip(0), first_frame(people(0)))
     second = x[1, : store.lengths[1], 75:].reshape(1, -1, 25, 3)
     np.testing.assert_array_equal(store.clip(1), centre(second, NTU25.center)[0])
-    assert store.index["flags"][1] == Flag.BODY_DROPPED
 
 
 def test_names_are_restored_only_if_every_label_fits(tmp_path, take, monkeypatch):
@@ -238,7 +236,7 @@ PADDED = {
     "labels too few": (dict(y_test=lambda y: y[:4]), "has 6 clips but 4 labels"),
     "millimeters": (dict(x_train=lambda x: x * 1000), "say --units mm"),
     "pixels": (dict(x_train=lambda x: x * 30), "which no joint positions do"),
-    "pixels with scores": (dict(x_train=scored), "as of pixels with a score"),
+    "pixels with scores": (dict(x_train=scored), "which no joint positions do"),
     "columns": (dict(x_train=np.asfortranarray), "stored column by column"),
     "objects": (dict(y_train=lambda y: np.array([None] * 6)), "Object arrays cannot be loaded"),
     "no layout": (dict(x_train=lambda x: None, y_train=lambda y: None, x_test=lambda x: None, y_test=lambda y: None),
@@ -322,7 +320,6 @@ def test_pyskl_lists_become_rules_where_they_follow_from_names(tmp_path, take):
     split = split_lists() | {"xsub_train": NAMES[:3], "xsub_val": [*NAMES[3:6], "gone"]}
     store = take(pyskl(tmp_path, split=split))
     assert store.meta.splits["xsub"] == NameRule(field="name", train=tuple(NAMES[:3]), test=tuple(NAMES[3:6]))
-    assert store.meta.details["split_names_without_annotation"] == 1
 
 
 def test_pyskl_lists_go_by_their_names(tmp_path, take):
@@ -359,9 +356,9 @@ def test_pyskl_entries_that_cannot_be_used_are_skipped(tmp_path, take):
 
 PYSKL = {
     "two of a name": (lambda e: e.append(annotation(0)), "two annotations are called 'S001C001P001R001A001'"),
-    "no label": (lambda e: e[1].pop("label"), "annotation 1 has no label"),
-    "packed": (lambda e: e[0].update(frame_inds=[0]), "packed by detection"),
-    "contents only": (lambda e: [x.pop("keypoint") for x in e], "table of contents"),
+    "no label": (lambda e: e[1].pop("label"), "clip 1 has label nan"),
+    "packed": (lambda e: e[0].update(frame_inds=[0]), "DecompressPose"),
+    "contents only": (lambda e: [x.pop("keypoint") for x in e], "DecompressPose"),
 }
 
 

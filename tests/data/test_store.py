@@ -7,7 +7,7 @@ from made.clips import open_writer, write_store
 from small import write_small_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import ClipStore, Flag, Skipped
+from skelbench.data.store.clip_store import ClipStore, Skipped
 from skelbench.data.store.splits import FieldRule
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
@@ -26,25 +26,23 @@ HALF = {"half": FieldRule(field="subject", train="odd")}
 
 
 def write_rich(path, clips, confidence=True, prefix="V1", splits=HALF, **changes):
-    """Clips with everything a clip can have: clip i is V1_i and was seen for 10 frames more than are stored."""
+    """Clips with everything a clip can have: clip i is V1_i."""
     rng = np.random.default_rng(3)
     made = [rng.random(x.shape[:3]).astype(np.float32) for x in clips]
     with open_writer(path, splits=splits, default_split=next(iter(splits)), **changes) as writer:
         for i, x in enumerate(clips):
             more = dict(confidence_MTJ=made[i]) if confidence else {}
-            about = dict(name=f"{prefix}_{i}", flags=Flag.MERGED | Flag.TRUNCATED, source_frames=x.shape[1] + 10)
+            about = dict(name=f"{prefix}_{i}")
             writer.add(x, i % 3, subject=i, **about, **more)
         writer.skip("V1_99", "the file is empty")
         writer.details["frames"] = 7
     return path, made
 
 
-def test_names_flags_confidence_and_notes_come_back(tmp_path, clips):
+def test_names_confidence_and_notes_come_back(tmp_path, clips):
     path, confidence = write_rich(tmp_path / "made", clips)
     store = ClipStore.open(path)
     assert store.names.tolist() == [f"V1_{i}" for i in range(len(clips))]
-    np.testing.assert_array_equal(store.index["source_frames"], store.lengths + 10)
-    assert set(store.index["flags"]) == {Flag.MERGED | Flag.TRUNCATED}
     for i, expected in enumerate(confidence):
         np.testing.assert_array_equal(store.confidence(i), expected)
         start, length = store.offsets[i] // 3, store.lengths[i]

@@ -118,8 +118,7 @@ def test_what_is_wrong_with_bodies_is_named(tmp_path, change, expected, advice):
 
 def test_of_flat_poses_sides_and_lengths_are_not_judged(tmp_path):
     flat = checks(make(tmp_path / "made", lambda x: x * np.float32([1, 1, 0]), topologies()["coco17"]))
-    assert not_ok(flat) == {} and "bone lengths" not in flat
-    assert flat["left and right"].found == "left hip right of the right one in 0% of clips"
+    assert not_ok(flat) == {} and not {"bone lengths", "left and right"} & set(flat)
 
 
 # ------------------------------------------------------------------------------------------------ copies
@@ -164,8 +163,7 @@ def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
 def test_a_part_of_ntu60_fails_where_it_differs(tmp_path):
     found = checks(make(tmp_path / "made", names=NTU_NAMES, details={"frames_raw": 240}), "ntu60")
     wrong = ("clips", "cross-subject, train", "cross-subject, test", "frames raw")
-    unknown = ("frames denoised", "files with missing frames")
-    assert not_ok(found) == dict.fromkeys(wrong, "wrong") | dict.fromkeys(unknown, "look")
+    assert not_ok(found) == dict.fromkeys(wrong, "wrong")
     assert "56,572 samples are not there" in found["clips"].advice
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import pyskl
-from skelbench.data.importers.labels import whole
+from skelbench.data.importers.labels import read_label_file
 from skelbench.data.importers.parts import side_of
-from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
 from skelbench.data.importers.tables import is_npy, open_npy
@@ -43,7 +42,7 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
     ordered = [parts[path] for path in _training_first(list(parts))]
     first, last = ordered[0], ordered[-1]
     if (first.kind, first.topology) != (last.kind, last.topology):
-        names = " and ".join(f"{part.files[0].name} ({TITLES[part.kind]}, {part.topology.name})" for part in ordered)
+        names = " and ".join(f"{part.place} ({TITLES[part.kind]}, {part.topology.name})" for part in ordered)
         raise SkelbenchError(f"{names} are no two parts of one dataset; give two of a kind")
     return slots(ordered, options)
 
@@ -104,21 +103,7 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
             raise SkelbenchError(f"{path} holds {table.shape[0]} clips, {file.name} has {len(array)} entries")
     side = side_of(path.stem)[0]
     about = (table, values, path.name, side, names)
-    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame, files=files)
-
-
-def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Return labels [N] and the clips' names ([] = none): a pickled pair (names, labels), or an array."""
-    if is_npy(path):
-        return whole(open_npy(path), str(path))[0], []
-    value = load_pickle(path)
-    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
-        raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
-    names = [str(name).removesuffix(".skeleton") for name in value[0]]
-    labels = whole(value[1], str(path))[0]
-    if len(labels) != len(names):
-        raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")
-    return labels, names
+    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame)
 
 
 def _read_lengths(path: Path) -> np.ndarray:

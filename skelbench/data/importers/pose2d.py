@@ -14,7 +14,6 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import Unusable
 from skelbench.data.importers.recording import ImportOptions
-from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.writer import Clip
 
 IMAGE_M, BODY_M = 3.0, 1.7
@@ -66,14 +65,12 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
         raise Unusable("a coordinate or a score is not a finite number")
     score_MTJ = score_MTJ.clip(0, 1)
     sums_M = score_MTJ.sum(axis=(1, 2))
-    bodies, flags = np.flatnonzero(sums_M > 0), clip.flags
+    bodies = np.flatnonzero(sums_M > 0)
     if not len(bodies):
         raise Unusable("no joint has a confidence above 0")
     if len(bodies) > pose.options.max_bodies:
         bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
-        flags |= int(Flag.BODY_DROPPED)
     frames_T = score_MTJ[bodies].any(axis=(0, 2))
-    flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
     xy_MTJC, score_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, score_MTJ))
     sure_MTJ = score_MTJ > 0
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
@@ -83,7 +80,7 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
     x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)
     x_MTJC, origin = (array * signs + np.float32(0) for array in (x_MTJC, origin))  # + 0: no negative zeros
-    return clip._replace(x_MTJC=x_MTJC, origin=origin, flags=flags, confidence_MTJ=score_MTJ)
+    return clip._replace(x_MTJC=x_MTJC, origin=origin, confidence_MTJ=score_MTJ)
 
 
 def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:

@@ -52,7 +52,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
 
     def read(i: int) -> Clip:
         about = {field: int(values[i]) for field, values in who.items()}
-        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about, source_frames=len(blocks[i]))
+        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about)
 
     return Recording(
         kind=RAGGED,

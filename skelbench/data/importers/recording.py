@@ -12,9 +12,18 @@ from typing import Any, Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Units, Unusable, Up, check_usable, find_pose, seen_longest
-from skelbench.data.raw.origin import centre
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.importers.bodies import (
+    ALL_ZERO,
+    Pose,
+    Units,
+    Unusable,
+    Up,
+    centre,
+    check_usable,
+    find_pose,
+    seen_longest,
+)
+from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import Rule
 from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.topology import Topology
@@ -87,7 +96,7 @@ def write(
     """Store a recording at ``path`` and return what was skipped, with reasons. ``progress(done, total)`` per entry."""
     settings = {name: getattr(recording, name) for name in ("topology", "classes", "splits", "lineage", "licence")}
     settings["default_split"] = recording.default_split or next(iter(recording.splits))
-    pose, empty = _pose_of(recording, options), 0
+    pose = _pose_of(recording, options)
     with StoreWriter(path, **settings, fps=recording.fps or options.fps, overwrite=overwrite) as writer:
         entries = (entry for part in recording.clips.values() for entry in part())
         for done, (name, read) in enumerate(entries, 1):
@@ -97,13 +106,10 @@ def write(
             except Unusable as error:
                 writer.skip(name, str(error), error.expected)
             else:
-                empty += int(np.sum(~clip.x_MTJC.any(axis=(0, 2, 3))))
                 writer.add_clip(clip)
             if progress is not None:
                 progress(done, recording.total)
-        if recording.empty_frames:
-            recording.details["empty_frames_kept"] = empty
-        _check_stored(recording, writer)
+        _note_missing(recording, writer)
         writer.details.update(recording.details)
     return tuple(writer.skipped)
 
@@ -135,35 +141,26 @@ def _shown(entries: Entries) -> Iterator[Clip]:
 
 def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     """Return a clip in meters with Y up, of at most ``most`` bodies."""
-    x_MTJC, flags = pose.apply(clip.x_MTJC), clip.flags
+    x_MTJC = pose.apply(clip.x_MTJC)
     seen_MT = np.any(x_MTJC, axis=(2, 3))
     if not seen_MT.any():
         raise Unusable(ALL_ZERO, expected=True)
-    if not flags & Flag.EMPTY_BODY:
-        bodies, dropped = seen_longest(seen_MT, most)
-        x_MTJC, seen_MT, flags = x_MTJC[bodies], seen_MT[bodies], flags | dropped
-    frames_T = seen_MT.any(axis=0)
-    if not recording.empty_frames and not frames_T.all():
-        x_MTJC, flags = x_MTJC[:, frames_T], flags | int(Flag.FRAMES_DROPPED)
+    if not clip.empty_body:
+        bodies = seen_longest(seen_MT, most)
+        x_MTJC, seen_MT = x_MTJC[bodies], seen_MT[bodies]
+    if not recording.empty_frames:
+        x_MTJC = x_MTJC[:, seen_MT.any(axis=0)]
     origin = pose.apply(np.asarray(clip.origin))
     if recording.centered:
         x_MTJC, center = centre(x_MTJC, recording.topology.center)
         origin = origin + center
-    return clip._replace(x_MTJC=x_MTJC, origin=origin, flags=flags)
+    return clip._replace(x_MTJC=x_MTJC, origin=origin)
 
 
-def _check_stored(recording: Recording, writer: StoreWriter) -> None:
-    """Note labels without clips, drop empty splits, and raise if no clip or no split is left."""
+def _note_missing(recording: Recording, writer: StoreWriter) -> None:
+    """Note labels without clips, and splits that the clips do not fill."""
     lowest = min(writer.index["label"], default=0)
     if lowest and recording.classes[0] == "label 0":
         recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
-    first = "".join(f" (the first skipped clip, {one.name}: {one.reason})" for one in writer.skipped[:1])
-    if not writer.names and first:
-        raise SkelbenchError(f"none of the {recording.total} clips can be used{first}; check the file")
     if dropped := writer.drop_empty_splits():
         recording.details["splits_left_out"] = ", ".join(dropped)
-    if not writer.splits and first:
-        raise SkelbenchError(
-            f"{len(writer.skipped)} of the {recording.total} clips cannot be used{first}, and the others are all on "
-            f"one side of split {', '.join(dropped)}; repair the clips or bring more"
-        )

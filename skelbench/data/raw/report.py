@@ -78,14 +78,9 @@ class Report:
                 if progress is not None:
                     progress(done, len(items), len(self.unexpected))
             self.clips = len(writer.names)
-            if not self.clips:
-                name, reason = self.unexpected[0] if self.unexpected else (str(self.path), f"there are no {what}")
-                raise SkelbenchError(f"none of the {what} could be used; {name}: {reason}")
-            writer.skipped += [*skipped, *(Skipped(name=name, reason=reason) for name, reason in self.unexpected)]
+            writer.skipped += [*(Skipped(name=name, reason=reason) for name, reason in self.unexpected), *skipped]
             for name in writer.drop_empty_splits():
                 self.notes.append(f"the split {name} is left out: these {what} do not give it training and test clips")
-            if not writer.splits:
-                raise SkelbenchError(f"these {what} leave every split without training or test clips; add others")
         return writer
 
 

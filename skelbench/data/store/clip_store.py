@@ -4,7 +4,7 @@
   ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
 - ``index.npz``: arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
   origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
-  source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`),
+  flags int32 (:data:`EMPTY_BODY` or 0),
   crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy).
 - ``confidence.npy``: optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
   ``offset[i] // 3 + m * length[i] + t``.
@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from enum import IntFlag
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -50,28 +49,9 @@ from skelbench.views.skeleton.topology import Topology, get_topology
 FORMAT = 2
 Loaded = TypeVar("Loaded")
 FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
-"""Integer arrays of the index that decide results ..."""
-NOTES = ("source_frames", "flags")
-"""... and those that only tell where a clip comes from."""
-
-
-class Flag(IntFlag):
-    """Changes of a clip between its file and the store."""
-
-    MERGED = 1
-    """Several tracking ids were joined into one body."""
-    HOLE_CLOSED = 2
-    """A body was out of sight for a while; its later frames were moved forward to close the gap."""
-    BODY_DROPPED = 4
-    """A body seen in the file is not in the clip."""
-    FRAMES_DROPPED = 8
-    """Frames without a body were left out."""
-    TRUNCATED = 16
-    """The clip was cut to a maximum length."""
-    EMPTY_BODY = 32
-    """The second body is zero in every frame: the pipeline made room for it, then had nobody to put there."""
-    UNFINISHED = 64
-    """By its label the action goes on after the recording ends."""
+"""Integer arrays of the index that decide results."""
+EMPTY_BODY = 32
+"""Flag of a clip whose second body is zero in every frame, because the pipeline had nobody to put there."""
 
 
 class Skipped(Spec):
@@ -211,8 +191,8 @@ class ClipStore:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """int64 [N], bodies that are there: without an empty second one (:attr:`Flag.EMPTY_BODY`)."""
-        return self.bodies - ((self.index["flags"] & Flag.EMPTY_BODY) != 0)
+        """int64 [N], bodies that are there: without an empty second one (:data:`EMPTY_BODY`)."""
+        return self.bodies - ((self.index["flags"] & EMPTY_BODY) != 0)
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -377,4 +357,4 @@ def _read_meta(path: Path) -> Meta:
 
 def _read_index(path: Path) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as file:
-        return {name: np.asarray(file[name]) for name in (*FIELDS, *NOTES, "origin", "name", "crc32")}
+        return {name: np.asarray(file[name]) for name in (*FIELDS, "flags", "origin", "name", "crc32")}

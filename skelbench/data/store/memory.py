@@ -9,7 +9,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.version import __version__
-from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, ClipStore, Meta
+from skelbench.data.store.clip_store import FIELDS, FORMAT, ClipStore, Meta
 from skelbench.views.skeleton.topology import Topology
 
 
@@ -37,8 +37,8 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
         written_by=f"skelbench {__version__}",
         dimensions=3 if any(x_MTJC[..., 2].any() for x_MTJC in present) else 2,
     )
-    index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, *NOTES)}
-    index |= {"length": length, "bodies": bodies, "source_frames": length, "name": np.full(len(present), "")}
+    index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, "flags")}
+    index |= {"length": length, "bodies": bodies, "name": np.full(len(present), "")}
     index["origin"] = np.zeros((len(present), 3), np.float32)
     return _InMemory(meta, index, frames_FJ, topology, max(slots, int(bodies.max())))
 
@@ -50,8 +50,6 @@ def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
         raise SkelbenchError(
             f"clip {place} has shape {list(clip.shape)}; give [frames, {joints} joints, 3], or with bodies first"
         )
-    if clip.dtype.kind not in "fiu":
-        raise SkelbenchError(f"clip {place} holds {clip.dtype}, no coordinates; give numbers, metres")
     x_MTJC = clip.reshape(-1, *clip.shape[-3:]).astype(np.float32, copy=False)
     if not np.isfinite(x_MTJC).all():
         raise SkelbenchError(f"clip {place} holds coordinates that are not finite; repair it or leave it out")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,11 +20,8 @@ PIECE_CLIPS = 256
 """Clips that are aligned at a time where all are."""
 
 
-class _Rows(NamedTuple):
-    arrays: tuple[Tensor, ...]
-    """Coordinates and, where the store has one, confidence."""
-    offset: np.ndarray
-    copied: torch.cuda.Event | None
+_Rows = tuple[tuple[Tensor, ...], np.ndarray, torch.cuda.Event | None]
+"""Coordinates and, where the store has one, confidence; first row of each clip; event after the copy to a GPU."""
 
 
 class ClipSource:
@@ -159,7 +155,7 @@ class ClipSource:
             hosts.append(host)
         self._aligned(hosts, ids)
         if self._stream is None:
-            return _Rows(tuple(host.to(self.device) for host in hosts), 3 * firsts, None)
+            return tuple(host.to(self.device) for host in hosts), 3 * firsts, None
         with torch.cuda.stream(self._stream):
             copies = tuple(host.to(self.device, non_blocking=True) for host in hosts)
-            return _Rows(copies, 3 * firsts, self._stream.record_event())
+            return copies, 3 * firsts, self._stream.record_event()

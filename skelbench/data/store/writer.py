@@ -19,7 +19,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import unwritable, write_atomic, write_json
 from skelbench.core.leases import Busy, Lease
 from skelbench.core.version import __version__
-from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
+from skelbench.data.store.clip_store import EMPTY_BODY, FIELDS, FORMAT, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
 from skelbench.views.skeleton.topology import Topology
 
@@ -35,9 +35,8 @@ class Clip(NamedTuple):
     """Name in the dataset, unique; "" = none."""
     who: Mapping[str, int] = {}
     """subject, camera, setup, trial, as far as known."""
-    flags: int = 0
-    source_frames: int | None = None
-    """Frames in the file that the clip comes from; None = as many as given."""
+    empty_body: bool = False
+    """Whether a second body of zeros is kept as an empty one."""
     confidence_MTJ: np.ndarray | None = None
     """From 0 to 1; given for every clip or for none."""
 
@@ -71,7 +70,7 @@ class StoreWriter:
         self.skipped: list[Skipped] = []
         self.details = dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
-        self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
+        self.index = {name: array("i") for name in (*FIELDS, "flags")}  # lists of integers would take ten times as much
         self.origins, self.sums = array("f"), array("L")
         self.names: list[str] = []
         self.known: set[str] = set()
@@ -119,7 +118,7 @@ class StoreWriter:
 
     def add_clip(self, clip: Clip) -> None:
         """Append one clip; raise if no run could use it."""
-        name, label, flags, confidence_MTJ = clip.name, clip.label, clip.flags, clip.confidence_MTJ
+        name, label, confidence_MTJ = clip.name, clip.label, clip.confidence_MTJ
         where, joints = f"{self.path.name}, clip {len(self.names)}", self.topology.num_joints
         where += f" ({name})" if name else ""
         x_MTJC = np.asarray(clip.x_MTJC, dtype=np.float32)
@@ -137,7 +136,7 @@ class StoreWriter:
         if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
             raise SkelbenchError(f"{where}: origin {clip.origin} is not a position; give three finite numbers, meters")
         there_M = np.any(x_MTJC.reshape(len(x_MTJC), -1), axis=1)
-        if not flags & Flag.EMPTY_BODY and not there_M.all():
+        if not clip.empty_body and not there_M.all():
             there_M[0] |= not there_M.any()
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
@@ -145,8 +144,8 @@ class StoreWriter:
         with _disk_errors(self.path):
             crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
             crc = self.frames.write(x_MTJC.transpose(0, 3, 1, 2), crc)
-        numbers = {"length": length, "bodies": bodies, "label": label, "flags": flags}
-        numbers |= {"source_frames": clip.source_frames or length, **clip.who}
+        numbers = {"length": length, "bodies": bodies, "label": label, **clip.who}
+        numbers["flags"] = EMPTY_BODY if clip.empty_body else 0
         for field, values in self.index.items():
             try:
                 values.append(int(numbers.get(field, 0)))
@@ -163,16 +162,22 @@ class StoreWriter:
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
-        """Give up the splits that leave one side without a clip, as a part of a data set may; returns their names."""
-        index = self._index()
-        dropped = []
+        """Give up the splits without a clip on one side, as a part of a dataset may have; return their names.
+
+        Raises :class:`SkelbenchError` if no clip or no split is left.
+        """
+        index, dropped = self._index(), []
         for name, rule in list(self.splits.items()):
             try:
                 make_split(name, rule, index, self.path.name)
             except EmptySplit:
                 dropped.append(name)
                 del self.splits[name]
-        if self.splits and self.default_split not in self.splits:
+        if not self.splits:
+            first = "".join(f"; {len(self.skipped)} skipped, {one.name}: {one.reason}" for one in self.skipped[:1])
+            reason = "every split lacks training or test clips" if self.names else "there are no clips to store"
+            raise SkelbenchError(f"{self.path.name}: {reason}{first}; bring other files")
+        if self.default_split not in self.splits:
             self.default_split = next(iter(self.splits))
         return dropped
 

@@ -67,7 +67,7 @@ def convert(file: RawFile) -> Converted:
     stem, frames = file.name.removesuffix(SUFFIX), clip.x_MTJC.shape[1]
     counts = {"frames_raw": clip.seen_frames, "frames_denoised": frames}
     counts["files_with_missing_frames"] = int(frames < clip.seen_frames)
-    about = (int(stem[-3:]) - 1, clip.origin, stem, who(stem), int(clip.flags), clip.source_frames)
+    about = (int(stem[-3:]) - 1, clip.origin, stem, who(stem), clip.empty_body)
     return [StoredClip(clip.x_MTJC, *about)], counts
 
 
@@ -84,8 +84,6 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
         elif which == "ntu60" and sample.extension:
             extension.append(file)
-        elif which == "ntu60" and sample.action > 60:
-            report.unexpected.append((file.name, f"action {sample.action} is not one of the 60 of NTU RGB+D"))
         elif stem in official_missing():
             missing.add(stem)
         elif stem in files:

@@ -2,7 +2,7 @@
 
 Clips are those of MAMP's script: the rows from ``start`` up to but without ``end``, counted from 0; of a longer clip
 the first 300; in camera coordinates; nothing is denoised. An action whose ``end`` lies behind the video's ends with
-the video, and is flagged and counted.
+the video, and is counted.
 
 A video has two texts. Frames: one row each of 150 numbers, 2 bodies x 25 joints x (x, y, z) in meters; an absent body
 is zero. Labels: rows ``action,start,end,confidence`` with actions from 1.
@@ -22,7 +22,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.pku.names import ACTIONS, parse_split, split_of, video_of
 from skelbench.data.raw.report import Converted, Progress, Report
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule
 from skelbench.data.store.writer import Clip
@@ -71,7 +71,7 @@ def prepare_pku(
     )
     if empty := sum(skipped.expected for skipped in writer.skipped):
         report.notes.append(f"actions without a body in any of their frames, left out: {empty}")
-    if unfinished := sum(flags & Flag.UNFINISHED != 0 for flags in writer.index["flags"]):
+    if unfinished := writer.details["unfinished"]:
         report.notes.append(f"actions that end after their video, cut where it ends: {unfinished}")
     return report
 
@@ -92,7 +92,9 @@ def convert(which: str, files: Sequence[RawFile]) -> Converted:
     assert video is not None  # files of other names are none of the videos
     who = {"subject": video.subject, "camera": video.camera, "setup": video.sequence}
     clips = [_clip(x_TD, f"{name}_{i}", who | {"trial": i}, *label) for i, label in enumerate(labels)]
-    return clips, {"frames": sum(clip.x_MTJC.shape[1] for clip in clips if isinstance(clip, Clip))}
+    unfinished = sum(end > len(x_TD) and isinstance(clip, Clip) for clip, (_, _, end) in zip(clips, labels))
+    frames = sum(clip.x_MTJC.shape[1] for clip in clips if isinstance(clip, Clip))
+    return clips, {"frames": frames, "unfinished": unfinished}
 
 
 def _looks_like_labels(text: bytes) -> bool:
@@ -130,17 +132,14 @@ def _clip(x_TD: np.ndarray, name: str, who: dict[str, int], action: int, start: 
         return Skipped(name=name, reason=f"action {action} is not one of 1 to {len(ACTIONS)}")
     if not 0 <= start < min(end, len(x_TD)):
         return Skipped(name=name, reason=f"frames {start} to {end} do not lie in a video of {len(x_TD)} frames")
-    flags = Flag.UNFINISHED if end > len(x_TD) else Flag(0)
-    frames = min(end, len(x_TD)) - start
     x_TD = x_TD[start:end][:MAX_FRAMES]
     if not x_TD.any():
         return Skipped(name=name, reason="there is no body in any of its frames", expected=True)
     if not np.isfinite(x_TD).all():
         frame = start + int(np.argmin(np.isfinite(x_TD).all(axis=1)))
         return Skipped(name=name, reason=f"frame {frame} has a coordinate that is not finite")
-    flags |= Flag.TRUNCATED if frames > MAX_FRAMES else Flag(0)
     x_MTJC = np.ascontiguousarray(x_TD.reshape(-1, 2, 25, 3).transpose(1, 0, 2, 3))
-    return Clip(x_MTJC, action - 1, name=name, who=who, flags=flags, source_frames=frames)
+    return Clip(x_MTJC, action - 1, name=name, who=who)
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
