@@ -22,9 +22,7 @@ def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
     """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is no short word."""
     for word in tags:
         if not _TAG.fullmatch(word):
-            raise SkelbenchError(
-                f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -, which begins with no sign"
-            )
+            raise SkelbenchError(f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -")
     return _keep_tags(run, [*run.tags, *tags])
 
 

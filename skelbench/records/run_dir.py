@@ -51,9 +51,6 @@ class RunDir:
     @property
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
-        return self._info()
-
-    def _info(self) -> dict[str, Any]:
         with self.damage():
             info = read_json(self.path / "run.json")
             if not isinstance(info, dict) or "spec" not in info:
@@ -62,9 +59,6 @@ class RunDir:
 
     @property
     def spec(self) -> RunSpec:
-        return self._spec()
-
-    def _spec(self) -> RunSpec:
         info = self.info
         with self.damage():
             spec = facts_of(RunSpec, info["spec"])
@@ -87,9 +81,6 @@ class RunDir:
     @property
     def about(self) -> dict[str, Any]:
         """Summary of run.json as plain data, for lists of runs."""
-        return self._about()
-
-    def _about(self) -> dict[str, Any]:
         info, spec = self.info, self.spec
         return {
             "id": spec.id,
@@ -198,7 +189,7 @@ class RunDir:
     def update(self, *removed: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json and remove the fields ``removed``; processes do so one after the other."""
         with Lease(self.path / ".run.json.lock", math.inf):
-            kept = {key: value for key, value in self._info().items() if key not in removed}
+            kept = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
             write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
@@ -228,9 +219,9 @@ class RunDir:
 class ReadRun(RunDir):
     """A run as it was when it was first read, for commands that list many runs."""
 
-    info = cached_property(RunDir._info)
-    spec = cached_property(RunDir._spec)
-    about = cached_property(RunDir._about)
+    info = cached_property[dict[str, Any]](vars(RunDir)["info"].fget)
+    spec = cached_property[RunSpec](vars(RunDir)["spec"].fget)
+    about = cached_property[dict[str, Any]](vars(RunDir)["about"].fget)
 
     def records(self) -> list[dict[str, Any]]:
         return list(self._records)

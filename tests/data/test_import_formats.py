@@ -236,7 +236,7 @@ PADDED = {
     "labels too few": (dict(y_test=lambda y: y[:4]), "has 6 clips but 4 labels"),
     "millimeters": (dict(x_train=lambda x: x * 1000), "say --units mm"),
     "pixels": (dict(x_train=lambda x: x * 30), "which no joint positions do"),
-    "pixels with scores": (dict(x_train=scored), "which no joint positions do"),
+    "pixels with scores": (dict(x_train=scored), "as of pixels with a score"),
     "columns": (dict(x_train=np.asfortranarray), "stored column by column"),
     "objects": (dict(y_train=lambda y: np.array([None] * 6)), "Object arrays cannot be loaded"),
     "no layout": (dict(x_train=lambda x: None, y_train=lambda y: None, x_test=lambda x: None, y_test=lambda y: None),
@@ -355,7 +355,7 @@ def test_pyskl_entries_that_cannot_be_used_are_skipped(tmp_path, take):
 
 
 PYSKL = {
-    "two of a name": (lambda e: e.append(annotation(0)), "two annotations are called 'S001C001P001R001A001'"),
+    "two of a name": (lambda e: e.append(annotation(0)), "two clips are called 'S001C001P001R001A001'"),
     "no label": (lambda e: e[1].pop("label"), "clip 1 has label nan"),
     "packed": (lambda e: e[0].update(frame_inds=[0]), "DecompressPose"),
     "contents only": (lambda e: [x.pop("keypoint") for x in e], "DecompressPose"),
@@ -398,7 +398,7 @@ def test_labels_and_lengths_that_do_not_fit(tmp_path):
     refused(tmp_path, "lengths must be whole numbers from 1", train)
     (tmp_path / "train_num_frame.npy").unlink()
     for value, message in (
-        ((["a", "b"], [0, 1]), "holds 7 clips, train_label.pkl has 2 entries"),
+        ((["a", "b"], [0, 1]), "has 7 clips but 2 labels"),
         ({"a": 1}, "is not a label file; it should hold the pair"),
     ):
         write_pickle(label, value)

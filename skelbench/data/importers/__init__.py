@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.pair_files import arrays, lists, other_part
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
-from skelbench.data.importers.ragged import RAGGED, is_ragged, ragged
+from skelbench.data.importers.ragged import RAGGED, ragged
 from skelbench.data.importers.recording import ImportOptions, Recording, write
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import Skipped, first_line
@@ -116,7 +117,7 @@ def _start(path: Path) -> bytes:
     return start
 
 
-def _pickles(values: dict[Path, object], options: ImportOptions) -> Recording:
+def _pickles(values: dict[Path, Any], options: ImportOptions) -> Recording:
     """Return the recording in one pickle of pyskl, or in the lists of annotations of its two parts."""
     first, value = next(iter(values.items()))
     if all(isinstance(value, list) and is_annotations(value) for value in values.values()) and len(values) < 3:
@@ -129,7 +130,7 @@ def _pickles(values: dict[Path, object], options: ImportOptions) -> Recording:
 
 
 def _npz(npz: Npz, options: ImportOptions) -> Recording:
-    if is_ragged(npz):
+    if "joints" in npz or "offsets" in npz:
         return ragged(npz, options)
     if any(key[:2] in ("x_", "y_") and side_of(key)[0] for key in npz.keys):
         return read_npz(npz, options)

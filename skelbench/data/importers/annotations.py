@@ -53,7 +53,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
     topology = choose_topology(shape[2], options.topology, str(path))
     labels, _ = whole([entry.get("label") for entry in good], str(path))
-    names = [entry.get("frame_dir") for entry in good]
+    names: list[str] = [entry.get("frame_dir") or "" for entry in good]
     if not all(isinstance(name, str) and name for name in names):
         raise SkelbenchError(f"{path}: an annotation has no frame_dir; give every clip its name")
     index = ntu.index_of(names)
@@ -95,9 +95,6 @@ def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
 ) -> tuple[dict[str, Rule], dict[str, tuple[str, str]]]:
     """Return rules, and the lists that they come from."""
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
     if not isinstance(split, dict) or not all(isinstance(value, list | tuple | np.ndarray) for value in split.values()):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}

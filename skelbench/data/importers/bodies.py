@@ -91,6 +91,8 @@ def find_pose(
         if up == usual == "auto":
             raise SkelbenchError(f"{where}: skeleton {topology.name} has no head or ankles; say what is up with --up")
         return Pose(usual if up == "auto" else up, METRES[units])
+    if _holds_scores(sample):
+        raise SkelbenchError(f"{where}: one axis is in 0 to 1, as of pixels with a score; use keypoint_score")
     tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
@@ -117,6 +119,14 @@ def find_pose(
     if usual not in ("auto", shown):
         raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
     return Pose(shown, METRES[units])
+
+
+def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
+    """Whether one axis of clips [M, T, J, 3] is in 0 to 1, as scores are, while the others are pixels."""
+    seen_nC = np.concatenate([x_MTJC[x_MTJC.any(axis=-1)] for x_MTJC in sample])
+    low_C, high_C = np.nanmin(seen_nC, axis=0), np.nanmax(seen_nC, axis=0)
+    score_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
+    return bool(score_C.sum() == 1 and (high_C - low_C)[~score_C].min() > 20)
 
 
 class Unusable(Exception):

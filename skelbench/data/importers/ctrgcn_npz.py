@@ -116,8 +116,8 @@ def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
     for bodies in (2, 1):
         if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
             return bodies, width // (3 * bodies)
-    sizes = ", ".join(str(3 * bodies * joints) for joints in sorted(wanted) for bodies in (1, 2))
-    raise SkelbenchError(f"{where}: {width} values a frame are no 1 or 2 bodies of 3-D joints (possible: {sizes})")
+    joints = ", ".join(map(str, sorted(wanted)))
+    raise SkelbenchError(f"{where}: {width} values a frame are not 1 or 2 bodies of 3-D joints (joints: {joints})")
 
 
 def _clip(row: np.ndarray, bodies: int) -> np.ndarray:

@@ -55,10 +55,8 @@ def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Rec
     topology = choose_topology(20, options.topology or KINECT20.name, str(path))
 
     def clips() -> Entries:
-        seen: set[str] = set()
         for entry in entries:
-            yield entry.name, partial(_clip, entry, entry.name in seen)
-            seen.add(entry.name)
+            yield entry.name, partial(_clip, entry)
 
     return Recording(
         kind="NW-UCLA, JSON files",
@@ -76,9 +74,9 @@ def _label(entry: _Entry) -> int:
     return list(ACTIONS).index(entry.action)
 
 
-def _clip(entry: _Entry, again: bool) -> Clip:
-    if again or entry.action not in ACTIONS:
-        raise Unusable("another file of that name comes before it" if again else "NW-UCLA has no action of that number")
+def _clip(entry: _Entry) -> Clip:
+    if entry.action not in ACTIONS:
+        raise Unusable("NW-UCLA has no action of that number")
     try:
         value = json.loads(entry.file.read())
         x_TJC, label = np.array(value["skeletons"]), value.get("label", _label(entry) + 1)

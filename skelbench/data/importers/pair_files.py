@@ -95,14 +95,11 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     if len(labels) != 1 or len(lengths) > 1:
         reason = "several label files are given" if labels else "there is no label file"
         raise SkelbenchError(f"{path}: {reason}; name it: skelbench data import {path.name} {beside[0].name}")
-    files = [path, *labels, *lengths]
     values, names = read_label_file(labels[0])
     num_frame = _read_lengths(lengths[0]) if lengths else None
-    for file, array in zip(files[1:], (values, num_frame)):
-        if array is not None and len(array) != table.shape[0]:
-            raise SkelbenchError(f"{path} holds {table.shape[0]} clips, {file.name} has {len(array)} entries")
-    side = side_of(path.stem)[0]
-    about = (table, values, path.name, side, names)
+    if num_frame is not None and len(num_frame) != table.shape[0]:
+        raise SkelbenchError(f"{path} has {table.shape[0]} clips but {len(num_frame)} lengths")
+    about = (table, values, path.name, side_of(path.stem)[0], names)
     return Slots(*about, kind=kind, topology=topology, num_frame=num_frame)
 
 

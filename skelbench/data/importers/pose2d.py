@@ -68,8 +68,7 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     bodies = np.flatnonzero(sums_M > 0)
     if not len(bodies):
         raise Unusable("no joint has a confidence above 0")
-    if len(bodies) > pose.options.max_bodies:
-        bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
+    bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
     frames_T = score_MTJ[bodies].any(axis=(0, 2))
     xy_MTJC, score_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, score_MTJ))
     sure_MTJ = score_MTJ > 0

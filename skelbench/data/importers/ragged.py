@@ -20,11 +20,6 @@ BY_SUBJECT = "by-subject"
 _WHO = ("subject", "camera", "setup", "trial")
 
 
-def is_ragged(npz: Npz) -> bool:
-    """Whether an npz has this layout, complete or not."""
-    return "joints" in npz or "offsets" in npz
-
-
 def ragged(npz: Npz, options: ImportOptions) -> Recording:
     """Return the recording in a ragged npz; several ``label_fields`` make one class of each combination of values."""
     path, fields = npz.path, options.label_fields

@@ -109,7 +109,11 @@ def write(
                 writer.add_clip(clip)
             if progress is not None:
                 progress(done, recording.total)
-        _note_missing(recording, writer)
+        if dropped := writer.drop_empty_splits():
+            recording.details["splits_left_out"] = ", ".join(dropped)
+        lowest = min(writer.index["label"])
+        if lowest and recording.classes[0] == "label 0":
+            recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
         writer.details.update(recording.details)
     return tuple(writer.skipped)
 
@@ -155,12 +159,3 @@ def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
         x_MTJC, center = centre(x_MTJC, recording.topology.center)
         origin = origin + center
     return clip._replace(x_MTJC=x_MTJC, origin=origin)
-
-
-def _note_missing(recording: Recording, writer: StoreWriter) -> None:
-    """Note labels without clips, and splits that the clips do not fill."""
-    lowest = min(writer.index["label"], default=0)
-    if lowest and recording.classes[0] == "label 0":
-        recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
-    if dropped := writer.drop_empty_splits():
-        recording.details["splits_left_out"] = ", ".join(dropped)

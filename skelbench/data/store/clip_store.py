@@ -131,7 +131,8 @@ class ClipStore:
         rows = 3 * self.lengths * self.bodies
         self.offsets = np.cumsum(rows) - rows
         """int64 [N], first row of each clip."""
-        self._compared = np.zeros(meta.clips, dtype=bool)
+        self.compared = np.zeros(meta.clips, dtype=bool)
+        """Clips that :meth:`check` has compared with what was written."""
 
     @classmethod
     def open(cls, path: Path | str) -> ClipStore:
@@ -273,11 +274,11 @@ class ClipStore:
 
     def check(self, ids: np.ndarray) -> None:
         """Compare the clips ``ids`` with what was written, each the first time; raises if a single bit differs."""
-        ids = np.unique(ids[~self._compared[ids]])
+        ids = np.unique(ids[~self.compared[ids]])
         wrong = ids[self._checksums(ids) != self.index["crc32"][ids]]
         if len(wrong):
             raise _damaged(self.path, f"{self.title(wrong[0])} is not what was written")
-        self._compared[ids] = True
+        self.compared[ids] = True
 
     def _checksums(self, ids: np.ndarray) -> np.ndarray:
         """CRC-32 of the clips ``ids`` as they are on disk now, uint32."""

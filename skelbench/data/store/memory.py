@@ -40,7 +40,11 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
     index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, "flags")}
     index |= {"length": length, "bodies": bodies, "name": np.full(len(present), "")}
     index["origin"] = np.zeros((len(present), 3), np.float32)
-    return _InMemory(meta, index, frames_FJ, topology, max(slots, int(bodies.max())))
+    index["crc32"] = np.zeros(len(present), np.uint32)
+    store = ClipStore(Path("memory"), meta, index, frames_FJ)
+    store.topology, store.max_bodies = topology, max(slots, int(bodies.max()))
+    store.compared[:] = True  # nothing was written, so there is nothing to compare with
+    return store
 
 
 def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
@@ -55,16 +59,3 @@ def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
         raise SkelbenchError(f"clip {place} holds coordinates that are not finite; repair it or leave it out")
     last = np.flatnonzero(x_MTJC.any(axis=(1, 2, 3)))
     return x_MTJC[: 1 + (last[-1] if len(last) else 0)]
-
-
-class _InMemory(ClipStore):
-    """Nothing was written, so there is nothing to compare with, and no topology to look up."""
-
-    def __init__(
-        self, meta: Meta, index: dict[str, np.ndarray], frames_FJ: np.ndarray, topology: Topology, slots: int
-    ) -> None:
-        super().__init__(Path("memory"), meta, index, frames_FJ)
-        self.topology, self.max_bodies = topology, slots
-
-    def check(self, ids: np.ndarray) -> None:
-        pass

@@ -84,12 +84,12 @@ class ClipSource:
     def prefetch(self, ids: np.ndarray) -> None:
         """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
         if not self.resident:
-            ids = self._checked(ids)
+            ids = np.asarray(ids, dtype=np.int64)
             self._ahead = ids.tobytes(), self._worker.submit(self._copy, ids)
 
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
-        ids, store = self._checked(ids), self.store
+        ids, store = np.asarray(ids, dtype=np.int64), self.store
         if self._all is not None:
             store.check(ids)
             arrays, offset = self._all, store.offsets[ids]
@@ -135,12 +135,6 @@ class ClipSource:
         if self._align is not None:
             confidence_FJ = arrays[1] if len(arrays) > 1 else None
             self._align(arrays[0], confidence_FJ, self.store.lengths[ids], self.store.bodies[ids])
-
-    def _checked(self, ids: np.ndarray) -> np.ndarray:
-        ids = np.asarray(ids, dtype=np.int64)
-        if ids.size and (ids.min() < 0 or ids.max() >= len(self.store)):
-            raise IndexError(f"clip ids must lie in 0..{len(self.store) - 1}, got {ids.min()}..{ids.max()}")
-        return ids
 
     def _copy(self, ids: np.ndarray) -> _Rows:
         self.store.check(ids)

@@ -9,7 +9,7 @@ import shutil
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -81,24 +81,20 @@ class StoreWriter:
         for name in self.splits:
             check_name(name, self.path.name)
         self.lock = Lease(self.path.with_name(f".{self.path.name}.lock"))
-        with _disk_errors(self.path):
+        with _disk_errors(self.path), ExitStack() as held:
             try:
-                self.lock.acquire()
+                held.enter_context(self.lock)
             except Busy:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
-        try:
-            with _disk_errors(self.path):
-                if self.path.exists() and not self.overwrite:
-                    raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
-                if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
-                    raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
-                # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
-                shutil.rmtree(self.partial, ignore_errors=True)
-                self.partial.mkdir()
-                self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
-        except BaseException:
-            self.lock.release()
-            raise
+            if self.path.exists() and not self.overwrite:
+                raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
+            if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
+                raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
+            # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
+            shutil.rmtree(self.partial, ignore_errors=True)
+            self.partial.mkdir()
+            self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
+            held.pop_all()  # held until the block ends
         return self
 
     def add(
