@@ -44,8 +44,8 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     good = [entry for entry in entries if isinstance(entry, dict)]
     arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
     if not arrays or any("frame_inds" in entry for entry in good[:100]):
-        advice = "expand Kinetics-400's packed or separate key points with pyskl's DecompressPose"
-        raise SkelbenchError(f"{path}: its annotations have no array keypoint of their own; {advice}")
+        advice = "save them so, or expand Kinetics-400's packed ones with pyskl's DecompressPose"
+        raise SkelbenchError(f"{path}: its annotations have no numpy arrays of key points; {advice}")
     # The most frequent shape: a single annotation that differs is skipped.
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
