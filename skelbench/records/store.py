@@ -98,6 +98,10 @@ class ResultStore:
                 warn_once(f"{run.path} is a copy of run {first.name}; remove one of them")
         return sorted(by_id.values(), key=lambda run: run.name)
 
+    def runs(self) -> Iterator[RunDir]:
+        """The runs of :meth:`read`, each of which reads its files again."""
+        return (RunDir(run.path) for run in self.read())
+
     def numbered(self) -> list[ReadRun]:
         """The same runs, oldest first: the place of a run in this list, from 1, is its number."""
         return sorted(self.read(), key=lambda run: (run.about["created"], run.name))

@@ -31,7 +31,7 @@ def open_run(store, seed=0, preset="quick", modified=(), variant=""):
 def test_the_same_spec_is_the_same_directory(store):
     first = open_run(store)
     assert open_run(store).path == first.path != open_run(store, 1).path
-    assert len(store.read()) == 2
+    assert len(list(store.runs())) == 2
     assert "-quick+-" in open_run(store, 2, modified={"train.lr": 1e-3}).name
 
 

@@ -271,7 +271,7 @@ def tensors(state, name=""):
 
 def kept(folder, results, case):
     """The state of a run at its end, and what was logged, but for times."""
-    (run,) = (run for run in ResultStore(folder / results).read() if run.spec.method == case)
+    (run,) = (run for run in ResultStore(folder / results).runs() if run.spec.method == case)
     assert run.outcome == "done"
     lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     logged = [{k: v for k, v in line.items() if k not in ("seconds", "clips_per_s")} for line in lines]

@@ -43,10 +43,9 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
     if requested is not None:
-        topology = get_topology(requested)
-        if topology.num_joints != joints:
-            raise SkelbenchError(f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}")
-        return topology
+        fitting = [get_topology(requested)]
+        if fitting[0].num_joints != joints:
+            raise SkelbenchError(f"{where}: {joints} joints, but topology {requested} has {fitting[0].num_joints}")
     if not fitting:
         raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
     if len(fitting) > 1:

@@ -65,8 +65,7 @@ def convert(file: RawFile) -> Converted:
     stem, frames = file.name.removesuffix(SUFFIX), clip.x_MTJC.shape[1]
     counts = {"frames_raw": clip.seen_frames, "frames_denoised": frames}
     counts["files_with_missing_frames"] = int(frames < clip.seen_frames)
-    about = (int(stem[-3:]) - 1, clip.origin, stem, who(stem), clip.empty_body)
-    return [StoredClip(clip.x_MTJC, *about)], counts
+    return [StoredClip(clip.x_MTJC, int(stem[-3:]) - 1, clip.origin, stem, who(stem), clip.empty_body)], counts
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:
