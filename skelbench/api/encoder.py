@@ -15,7 +15,7 @@ from torch import Tensor
 
 from skelbench.api.datasets import ClipBatch, ClipDataset
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.raw.origin import centre
+from skelbench.data.importers.bodies import centre
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.evaluation.features import PreparedClips, pool_bodies, read_out

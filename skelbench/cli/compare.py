@@ -63,7 +63,7 @@ def compare(
     from skelbench.reporting.table import sorted_by, with_columns
 
     format_ = format_of(format_, output)
-    store = ResultStore(results, progress if err.is_terminal else None)
+    store = ResultStore(results)
     shown = {"significance": significance, "against": against, "best_on_test": best_on_test}
     inputs = read_inputs(host, store, filters, all_, progress=progress, **shown)
     if descriptor.needs_runs and not inputs.stored:

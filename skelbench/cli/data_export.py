@@ -22,11 +22,7 @@ def export_data(
     dataset: Name, output: Output, split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Write data set NAME as MAMP and CTR-GCN read it (npz of x_train, y_train, x_test, y_test).
-
-    The file also keeps what that format has no place for, in arrays the other program does not look at: importing it
-    again gives the same clips.
-    """
+    """Write data set NAME as MAMP and CTR-GCN read it: npz of x_train, y_train, x_test, y_test."""
     from skelbench.data.importers.exporters import export_mamp_npz
 
     store = open_store(dataset, data_root)

@@ -23,10 +23,9 @@ FILES = (
     "train_num_frame.npy and val_data.npy of its folder; or name all files, each array followed by its labels, the "
     "training part first."
 )
-TRAIN = "Training part of two files with clips, if their names do not say it, or say otherwise."
 LABEL_FIELDS = "Ragged npz: fields whose combinations are the classes, for instance label,correct."
 BODIES = "Bodies kept of a clip: those seen longest, 2-D: with most confidence in sum."
-SCALE = "2-D poses: the image becomes --image-height, or every clip's largest body --body-height meters high."
+SCALE = "2-D poses: the image becomes 3 m high, or every clip's largest body 1.7 m."
 
 
 def import_data(
@@ -34,14 +33,11 @@ def import_data(
     name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="from the file's name")] = None,
     topology: Annotated[str | None, typer.Option(help="Skeleton.", show_default="by joint count")] = None,
     up: Annotated[Axis, typer.Option(help="Axis that points up in the file; auto: judged by the bodies.")] = "auto",
-    units: Annotated[Unit | None, typer.Option(help="Unit of 3-D coordinates.", show_default="as in the file")] = None,
-    scale_2d: Annotated[Scale | None, typer.Option("--scale-2d", help=SCALE, show_default="image")] = None,
-    image_height: Annotated[float | None, typer.Option(min=0.01, help="Meters (2-D).", show_default="3")] = None,
-    body_height: Annotated[float | None, typer.Option(min=0.01, help="Meters (2-D).", show_default="1.7")] = None,
+    units: Annotated[Unit, typer.Option(help="Unit of 3-D coordinates.")] = "m",
+    scale_2d: Annotated[Scale, typer.Option("--scale-2d", help=SCALE)] = "image",
     max_bodies: Annotated[int, typer.Option(min=1, help=BODIES)] = 2,
     fps: Annotated[float, typer.Option(min=0.01, help="Frames per second, if the file does not say it.")] = 30.0,
     label_fields: Annotated[str, typer.Option(metavar="A,B", help=LABEL_FIELDS)] = "label",
-    train: Annotated[Path | None, typer.Option(metavar="FILE", help=TRAIN)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a dataset of that name.")] = False,
     data_root: DataRoot = None,
 ) -> None:
@@ -59,7 +55,7 @@ def import_data(
     fields = tuple(filter(None, map(str.strip, label_fields.split(","))))
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    options = ImportOptions(topology, up, units, scale_2d, image_height, body_height, max_bodies, fps, fields, train)
+    options = ImportOptions(topology, up, units, scale_2d, max_bodies, fps, fields)
     root = data_root or roots.data_root()
     with late_progress(f"import {name}", "clips") as progress:
         imported = import_files(files, name, root, options, overwrite=force, progress=progress)

@@ -41,10 +41,6 @@ def print_store(store: ClipStore, name: str) -> None:
     lengths, bodies, labels = store.lengths, store.bodies, store.labels
     quartiles = np.percentile(lengths, [0, 25, 50, 75, 100]).round().astype(int)
     per_class = np.bincount(labels, minlength=store.num_classes)
-    slowest, fastest = store.fps.min(), store.fps.max()
-    rate = f"{meta.fps:g} frames/s"
-    if slowest < fastest:
-        rate = f"{slowest:g} to {fastest:g} frames/s (median {meta.fps:g}; views count frames, not seconds)"
     print_facts(
         [
             ("clips", len(store)),
@@ -52,7 +48,7 @@ def print_store(store: ClipStore, name: str) -> None:
             ("subjects", len(np.unique(store.index["subject"]))),
             ("bodies", ", ".join(f"{n} in {counted(np.sum(bodies == n), 'clip')}" for n in np.unique(bodies))),
             ("frames", "{} shortest, {} {} {} quartiles, {} longest".format(*quartiles)),
-            ("duration", f"{(lengths / store.fps).sum() / 3600:.2f} h at {rate}"),
+            ("duration", f"{lengths.sum() / meta.fps / 3600:.2f} h at {meta.fps:g} frames/s"),
             ("skeleton", f"{meta.topology}, {store.topology.num_joints} joints, {meta.units}, {meta.up_axis} up"),
             ("poses", "2-D (z = 0)" if meta.dimensions == 2 else "3-D"),
             ("confidence", "of every joint" if store.confidence_FJ is not None else ""),
@@ -89,7 +85,7 @@ def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
 def print_remarks(store: ClipStore) -> None:
     """Print warnings about clips that are very short, or on both sides of a split."""
     from skelbench.core.spec import GridSpec
-    from skelbench.data.copies import on_both_sides
+    from skelbench.data.verify import on_both_sides
 
     patch = GridSpec().patch
     if short := int((store.lengths < patch).sum()):
@@ -98,6 +94,6 @@ def print_remarks(store: ClipStore) -> None:
             f"resample them as all are, --set min_frames={patch} leaves them out of training"
         )
         out.print(styled(("short clips:", "yellow"), text))
-    for one in on_both_sides(store) if "crc32" in store.index else ():  # else every coordinate would have to be read
+    for one in on_both_sides(store):
         text = f" {one.test:,} of {one.of:,} test clips are training clips, too ({plain(one.example)})"
         out.print(styled((f"on both sides of split {plain(one.split)}:", "yellow"), text))

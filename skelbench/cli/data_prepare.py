@@ -26,49 +26,24 @@ Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes that read files.", show_default="one per usable core")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
-_BASE = "0: labels mean rows start to end - 1, counted from 0 (MAMP). 1: start to end, counted from 1."
-FrameBase = Annotated[int, typer.Option("--frame-base", min=0, max=1, help=_BASE)]
-Frames = Annotated[int, typer.Option("--max-frames", min=0, help="Longest clip; 0 keeps them all as they are.")]
-Keep = Annotated[Literal["first", "middle"], typer.Option("--keep", help="Which part of a longer clip.")]
-_CENTER = "none: camera coordinates (MAMP). first-frame: as in NTU RGB+D."
-Center = Annotated[Literal["none", "first-frame"], typer.Option("--center", help=_CENTER)]
 
 
-def _add_ntu(which: Literal["ntu60", "ntu120"], about: str) -> None:
+def _add(which: Literal["ntu60", "ntu120", "pku1", "pku2"], unit: str, about: str) -> None:
     @app.command(which, help=about)
     def command(
         raw: Raw, name: Name = None, workers: Workers = None, force: Force = False, data_root: DataRoot = None
     ) -> None:
         from skelbench.data.raw.ntu.prepare import prepare_ntu
+        from skelbench.data.raw.pku.prepare import prepare_pku
 
-        _prepare(partial(prepare_ntu, which, raw, overwrite=force), name or which, "files", workers, data_root)
-
-
-def _add_pku(which: Literal["pku1", "pku2"], about: str) -> None:
-    @app.command(which, help=about)
-    def command(
-        raw: Raw,
-        name: Name = None,
-        frame_base: FrameBase = 0,
-        max_frames: Frames = 300,
-        keep: Keep = "first",
-        center: Center = "none",
-        workers: Workers = None,
-        force: Force = False,
-        data_root: DataRoot = None,
-    ) -> None:
-        from skelbench.data.raw.pku.prepare import Cut, prepare_pku
-
-        cut = Cut(1 if frame_base else 0, max_frames, keep, center)
-        _prepare(
-            partial(prepare_pku, which, raw, cut=cut, overwrite=force), name or which, "videos", workers, data_root
-        )
+        prepare: Callable[..., Report] = prepare_ntu if which.startswith("ntu") else prepare_pku
+        _prepare(partial(prepare, which, raw, overwrite=force), name or which, unit, workers, data_root)
 
 
-_add_ntu("ntu60", "NTU RGB+D (60 actions) from its .skeleton files.")
-_add_ntu("ntu120", "NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to.")
-_add_pku("pku1", "PKU-MMD phase I from its skeleton, label and split files.")
-_add_pku("pku2", "PKU-MMD phase II from its skeleton, label and split files.")
+_add("ntu60", "files", "NTU RGB+D (60 actions) from its .skeleton files.")
+_add("ntu120", "files", "NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to.")
+_add("pku1", "videos", "PKU-MMD phase I from its skeleton, label and split files.")
+_add("pku2", "videos", "PKU-MMD phase II from its skeleton, label and split files.")
 
 
 def _prepare(make: Callable[..., Report], name: str, unit: str, workers: int | None, root: Path | None) -> None:

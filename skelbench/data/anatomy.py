@@ -5,7 +5,6 @@ N clips of the sample, T frames, J joints, C = 3 coordinates. Lengths in metres.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +32,6 @@ class Anatomy:
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray
     """Above 0 where the side called left is left of where the body looks, in right-handed coordinates; 0 = no sign."""
-    facing_share: float
-    """Share of clips in which the left hip has the greater x: front views, for 2-D poses."""
     off_centre: float
     """Distance of the centre joint in the first frame from the origin."""
 
@@ -45,34 +42,25 @@ def measure(store: ClipStore) -> Anatomy | None:
     topology = store.topology
     if not set(JOINTS) <= set(topology.joints):
         return None
-    bones, spreads, ups, lefts, fronts, offs = [], [], [], [], [], []
-    for x_TJC in sample_bodies(store):
+    bones, spreads, ups, lefts, offs = [], [], [], [], []
+    for clip in np.unique(np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).round().astype(int)):
+        x_TJC = store.clip(clip)[0].astype(np.float64)
+        x_TJC = x_TJC[np.ptp(x_TJC, axis=1).any(axis=1)]
+        if not len(x_TJC):
+            continue
         length_TJ = np.linalg.norm(x_TJC - x_TJC[:, [max(parent, 0) for parent in topology.parents]], axis=2)
         low_J, median_J, high_J = np.quantile(length_TJ, (0.1, 0.5, 0.9), axis=0)
         bones.append(median_J)
         spreads.append((high_J - low_J) / np.maximum(median_J, 1e-9))
-        side_TC, up_TC = axes_of(x_TJC, topology)
-        up_C = up_TC.mean(axis=0)
+        up_C = axes_of(x_TJC, topology)[1].mean(axis=0)
         ups.append(up_C / max(float(np.linalg.norm(up_C)), 1e-9))
         lefts.append(handedness(x_TJC, topology))
-        fronts.append(float(side_TC[:, 0].mean() > 0))
         offs.append(float(np.linalg.norm(x_TJC[0, topology.center])))
     if not bones:
         return None
     bone_J, spread_J = np.median(bones, axis=0), np.median(spreads, axis=0)
     bone_J[topology.root] = spread_J[topology.root] = np.nan
-    share = float(np.mean(fronts))
-    return Anatomy(len(bones), bone_J, spread_J, np.array(ups), np.array(lefts), share, float(np.median(offs)))
-
-
-def sample_bodies(store: ClipStore) -> Iterator[np.ndarray]:
-    """First bodies of the sample, float64 [T, J, C], without frames in which there is nothing, or no number."""
-    for clip in np.unique(np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).round().astype(int)):
-        x_TJC = store.clip(clip)[0].astype(np.float64)
-        x_TJC = x_TJC[np.isfinite(x_TJC).all(axis=(1, 2))]
-        x_TJC = x_TJC[np.ptp(x_TJC, axis=1).any(axis=1)]
-        if len(x_TJC):
-            yield x_TJC
+    return Anatomy(len(bones), bone_J, spread_J, np.array(ups), np.array(lefts), float(np.median(offs)))
 
 
 def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.leases import Busy, Lease
@@ -23,9 +22,7 @@ def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
     """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is no short word."""
     for word in tags:
         if not _TAG.fullmatch(word):
-            raise SkelbenchError(
-                f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -, which begins with no sign"
-            )
+            raise SkelbenchError(f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -")
     return _keep_tags(run, [*run.tags, *tags])
 
 
@@ -44,7 +41,7 @@ def _keep_tags(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> None:
-    """Delete all of ``runs`` or none; ``force``: also runs that others start from.
+    """Delete ``runs``; ``force``: also runs that others start from.
 
     Raises:
         SkelbenchError: a process works in a run, another run starts from it, or it is a link or cannot be moved.
@@ -66,26 +63,14 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
                     raise SkelbenchError(
                         f"another process works on run {run.name}; stop it or wait for its end, nothing was removed"
                     ) from busy
-        _hide(store, runs)
+        for run in runs:
+            hidden = store.root / f"{_REMOVED}{run.name}"
+            shutil.rmtree(hidden, ignore_errors=True)  # of an earlier removal that was killed
+            try:
+                os.rename(run.path, hidden)
+            except OSError as error:
+                reason = f"{error.strerror or error}; check the permissions of {store.root}"
+                raise SkelbenchError(f"run {run.name} cannot be removed: {reason}") from error
     # The runs are gone for everyone now. The next removal deletes folders that stay after a kill.
     for path in store.root.glob(f"{_REMOVED}*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _hide(store: ResultStore, runs: Sequence[RunDir]) -> None:
-    """Rename the folders of ``runs``, and all of them back if one cannot be renamed."""
-    moved: list[tuple[Path, Path]] = []
-    try:
-        for run in runs:
-            hidden = store.root / f"{_REMOVED}{run.name}"
-            if hidden.exists():  # of an earlier removal that was killed
-                shutil.rmtree(hidden)
-            os.rename(run.path, hidden)
-            moved.append((run.path, hidden))
-    except OSError as error:
-        for path, hidden in moved:
-            os.rename(hidden, path)
-        raise SkelbenchError(
-            f"run {run.name} cannot be removed ({error.strerror or error}); nothing was removed, check the permissions "
-            f"of {store.root}"
-        ) from error

@@ -28,8 +28,6 @@ def logged_lines(run: RunDir, advice: str = "train that run again with --force")
         lines = [parsed(json.loads, line) for line in read_text(run.metrics).splitlines()]
         if not all(isinstance(line, dict) and {"step", "epoch", "clips_seen"} <= line.keys() for line in lines):
             raise ValueError("a line without step, epoch or clips")
-        if not all(is_figure(value) for line in lines for value in line.values()):
-            raise ValueError("a value that is no number")
     return lines
 
 

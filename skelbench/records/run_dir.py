@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json, write_json
-from skelbench.core.hashing import digest
 from skelbench.core.leases import Lease
 from skelbench.core.spec import EvalSpec, RunSpec, listed, titled
-from skelbench.records.cache import ALL, ResultsCache, Stamps, mark_of
-from skelbench.records.errors import Found, damage, if_whole
+from skelbench.records.errors import damage, if_whole
 from skelbench.records.provenance import FIELD as ADDED
 from skelbench.records.schema import CostFacts, RecordFacts, RunFacts, facts_of
 
@@ -54,9 +51,6 @@ class RunDir:
     @property
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
-        return self._info()
-
-    def _info(self) -> dict[str, Any]:
         with self.damage():
             info = read_json(self.path / "run.json")
             if not isinstance(info, dict) or "spec" not in info:
@@ -65,9 +59,6 @@ class RunDir:
 
     @property
     def spec(self) -> RunSpec:
-        return self._spec()
-
-    def _spec(self) -> RunSpec:
         info = self.info
         with self.damage():
             spec = facts_of(RunSpec, info["spec"])
@@ -82,9 +73,7 @@ class RunDir:
         """Return the run as it is now; :class:`Damaged` if run.json is not valid or its spec belongs to another id."""
         run = ReadRun(self.path)
         with self.damage():
-            facts = facts_of(RunFacts, run.info)
-            if run.spec.imported and facts.outcome == "done" and facts.imported is None:
-                raise ValueError("it does not say what was imported")
+            facts_of(RunFacts, run.info)
             if run.info.get("id", run.spec.id) != run.spec.id:
                 raise ValueError("its spec is not that of its id")
         return run
@@ -92,9 +81,6 @@ class RunDir:
     @property
     def about(self) -> dict[str, Any]:
         """Summary of run.json as plain data, for lists of runs."""
-        return self._about()
-
-    def _about(self) -> dict[str, Any]:
         info, spec = self.info, self.spec
         return {
             "id": spec.id,
@@ -202,7 +188,7 @@ class RunDir:
     def update(self, *removed: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json and remove the fields ``removed``; processes do so one after the other."""
         with Lease(self.path / ".run.json.lock", math.inf):
-            kept = {key: value for key, value in self._info().items() if key not in removed}
+            kept = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
             write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
@@ -230,39 +216,11 @@ class RunDir:
 
 
 class ReadRun(RunDir):
-    """A run as it was when it was first read, for commands that list many runs.
+    """A run as it was when it was first read, for commands that list many runs."""
 
-    ``cache`` and ``stamps`` (taken before the first file was read) let :meth:`keep` find what was read earlier.
-    """
-
-    name = ""
-
-    def __init__(
-        self, path: Path, cache: ResultsCache | None = None, stamps: Stamps | None = None, name: str = ""
-    ) -> None:
-        super().__init__(path)
-        self.name = name or path.name
-        self.cache, self.stamps = cache, stamps or {}
-
-    info = cached_property(RunDir._info)
-    spec = cached_property(RunDir._spec)
-    about = cached_property(RunDir._about)
-
-    @property
-    def evaluations(self) -> list[dict[str, Any]]:
-        """Summaries of the records as plain data, oldest first."""
-        return self.keep("evaluations", ReadRun._evaluations)
-
-    def _evaluations(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "protocol": record["spec"]["protocol"],
-                "dataset": record["spec"]["data"]["name"],
-                "standard": record["standard"],
-                "accuracy": record["metrics"]["accuracy"],
-            }
-            for record in self.records()
-        ]
+    info = cached_property[dict[str, Any]](vars(RunDir)["info"].fget)
+    spec = cached_property[RunSpec](vars(RunDir)["spec"].fget)
+    about = cached_property[dict[str, Any]](vars(RunDir)["about"].fget)
 
     def records(self) -> list[dict[str, Any]]:
         return list(self._records)
@@ -271,38 +229,3 @@ class ReadRun(RunDir):
     def _records(self) -> list[dict[str, Any]]:
         found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
-
-    @cached_property
-    def mark(self) -> str:
-        """Hash of the stamps."""
-        return mark_of(self.stamps)
-
-    def keep(self, kind: str, make: Callable[[ReadRun], Found]) -> Found:
-        """``make(self)``, plain data that the files of this run decide, or its entry in the cache."""
-        if self.cache is None:
-            return make(self)
-        # A new object, because this one would not warn about damage again.
-        return self.cache.keep(kind, self.name, self.mark, lambda: make(ReadRun(self.path)))
-
-
-def keep_of(runs: Sequence[ReadRun], kind: str, make: Callable[[], Found]) -> Found:
-    """``make()``, plain data that the files of all ``runs`` decide, or its entry in the cache."""
-    cache = runs[0].cache if runs else None
-    if cache is None:
-        return make()
-    found = cache.keep(kind, ALL, digest([[run.name, run.mark] for run in runs], 24), make)
-    cache.save()
-    return found
-
-
-def shown(runs: Sequence[ReadRun], kind: str, label: str) -> Iterator[ReadRun]:
-    """Iterate over ``runs`` with progress while entries of ``kind`` are made; save the cache at the end."""
-    cache = runs[0].cache if runs else None
-    if cache is None:
-        yield from runs
-        return
-    missing = sum(cache.get(kind, run.name, run.mark) is None for run in runs)
-    with cache.filling(len(runs), missing, label) as report:
-        for run in runs:
-            yield run
-            report(1)

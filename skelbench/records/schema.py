@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Model = TypeVar("Model", bound=BaseModel)
 Share = Annotated[float, Field(ge=0, le=1)]
-Moment = Annotated[float, Field(ge=0, lt=253402300800)]
-"""Seconds since 1970, before the year 10000."""
 
 
 class _Facts(BaseModel):
@@ -18,119 +16,41 @@ class _Facts(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class _Environment(_Facts):
-    hardware: str = ""
-    threads: Annotated[int, Field(ge=1)] | None = None
-    packages: dict[str, str] = {}
-    command: str | None = None
-
-
-class _Collapse(_Facts):
-    what: str
-    measure: str
-    value: float
-    step: int
-
-
-class _Imported(_Facts):
-    file: str
-    sha256: str
-    read: str
-    settings: dict[str, Any]
-    left_out: list[str]
-
-
 class RunFacts(_Facts):
-    id: str = ""
+    """Fields of run.json."""
+
     preset: str
     modified: dict[str, Any]
-    environment: _Environment = _Environment()
+    environment: dict[str, Any] = {}
     outcome: str
-    reason: str = ""
-    variant: str = ""
-    setting: str = "shared"
-    created: Moment = 0.0
-    finished: Moment | None = None
-    steps: int | None = None
-    clips_seen: float | None = None
-    train_seconds: float | None = None
-    collapse: list[_Collapse] | None = None
-    shortcut: list[_Collapse] | None = None
-    imported: _Imported | None = None
-    tags: list[str] = []
-    note: str = ""
-
-    @model_validator(mode="after")
-    def _length(self) -> RunFacts:
-        if self.steps and (self.clips_seen is None or self.train_seconds is None):
-            raise ValueError("it has steps, but no clips_seen or train_seconds")
-        return self
+    created: float = 0.0
+    finished: float | None = None
 
 
 class _Metrics(_Facts):
     accuracy: Share
     n_test: Annotated[float, Field(ge=1)]
-    accuracy_selected: Share | None = None
-    accuracy_best_on_test: Share | None = None
-    accuracy_sd: Annotated[float, Field(ge=0)] | None = None
-
-
-class _Measure(_Facts):
-    model_config = ConfigDict(extra="forbid")
-    label: str = ""
-    share: bool = False
 
 
 class RecordFacts(_Facts):
+    """Fields of an evaluation record."""
+
     id: str
     standard: bool
     metrics: _Metrics
-    measures: dict[str, _Measure] = {}
-    drawn: str = ""
     predictions: str
-    notes: list[str] = []
-    finished: Moment
-    preset: str = ""
-    curve: list[dict[str, Any]] = []
-    environment: _Environment = _Environment()
-
-
-class _Encoder(_Facts):
-    macs: Annotated[float, Field(ge=0)]
-    bodies: Annotated[int, Field(ge=1)] = 1
-
-
-class _Step(_Facts):
-    flops_per_clip: Annotated[float, Field(ge=0)]
-
-
-class _Parameters(_Facts):
-    encoder: int
-    trainable: int
-
-
-class _Time(_Facts):
-    median_ms: float
-    clips_per_s: float
-
-
-class _Latency(_Facts):
-    one: _Time = Field(alias="batch 1")
-    many: _Time = Field(alias="batch 64")
-
-
-class _Peak(_Facts):
-    bytes: float
-    how: str
+    finished: float
 
 
 class CostFacts(_Facts):
+    """Fields of cost.json."""
+
     grid: Annotated[str, Field(pattern=r"^\d+ x \d+")]
-    encoder: _Encoder
-    parameters: _Parameters
-    step: _Step | None
-    latency: _Latency
-    peak_memory: _Peak
+    encoder: dict[str, Any]
+    parameters: dict[str, Any]
+    step: dict[str, Any] | None
+    latency: dict[str, Any]
+    peak_memory: dict[str, Any]
 
 
 def facts_of(model: type[Model], values: Any) -> Model:

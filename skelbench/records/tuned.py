@@ -151,5 +151,4 @@ def read_all(store: ResultStore) -> Iterator[TuningRecord]:
 
 def _read(path: Path) -> TuningRecord:
     with damage(f"{path} is damaged; remove it and issue its `skelbench tune` again"):
-        record = facts_of(TuningRecord, read_json(path))
-    return record
+        return facts_of(TuningRecord, read_json(path))

@@ -67,8 +67,6 @@ class Filters(Arguments):
 
     def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
         """The wanted ``runs``."""
-        from skelbench.records.run_dir import shown
-
         found = [
             run
             for run in runs
@@ -76,8 +74,7 @@ class Filters(Arguments):
         ]
         if not self.protocol:
             return found
-        every = shown(found, "evaluations", "reading evaluations")
-        return [run for run in every if any(self.takes(protocol=one["protocol"]) for one in run.evaluations)]
+        return [run for run in found if any(self.takes(protocol=one["spec"]["protocol"]) for one in run.records())]
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """The wanted rows of :func:`skelbench.reporting.frame.frame`.
@@ -114,12 +111,11 @@ class Filters(Arguments):
         if not self:
             return
         from skelbench.pipeline.presets import BLURB
-        from skelbench.records.run_dir import shown
 
         def datasets() -> Iterator[str]:
             yield from host.names("datasets")
-            for run in shown(runs, "evaluations", "reading evaluations"):
-                yield from (run.about["dataset"], *(one["dataset"] for one in run.evaluations))
+            for run in runs:
+                yield from (run.about["dataset"], *(one["spec"]["data"]["name"] for one in run.records()))
 
         methods = [one for one in host.all("methods") if isinstance(one, MethodSpec)]
         variants = (f"{one.name}:{variant}" for one in methods for variant in one.variants)

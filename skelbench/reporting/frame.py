@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.hashing import canonical_json, digest
@@ -16,9 +15,9 @@ from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.count import passes
 from skelbench.evaluation.outcomes import Reader, paired_outcomes, reader
 from skelbench.records.errors import if_whole
-from skelbench.records.measures import Measure, measured
-from skelbench.records.provenance import FIELD, added
-from skelbench.records.run_dir import ReadRun, RunDir, keep_of, shown
+from skelbench.records.measures import measured
+from skelbench.records.provenance import added
+from skelbench.records.run_dir import ReadRun, RunDir
 from skelbench.reporting.controls import CONTROLS, Controls, question, shapes
 from skelbench.reporting.protocol_settings import Probe, plain, spent
 from skelbench.training.anomalies import describe
@@ -48,9 +47,6 @@ NUMBERS = (
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """Defaults, which notes of tables do not mention."""
 
-KIND = "rows"
-"""Kind of the cached facts of a run (:mod:`skelbench.records.cache`)."""
-
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished run, with the paired tests against its controls.
@@ -77,32 +73,18 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    rows = keep_of(runs, "frame", lambda: _rows(runs))
-    rows = [row | {name: made(row[name]) for name, made in _MADE.items() if name in row} for row in rows]
+    rows = _rows(runs)
     found = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
     return found.assign(**{name: pandas.to_numeric(found[name]) for name in NUMBERS})
 
 
-def _origin(found: dict[str, Any] | None) -> str | None:
-    origin = added(found) if found else None
-    return origin.sentence if origin else None
-
-
-_MADE: Mapping[str, Callable[[Any], Any]] = {
-    "added": _origin,
-    "measures": lambda found: {name: (value, Measure(*how)) for name, (value, *how) in found.items()},
-    "by_subject": lambda found: dict(zip(found[0], zip(found[1], found[2]))) if found else None,
-}
-"""Value of a column from its cached JSON data."""
-
-
 def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
-    """The rows of finished runs: cached facts from a run's own files (:func:`_facts`), and what other runs decide."""
+    """The rows of finished runs: facts from a run's own files (:func:`_facts`), and what other runs decide."""
     read, rows = reader(), list[dict[str, Any]]()
-    facts_of = cache(lambda run: run.keep(KIND, partial(_facts, read=read)))
+    facts_of = cache(partial(_facts, read=read))
     by_id = {run.about["id"]: run for run in runs}
     tested = _Tests(facts_of, runs, by_id)
-    tests = {run.name: tested.of(run) for run in shown(runs, KIND, "reading evaluations")}
+    tests = {run.name: tested.of(run) for run in runs}
     facts = {run.name: facts_of(run) for run in runs}
     grids, encoders, plain = _grids(runs, facts), _encoders(runs, facts), _Plain(runs, facts)
     for run in runs:
@@ -129,8 +111,9 @@ def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
 
 
 def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
-    """Facts from a run's own files, as plain JSON data."""
+    """Facts from a run's own files."""
     spec, info, cost = run.spec, run.info, if_whole(run.cost)
+    origin = added(info)
     records = run.records()
     by_protocol = plain(records)
     training = but_for_seed(run)
@@ -153,7 +136,7 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "collapse": "; ".join(map(describe, info.get("collapse") or ())) or None,
         "finished": info.get("finished"),
         "tags": ", ".join(run.tags),
-        "added": {FIELD: info[FIELD]} if FIELD in info else None,
+        "added": origin.sentence if origin else None,
     }
     return {
         "row": own,
@@ -165,7 +148,6 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "grid": cost and cost["grid"].split(" x ")[1],
         "class_token": cost and cost["encoder"].get("class_token", cost.get("class_token", False)),
         "evaluations": [_evaluation(run, record, cost, by_protocol, training, read) for record in records],
-        "tests": {},
     }
 
 
@@ -208,7 +190,7 @@ def _evaluation(
         "train_flops": _train_flops(cost, spending["clips_seen"]),
         "evaluation": record["id"],
         "predictions": record["predictions"],
-        "measures": {name: [value, how.label, how.share] for name, (value, how) in measured(record).items()},
+        "measures": measured(record),
     }
     found = {
         "row": row,
@@ -224,7 +206,7 @@ def _evaluation(
         by_subject = mine.by_subject
         row |= {"draws": len(mine.correct_DC), "subjects": by_subject and len(by_subject)}
         row["accuracy_sd"] = mine.spread if row["accuracy_sd"] is None else row["accuracy_sd"]
-        row["by_subject"] = by_subject and [[*by_subject], *(list(each) for each in zip(*by_subject.values()))]
+        row["by_subject"] = by_subject or None
     return found
 
 
@@ -263,10 +245,7 @@ class _Plain:
 
 
 class _Tests:
-    """Paired tests of evaluations against the controls of their runs.
-
-    A test rests on the files of two runs: it is cached with the run's own facts, with the stamp of the control's file.
-    """
+    """Paired tests of evaluations against the controls of their runs."""
 
     def __init__(
         self, facts_of: Callable[[ReadRun], dict[str, Any]], runs: Sequence[ReadRun], by_id: Mapping[str, ReadRun]
@@ -284,7 +263,7 @@ class _Tests:
                     continue
                 control, beside = found
                 names = ("difference", "p_value") if kind == "untrained" else ("raw_difference", "raw_p_value")
-                cells |= dict(zip(names, self._tested(kind, run, one["row"], control, beside)))
+                cells |= dict(zip(names, self._tested(run, one["row"], control, beside)))
                 if kind == "untrained":
                     cells |= {"control_run": control.name, "control_accuracy": beside["accuracy"]}
                 else:
@@ -310,25 +289,15 @@ class _Tests:
         return (control, same[-1]) if same else None
 
     def _tested(
-        self, kind: str, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
+        self, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
     ) -> Sequence[float]:
         """Difference and p; nothing if predictions are missing or of other clips."""
-        stamp = control.stamps.get(Path(theirs["predictions"]).name)
-        mark = [control.name, theirs["evaluation"], theirs["predictions"], stamp]
-        tests = self._facts_of(run)["tests"].setdefault(mine["evaluation"], {})
-        if stamp and kind in tests and tests[kind][0] == mark:
-            return tests[kind][1]
         first, second = (
             if_whole(partial(self._read, one.path, row["evaluation"], row["predictions"]))
             for one, row in ((run, mine), (control, theirs))
         )
         test = first and second and if_whole(partial(paired_outcomes, first, second, (run.name, control.name)))
-        if not test:
-            return ()
-        if stamp and run.cache:
-            tests[kind] = [mark, [test.difference, test.p_value]]
-            run.cache.changed = True
-        return [test.difference, test.p_value]
+        return [test.difference, test.p_value] if test else ()
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:

@@ -32,7 +32,7 @@ def test_import_export_import(pickled, tmp_path, capsys):
     assert "exists already" in capsys.readouterr().err
     assert main(["data", "import", str(file), "--name", "again"]) == 0
     stores = [ClipStore.open(tmp_path / "data" / name) for name in ("ntu-60-3danno", "again")]
-    assert sorted(stores[0].names) == sorted(stores[1].names) and stores[1].bodies.max() == 1
+    assert sorted(stores[0].labels) == sorted(stores[1].labels) and stores[1].bodies.max() == 1
 
 
 def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):

@@ -6,9 +6,6 @@ from made.ntu import FIRST_ID, Track, person, scene, wild_scene, write_recording
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.ntu.clip import make_clip
 from skelbench.data.raw.ntu.text import parse
-from skelbench.data.store.clip_store import Flag
-
-NOBODY = Flag(0)
 
 
 def clip_of(tracks, frames):
@@ -30,7 +27,7 @@ def read(x_TJC):
 
 @pytest.mark.parametrize("make", [scene, wild_scene])
 def test_clips_are_those_of_the_pipeline_told_in_plain_words(make):
-    outcomes, flags = set(), NOBODY
+    outcomes = set()
     for seed in range(50):
         rng = np.random.default_rng([9, seed])
         frames = int(rng.integers(30, 45))
@@ -47,9 +44,7 @@ def test_clips_are_those_of_the_pipeline_told_in_plain_words(make):
         np.testing.assert_array_equal(clip.x_MTJC, np.array(bodies).reshape(clip.x_MTJC.shape))
         np.testing.assert_array_equal(clip.origin, origin)
         outcomes.add(len(bodies))
-        flags |= clip.flags
     assert outcomes >= {1, 2}
-    assert flags >= Flag.BODY_DROPPED | Flag.HOLE_CLOSED | Flag.FRAMES_DROPPED | Flag.MERGED
 
 
 @pytest.mark.parametrize("shared", [0, 1, 2])
@@ -60,7 +55,7 @@ def test_bodies_that_follow_each_other_become_one(shared):
     clip = clip_of([first, second], 40)
     assert clip.x_MTJC.shape[:2] == (2, 40)
     merged = shared < 2
-    assert clip.flags == (Flag.MERGED | Flag.EMPTY_BODY if merged else NOBODY)
+    assert clip.empty_body == merged
     assert clip.x_MTJC[1].any() != merged
     if merged:
         origin = read(first.x_TJC)[0, 1]

@@ -5,9 +5,10 @@ from made.pku import split_file, video, write_labels, write_video
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile
+from skelbench.data.raw.pku import prepare
 from skelbench.data.raw.pku.names import parse_split
-from skelbench.data.raw.pku.prepare import Cut, prepare_pku
-from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.raw.pku.prepare import prepare_pku
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import NameRule
 
 VIDEOS = ["A01N01-L", "A01N01-M", "A02N07-R"]
@@ -55,8 +56,6 @@ def padded(store, i):
 
 
 # ------------------------------------------------------------------------------------------------ texts
-
-
 RULE = NameRule(field="video", train=("A01N01-L", "A02N01-M"), test=("A03N01-R",))
 
 
@@ -69,13 +68,10 @@ def test_split_files_are_read_tolerantly(data):
     assert parse_split("pku2", data) == RULE
 
 
-@pytest.mark.parametrize(("data", "reason"), [
-    (b"train\nA01N01-L\ntest\nA01N01-L,A02N01-M\n", r"A01N01-L for training and for testing \(videos in both: 1\)"),
-    (b"train\nA01N01-L, 0012-M\ntest\nA02N01-M", "does not list videos of this phase"),
-])  # fmt: skip
-def test_split_files_that_contradict_themselves_are_refused(data, reason):
-    with pytest.raises(BadFile, match=reason):
-        parse_split("pku2", data)
+def test_split_files_that_contradict_themselves_are_refused():
+    with pytest.raises(BadFile, match=r"A01N01-L for training and for testing \(videos in both: 1\)"):
+        parse_split("pku2", b"train\nA01N01-L\ntest\nA01N01-L,A02N01-M\n")
+    assert parse_split("pku2", b"train\n0012-L\ntest\n0013-M") is None, "the other phase"
 
 
 # ------------------------------------------------------------------------------------------------ the store
@@ -88,47 +84,21 @@ def test_clips_are_the_rows_that_mamp_takes(raw, tmp_path):
     for i, (video_name, rows) in enumerate([(VIDEOS[0], slice(5, 20)), (VIDEOS[0], slice(20, 99)),
                                             (VIDEOS[1], slice(0, 9)), (VIDEOS[2], slice(0, 9))]):  # fmt: skip
         np.testing.assert_array_equal(padded(store, i), frames_of(folder, video_name)[rows])
-    assert not store.index["origin"].any() and store.index["flags"].tolist() == [0, Flag.UNFINISHED, 0, 0]
-    assert store.index["source_frames"].tolist() == [15, 20, 9, 9] and not report.unexpected
+    assert not store.index["origin"].any() and not report.unexpected
     assert "actions that end after their video, cut where it ends: 1" in report.notes
     expected = dict(subject=[1, 1, 1, 7], camera=[1, 1, 2, 3], setup=[1, 1, 1, 2], trial=[0, 1, 0, 0])
     assert {field: store.index[field].tolist() for field in expected} == expected
     assert store.split("xsub").train.tolist() == [0, 1] and store.split("cross-view").test.tolist() == [2, 3]
     assert store.meta.lineage == "mamp-pku/1, rows [start, end), first 300 frames, camera coordinates"
-    assert store.meta.details == {
-        "frame_base": 0, "max_frames": 300, "keep": "first", "centre": "none", "videos": 3, "frames": 53,
-    }  # fmt: skip
+    assert store.meta.details == {"videos": 3, "frames": 53, "unfinished": 1}
     store.verify()
 
 
-@pytest.mark.parametrize(("cut", "rows"), [
-    (Cut(max_frames=10), slice(5, 15)),
-    (Cut(max_frames=10, keep="middle"), slice(12, 22)),
-    (Cut(max_frames=0), slice(5, 30)),
-    (Cut(frame_base=1, max_frames=0), slice(4, 30)),
-])  # fmt: skip
-def test_other_ways_of_cutting(raw, tmp_path, cut, rows):
+def test_of_a_long_action_the_first_frames_are_kept(raw, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "MAX_FRAMES", 10)
     folder = raw(rows=[(3, 5, 30, 2)])
-    for name in VIDEOS[1:]:
-        put(folder, name, labels=b"1,1,9,2\n")
-    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=cut).path)
-    np.testing.assert_array_equal(padded(store, 0), frames_of(folder, VIDEOS[0])[rows])
-    assert (store.index["flags"][0] == Flag.TRUNCATED) == (cut.max_frames > 0)
-    assert store.index["source_frames"][0] == (26 if cut.frame_base else 25)
-    assert store.meta.lineage.startswith("pku/1, ")
-
-
-def test_centering_as_in_ntu(raw, tmp_path):
-    """At the first body, where it is first seen."""
-    folder = raw(rows=[(3, 0, 30, 2)])
-    x = video(np.random.default_rng(1), 40, people=0)
-    x[:3, 0], x[10:20, 1] = 0, x[10:20, 0] + 0.5
-    (folder / "skeleton" / "A01N01-L.txt").write_bytes(write_video(x))
-    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path, cut=Cut(centre="first-frame")).path)
-    raw_x = frames_of(folder, "A01N01-L")[:30].reshape(30, 2, 25, 3).transpose(1, 0, 2, 3)
-    there = raw_x.any(axis=(2, 3))[..., None, None]
-    np.testing.assert_array_equal(store.clip(0), np.where(there, raw_x - raw_x[0, 3, 1], 0))
-    np.testing.assert_array_equal(store.index["origin"][0], raw_x[0, 3, 1])
+    store = ClipStore.open(prepare_pku("pku2", [folder], "made", tmp_path).path)
+    np.testing.assert_array_equal(padded(store, 0), frames_of(folder, VIDEOS[0])[5:15])
 
 
 def test_bad_videos_and_actions_get_a_line_each_and_the_rest_goes_on(raw, tmp_path):

@@ -13,8 +13,8 @@ from made.pku import video, write_video
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, list_all
 from skelbench.data.raw.ntu.text import parse
-from skelbench.data.raw.parallel import in_order
-from skelbench.data.raw.pku.text import parse_frames, parse_labels
+from skelbench.data.raw.pku.prepare import parse_frames, parse_labels
+from skelbench.data.raw.report import in_order
 
 
 def two_people(frames=6):
@@ -45,15 +45,15 @@ def test_ntu_texts_are_read_as_the_literal_reader_reads_them(end, digits):
 
 
 @pytest.mark.parametrize(("damage", "reason"), [
-    (lambda data: b"", "the file is empty"),
-    (lambda data: data[:5000] + b"\0" * 5000, "line 5. holds NUL bytes"),
-    (lambda data: data[:-40], r"12 fields, found \d+; .*cut short"),
-    (lambda data: edit(data, 3, None, b"24\r"), "line 4: the number of joints should be 25"),
-    (lambda data: edit(data, 9, 2, b"0.12x4"), "line 10: .*0.12x4"),
-    (lambda data: edit(data, 0, None, b"-6\r"), "line 1: the number of frames"),
+    (lambda data: b"", "frame 0: the file ends here"),
+    (lambda data: data[:5000] + b"\0" * 5000, "frame 1: .*damaged"),
+    (lambda data: data[:-40], "frame 5: there should be a body of 25 joints; .*cut short"),
+    (lambda data: edit(data, 3, None, b"24\r"), "frame 0: there should be a body of 25 joints"),
+    (lambda data: edit(data, 9, 2, b"0.12x4"), "frame 0: .*0.12x4"),
+    (lambda data: data + b"1 2", "more text after the last frame"),
     (lambda data: b"3\r\n0\r\n0\r\n0\r\n", "no body in any of its 3 frames"),
 ])  # fmt: skip
-def test_a_damaged_ntu_text_is_refused_with_its_line(damage, reason):
+def test_a_damaged_ntu_text_is_refused_with_its_frame(damage, reason):
     with pytest.raises(BadFile, match=reason):
         parse(damage(two_people()))
 
@@ -64,8 +64,8 @@ def test_pku_frames_are_those_of_the_literal_reader():
 
 
 @pytest.mark.parametrize(("change", "reason"), [
-    (lambda rows: [*rows[:9], rows[9][:-9], *rows[10:]], "row 10 has 149 numbers, not 150"),
-    (lambda rows: [*rows[:9], rows[9].replace(rows[9].split()[4], "x1")], "row 10: .*x1"),
+    (lambda rows: [*rows[:9], rows[9][:-9], *rows[10:]], "changed from 150 to 149 at row 10"),
+    (lambda rows: [*rows[:9], rows[9].replace(rows[9].split()[4], "x1")], "x1"),
 ])  # fmt: skip
 def test_damaged_pku_frames(change, reason):
     rows = write_video(video(np.random.default_rng(0), 12)).decode().splitlines()
@@ -74,9 +74,9 @@ def test_damaged_pku_frames(change, reason):
 
 
 def test_pku_labels():
-    assert parse_labels(b"3,5,20,2\r\n 7 , 20.0 , 40\n\n1,0,9,1,\n") == [(3, 5, 20), (7, 20, 40), (1, 0, 9)]
+    assert parse_labels(b"3,5,20,2\r\n 7 , 20.0 , 40\n\n1,0,9,1,\n") == [[3, 5, 20], [7, 20, 40], [1, 0, 9]]
     for line in (b"3,5", b"3,5,x", b"3,5,20.5", b"3,,5"):
-        with pytest.raises(BadFile, match="^line 2"):
+        with pytest.raises(BadFile, match="label"):
             parse_labels(b"1,2,3,1\n" + line)
 
 

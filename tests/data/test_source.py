@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from made.clips import open_writer, random_clips, write_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import ClipStore, Flag
+from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.source import ClipSource
 
 
@@ -94,8 +94,8 @@ def test_a_second_body_that_is_stored_empty_is_absent(tmp_path, second_body):
     one, two, empty = random_clips(3)[0][:1], np.ones((2, 12, 25, 3), np.float32), np.ones((2, 12, 25, 3), np.float32)
     empty[1] = 0
     with open_writer(tmp_path / "made") as writer:
-        for i, (x, flags) in enumerate(((one, 0), (two, 0), (empty, Flag.EMPTY_BODY))):
-            writer.add(x, i, subject=i, camera=1 + i, flags=flags)
+        for i, (x, flags) in enumerate(((one, False), (two, False), (empty, True))):
+            writer.add(x, i, subject=i, camera=1 + i, empty_body=flags)
     batch = ClipSource(ClipStore.open(tmp_path / "made"), second_body=second_body).gather(np.arange(3))
     np.testing.assert_array_equal(batch.bodies, [1 + (second_body == "repeat"), 2, 1])
     np.testing.assert_array_equal(batch.stored, [1, 2, 2])

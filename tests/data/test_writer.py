@@ -12,9 +12,9 @@ import pytest
 from made.clips import open_writer, random_clips, write_store
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import ClipStore, Flag
-from skelbench.data.store.roots import list_stores, open_dataset
-from skelbench.data.store.writer import store_lock
+from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.roots import named_stores
+from skelbench.data.store.writer import make_once
 
 GOOD = np.zeros((1, 4, 25, 3))
 SURE = {"confidence_MTJ": GOOD[..., 0]}
@@ -65,21 +65,6 @@ def test_overwriting_must_be_asked_for_and_a_failed_one_keeps_the_old_store(tmp_
     assert len(ClipStore.open(path)) == 6 and visible(tmp_path) == ["made"]
 
 
-@pytest.mark.parametrize("then", ["open", "refuse", "replace"])
-def test_a_store_whose_replacement_was_killed_halfway_is_put_back(tmp_path, then):
-    path = write_store(tmp_path / "made", random_clips(5))
-    path.rename(tmp_path / ".made.old")  # the first half of a replacement
-    if then == "open":
-        assert len(open_dataset("made", tmp_path)) == 5
-    elif then == "refuse":
-        with pytest.raises(SkelbenchError, match="exists already"):
-            write_store(path, random_clips(6))
-    else:
-        write_store(path, random_clips(6), overwrite=True)
-        assert visible(tmp_path) == ["made"]
-    assert len(ClipStore.open(path)) == (6 if then == "replace" else 5)
-
-
 def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("x")
@@ -88,9 +73,9 @@ def test_a_folder_that_is_no_store_is_never_overwritten(tmp_path):
     assert (tmp_path / "thesis" / "chapter").read_text() == "x"
 
 
-def test_two_writers_at_once_and_the_same_thread_again(tmp_path):
-    with store_lock(tmp_path / "made"):
-        write_store(tmp_path / "made", random_clips())
+def test_two_writers_at_once(tmp_path):
+    make_once(tmp_path / "made", lambda: write_store(tmp_path / "made", random_clips()))
+    make_once(tmp_path / "made", lambda: pytest.fail("it is there already"))
     shutil.rmtree(tmp_path / "made")
     with open_writer(tmp_path / "made") as writer:
         for i in range(4):
@@ -110,7 +95,7 @@ def test_a_killed_writer_leaves_no_store_and_does_not_block_the_next(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
     """
     assert _python(code, tmp_path / "made").returncode == -9
-    assert list_stores(tmp_path) == {} and not (tmp_path / "made").exists()
+    assert named_stores(tmp_path) == {} and not (tmp_path / "made").exists()
     store = ClipStore.open(write_store(tmp_path / "made", random_clips(6)))
     store.verify()
     assert len(store) == 6 and visible(tmp_path) == ["made"]
@@ -136,11 +121,11 @@ def _python(code, path):
 def test_slots_that_pad_a_clip_are_no_bodies(tmp_path):
     """Wherever they are; a flag says that the clip has an empty second one."""
     seen = np.ones((1, 4, 25, 3))
-    clips = [((0, 1, 0), 0), ((0, 0), 0), ((1, 0), Flag.EMPTY_BODY), ((1,), 0)]
+    clips = [((0, 1, 0), False), ((0, 0), False), ((1, 0), True), ((1,), False)]
     with open_writer(tmp_path / "made") as writer:
-        for subject, (bodies, flags) in enumerate(clips, 1):
+        for subject, (bodies, empty) in enumerate(clips, 1):
             x_MTJC = np.concatenate([there * seen for there in bodies])
-            writer.add(x_MTJC, 0, subject=subject, camera=subject, flags=flags, confidence_MTJ=x_MTJC[..., 0])
+            writer.add(x_MTJC, 0, subject=subject, camera=subject, empty_body=empty, confidence_MTJ=x_MTJC[..., 0])
     store = ClipStore.open(tmp_path / "made")
     assert store.bodies.tolist() == [1, 1, 2, 1] and store.present.tolist() == [1, 1, 1, 1]
     assert store.clip(0).all() and store.confidence(0).all() and not store.clip(1).any()

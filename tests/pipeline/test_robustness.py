@@ -75,7 +75,7 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
         origin_C = store.clip(i)[0, 0, store.topology.center]  # whose clips are not centred
         fill_F = np.repeat(np.tile(origin_C, store.bodies[i]), store.lengths[i])
         other.frames_FJ[rows] = np.where(lost_BJ[i], fill_F[:, None], store.frames_FJ[rows])
-    other.__dict__["_compared"] = np.ones(len(store), dtype=bool)
+    other.compared[:] = True
     encoder, clips = load_encoder(session, run, "last", store.topology), prepared(session, run, spec, other, "joint")
     filled = split_features(encoder, clips, other.split(spec.data.split))
     expected = head.logits(torch.from_numpy(filled.test_x)).argmax(1).numpy()

@@ -1,6 +1,6 @@
 """Importing files that others prepared into clip stores.
 
-:mod:`files` recognizes formats by their content, :mod:`pair_files` finds files that belong together; one module per
+:func:`recognize` tells formats by their content, :mod:`pair_files` finds files that belong together; one module per
 format turns files into a :class:`~skelbench.data.importers.recording.Recording`; :mod:`recording` stores it.
 """
 
@@ -12,18 +12,29 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.files import recognize
-from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.ragged import RAGGED
-from skelbench.data.importers.recording import Recording, write
+from skelbench.data.importers.annotations import is_annotations, pyskl
+from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
+from skelbench.data.importers.nwucla import files_of, nw_ucla
+from skelbench.data.importers.pair_files import arrays, lists, other_part
+from skelbench.data.importers.parts import side_of
+from skelbench.data.importers.pickles import load_pickle
+from skelbench.data.importers.ragged import RAGGED, ragged
+from skelbench.data.importers.recording import ImportOptions, Recording, write
+from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import Skipped, first_line
 from skelbench.data.store.roots import check_name
 
 __all__ = ["ImportOptions", "Imported", "import_files", "name_for"]
+
+FORMATS = (
+    "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
+    "folder of NW-UCLA's JSON files"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,8 @@ def import_files(
         # Coordinates that are NaN or too large for float32 are found and named; numpy need not warn as well.
         with np.errstate(invalid="ignore", over="ignore"):
             recording = recognize([Path(file) for file in files], options)
-            options.check_used(recording.kind == RAGGED, recording.coordinates == "2-D", str(files[0]))
+            if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
+                raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
             skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise SkelbenchError(f"{files[0]} cannot be read ({first_line(error)}); download or copy it again") from error
@@ -69,3 +81,58 @@ def import_files(
 def name_for(file: Path) -> str:
     """Return a dataset's name made from a file's."""
     return check_name(re.sub(r"[^a-z0-9_.-]+", "-", file.stem.lower()).strip("-.") or "imported")
+
+
+def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
+    """Return the recording in these files; a single npy or list of annotations is completed by its companions."""
+    first, starts = files[0], [_start(path) for path in files]
+    if any(start.startswith(b"\x93NUMPY") for start in starts):
+        return arrays(files, options)
+    if all(start[:1] in (b"\x80", b"(", b"]", b"}") for start in starts):
+        return _pickles({path: load_pickle(path) for path in files}, options)
+    if len(files) > 1:
+        raise SkelbenchError(f"{first} is not an array of clips, so it goes with no other file; import one at a time")
+    zipped = starts[0].startswith(b"PK")
+    if (zipped or first.is_dir()) and (members := files_of(first)):
+        return nw_ucla(first, members, options)
+    if zipped:
+        return _npz(Npz(first), options)
+    if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
+        return read_sgn(first, options)
+    kind = "a folder without clips of NW-UCLA" if first.is_dir() else "not a file of clips"
+    hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
+    raise SkelbenchError(f"{first} is {kind}; formats that are imported: {FORMATS} ({hint})")
+
+
+def _start(path: Path) -> bytes:
+    """Return the first bytes of a file; b"" for a folder."""
+    if not path.exists():
+        raise SkelbenchError(f"there is no file {path}; check the path")
+    if path.is_dir():
+        return b""
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if not any(start):
+        raise SkelbenchError(f"{path} is empty or begins with zero bytes; download or copy it again")
+    return start
+
+
+def _pickles(values: dict[Path, Any], options: ImportOptions) -> Recording:
+    """Return the recording in one pickle of pyskl, or in the lists of annotations of its two parts."""
+    first, value = next(iter(values.items()))
+    if all(isinstance(value, list) and is_annotations(value) for value in values.values()) and len(values) < 3:
+        other = other_part(first) if len(values) == 1 else None
+        return lists(values | ({other: load_pickle(other)} if other else {}), options)
+    if len(values) == 1 and is_annotations(value):
+        return pyskl(value, first, options)
+    held = f"a dictionary with {', '.join(map(repr, list(value)[:5]))}" if isinstance(value, dict) else "no clips"
+    raise SkelbenchError(f"{first} is a pickle that holds {held[:200]}; formats that are imported: {FORMATS}")
+
+
+def _npz(npz: Npz, options: ImportOptions) -> Recording:
+    if "joints" in npz or "offsets" in npz:
+        return ragged(npz, options)
+    if any(key[:2] in ("x_", "y_") and side_of(key)[0] for key in npz.keys):
+        return read_npz(npz, options)
+    keys = ", ".join(map(repr, npz.keys[:20]))
+    raise SkelbenchError(f"{npz.path} has arrays {keys}, none of the layouts that are imported: {FORMATS}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Entries, Recording
+from skelbench.data.importers.recording import Entries, ImportOptions, Recording
 from skelbench.data.raw.ntu.names import who
+from skelbench.data.raw.ntu.prepare import LICENCE
 from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 
@@ -41,28 +41,23 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     split, entries = (value.get("split", {}), value["annotations"]) if isinstance(value, dict) else ({}, value)
     if not isinstance(entries, list | tuple) or not entries:
         raise SkelbenchError(f"{path}: annotations must be a list with at least one entry; check the file")
-    rows = [row for row, entry in enumerate(entries) if isinstance(entry, dict)]
-    good = [entries[row] for row in rows]
-    points = [entry["keypoint"] for entry in good if entry.get("keypoint") is not None]
-    arrays = [array for array in points if isinstance(array, np.ndarray)]
-    if not points:
-        raise SkelbenchError(f"{path} is a table of contents; expand its key points with pyskl's DecompressPose")
-    if not arrays:
-        raise SkelbenchError(f"{path}: its key points are kept as {type(points[0]).__name__}; save numpy arrays")
-    if any("frame_inds" in entry for entry in good[:100]):
-        raise SkelbenchError(f"{path}: its key points are packed by detection; expand them with pyskl's DecompressPose")
+    good = [entry for entry in entries if isinstance(entry, dict)]
+    arrays = [entry["keypoint"] for entry in good if isinstance(entry.get("keypoint"), np.ndarray)]
+    if not arrays or any("frame_inds" in entry for entry in good[:100]):
+        advice = "save them so, or expand Kinetics-400's packed ones with pyskl's DecompressPose"
+        raise SkelbenchError(f"{path}: its annotations have no numpy arrays of key points; {advice}")
     # The most frequent shape: a single annotation that differs is skipped.
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
         raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
     topology = choose_topology(shape[2], options.topology, str(path))
-    labels = _labels([(row, entries[row].get("label")) for row in rows], path)
-    names = [_name(row, entries[row].get("frame_dir"), path) for row in rows]
+    labels, _ = whole([entry.get("label") for entry in good], str(path))
+    names: list[str] = [entry.get("frame_dir") or "" for entry in good]
+    if not all(isinstance(name, str) and name for name in names):
+        raise SkelbenchError(f"{path}: an annotation has no frame_dir; give every clip its name")
     index = ntu.index_of(names)
-    splits, sources, unknown = _splits(split, names, labels, index, path)
-    details = {"split_names_without_annotation": unknown, "type_of_file": str(arrays[0].dtype)}
-    details["annotations_empty"] = len(entries) - len(good)
+    splits, sources = _splits(split, names, labels, index, path)
     flat = FlatPose(options) if shape[3] == 2 else None
     lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
     label_of = dict(zip(names, labels.tolist()))
@@ -70,7 +65,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     def read(entry: Any) -> Clip:
         x_MTJC = _points(entry, (topology.num_joints, shape[3]))
         name = entry["frame_dir"]
-        clip = Clip(x_MTJC, label_of[name], name=name, who=who(name), source_frames=x_MTJC.shape[1])
+        clip = Clip(x_MTJC, label_of[name], name=name, who=who(name))
         if flat is None:
             return clip
         score = entry.get("keypoint_score")
@@ -91,45 +86,22 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         splits=splits,
         sources=sources,
         lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
-        coordinates="2-D" if flat else "3-D",
-        licence=ntu.licence(index),
-        details=details,
+        flat=flat is not None,
+        licence=LICENCE if index is not None else "",
     )
-
-
-def _labels(labels: Sequence[tuple[int, Any]], path: Path) -> np.ndarray:
-    values = []
-    for row, value in labels:
-        value = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
-        if value is None or type(value) not in (int, bool, float):
-            problem = "no label" if value is None else f"label {value!r:.40}, which is not one whole number"
-            raise SkelbenchError(f"{path}: annotation {row} has {problem}; correct it")
-        values.append(value)
-    return whole(values, str(path))[0]
-
-
-def _name(row: int, name: Any, path: Path) -> str:
-    if not isinstance(name, str) or not name or not name.isprintable():
-        problem = "no frame_dir" if name is None else f"frame_dir {name!r:.40}, which is not printable text"
-        raise SkelbenchError(f"{path}: annotation {row} has {problem}; give every clip its name")
-    return name
 
 
 def _splits(
     split: Any, names: list[str], labels: np.ndarray, index: Mapping[str, np.ndarray] | None, path: Path
-) -> tuple[dict[str, Rule], dict[str, tuple[str, str]], int]:
-    """Return rules, the lists that they come from, and the number of listed names without a clip."""
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise SkelbenchError(f"{path}: two annotations are called {name!r}; names must be distinct")
+) -> tuple[dict[str, Rule], dict[str, tuple[str, str]]]:
+    """Return rules, and the lists that they come from."""
     if not isinstance(split, dict) or not all(isinstance(value, list | tuple | np.ndarray) for value in split.values()):
         raise SkelbenchError(f"{path}: split must name lists of clips; correct it")
     rules: dict[str, Rule] = {}
     sources: dict[str, tuple[str, str]] = {}
-    annotated, unknown = set(names), 0
+    annotated = set(names)
     for key, test_key, name in _pairs(split):
         train, test = (tuple(clip for clip in split[part] if clip in annotated) for part in (key, test_key))
-        unknown += len(split[key]) + len(split[test_key]) - len(train) - len(test)
         if not train or not test:
             continue
         if set(train) & set(test):
@@ -147,7 +119,7 @@ def _splits(
     lists = [key for key, value in split.items() if not annotated.isdisjoint(value)]
     if not rules and lists:
         raise SkelbenchError(f"{path}: no two of its lists {lists!r:.200} train and test; call them train and test")
-    return rules or random_split(labels, str(path), "lists of their names under split"), sources, unknown
+    return rules or random_split(labels, str(path), "lists of their names under split"), sources
 
 
 def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.clip_store import Flag
 from skelbench.views.skeleton.topology import Topology, get_topology, topologies
 
 Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
@@ -44,10 +43,9 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
     if requested is not None:
-        topology = get_topology(requested)
-        if topology.num_joints != joints:
-            raise SkelbenchError(f"{where}: {joints} joints, but topology {topology.name} has {topology.num_joints}")
-        return topology
+        fitting = [get_topology(requested)]
+        if fitting[0].num_joints != joints:
+            raise SkelbenchError(f"{where}: {joints} joints, but topology {requested} has {fitting[0].num_joints}")
     if not fitting:
         raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
     if len(fitting) > 1:
@@ -76,7 +74,7 @@ def find_pose(
     sample: Sequence[np.ndarray],
     topology: Topology,
     up: Up,
-    units: Units | None,
+    units: Units,
     where: str,
     *,
     usual: Up = "auto",
@@ -86,7 +84,6 @@ def find_pose(
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
     that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
     """
-    units = units or "m"
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
     if not upper or not lower:  # a plugin's skeleton, of a hand for instance
@@ -124,14 +121,11 @@ def find_pose(
 
 
 def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
-    """Whether one axis of clips [M, T, J, 3] holds scores from 0 to 1 while the others are pixels."""
-    low_C, high_C = np.full(3, np.inf), np.full(3, -np.inf)
-    for x_MTJC in sample:  # clip by clip, as they may be views of a file
-        seen_nC = x_MTJC[x_MTJC.any(axis=-1) & np.isfinite(x_MTJC).all(axis=-1)]
-        if len(seen_nC):
-            low_C, high_C = np.minimum(low_C, seen_nC.min(0)), np.maximum(high_C, seen_nC.max(0))
-    share_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
-    return bool(share_C.sum() == 1 and (high_C - low_C)[~share_C].min() > 20)
+    """Whether one axis of clips [M, T, J, 3] is in 0 to 1, as scores are, while the others are pixels."""
+    seen_nC = np.concatenate([x_MTJC[x_MTJC.any(axis=-1)] for x_MTJC in sample])
+    low_C, high_C = np.nanmin(seen_nC, axis=0), np.nanmax(seen_nC, axis=0)
+    score_C = (low_C >= 0) & (high_C <= 1) & (high_C > low_C)
+    return bool(score_C.sum() == 1 and (high_C - low_C)[~score_C].min() > 20)
 
 
 class Unusable(Exception):
@@ -161,10 +155,22 @@ def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -
         raise Unusable(f"its bodies measure {size:.3g} m from end to end, which no joint positions in meters do")
 
 
-def seen_longest(seen_MT: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Return the bodies that are in some frame, at most the ``most`` seen longest, and flags."""
+def seen_longest(seen_MT: np.ndarray, most: int) -> np.ndarray:
+    """Return the bodies that are in some frame, at most the ``most`` seen longest."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
-    if len(bodies) <= most:
-        return bodies, 0
     longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
-    return np.sort(bodies[longest]), int(Flag.BODY_DROPPED)
+    return np.sort(bodies[longest])
+
+
+def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and its old place.
+
+    Bodies that are absent from a frame (all zeros) stay zeros. A clip whose ``joint`` is there already is unchanged.
+    """
+    x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
+    seen_MT = np.any(x_MTJC, axis=(2, 3))
+    body = int(np.argmax(seen_MT.any(axis=1)))
+    origin = x_MTJC[body, int(np.argmax(seen_MT[body])), joint].copy()
+    if origin.any():
+        x_MTJC = np.where(seen_MT[:, :, None, None], x_MTJC - origin, np.float32(0))
+    return x_MTJC, origin

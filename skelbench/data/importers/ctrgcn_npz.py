@@ -7,6 +7,7 @@ whole numbers [N]. In files that repeat single bodies (NTU RGB+D 120) a second b
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,11 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import ALL_ZERO, Unusable, choose_topology
 from skelbench.data.importers.labels import read_labels
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import Part, Side, describe, side_of
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
-from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import get_topology, topologies
 
@@ -37,8 +36,6 @@ def read_npz(npz: Npz, options: ImportOptions) -> Recording:
     sides = {side_of(name)[0]: name for name in names}
     if missing := [key for name in names for key in (f"x_{name}", f"y_{name}") if key not in npz]:
         raise SkelbenchError(f"{npz.path} has no array {missing[0]}; the file is incomplete")
-    if len(sides) < len(names):
-        raise SkelbenchError(f"{npz.path}: two of its parts ({', '.join(names)}) have the same role; name one of each")
     parts, classes = [], 0
     for side in _SIDES:
         if name := sides.get(side):
@@ -80,11 +77,8 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
     if len(widths) > 1:
         raise SkelbenchError(f"{where} and the other parts differ in their last axis; the file is not whole")
     bodies, joints = _layout(widths.pop(), options.topology, where)
-    repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in part.x.first(_PEEK))
-    details: dict[str, Any] = {
-        "frames_longest": max(part.x.shape[1] for part in parts),
-        "single_bodies_repeated": repeated,
-    }
+    repeated = bodies == 2 and any(_repeats(_clip(row, 2)) for part in parts for row in islice(part.x.rows(), _PEEK))
+    details: dict[str, Any] = {"single_bodies_repeated": repeated}
     keeps_empty = repeated and options.max_bodies > 1
 
     def read(part: Part, row: int, values: np.ndarray) -> Clip:
@@ -92,12 +86,11 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
         frames = np.flatnonzero(np.any(x_MTJC, axis=(0, 2, 3)))  # not a number counts as seen
         if not len(frames):
             raise Unusable(ALL_ZERO, expected=True)
-        x_MTJC, flags, name = x_MTJC[:, : frames[-1] + 1], 0, part.names[row]
-        if keeps_empty and not x_MTJC[1].any():
-            flags = int(Flag.EMPTY_BODY)
-        elif repeated and _repeats(x_MTJC):
+        x_MTJC, name = x_MTJC[:, : frames[-1] + 1], part.names[row]
+        empty = keeps_empty and not x_MTJC[1].any()
+        if repeated and _repeats(x_MTJC):
             x_MTJC = x_MTJC[:1]
-        return Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags)
+        return Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), empty_body=empty)
 
     found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
     if found is not None:
@@ -123,8 +116,8 @@ def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
     for bodies in (2, 1):
         if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
             return bodies, width // (3 * bodies)
-    sizes = ", ".join(str(3 * bodies * joints) for joints in sorted(wanted) for bodies in (1, 2))
-    raise SkelbenchError(f"{where}: {width} values a frame are no 1 or 2 bodies of 3-D joints (possible: {sizes})")
+    joints = ", ".join(map(str, sorted(wanted)))
+    raise SkelbenchError(f"{where}: {width} values a frame are not 1 or 2 bodies of 3-D joints (joints: {joints})")
 
 
 def _clip(row: np.ndarray, bodies: int) -> np.ndarray:

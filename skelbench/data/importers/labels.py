@@ -1,12 +1,15 @@
-"""Labels as others store them: one-hot rows, or whole numbers in any numeric type."""
+"""Labels as others store them: one-hot rows, whole numbers in any numeric type, label files."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.data.importers.pickles import load_pickle
+from skelbench.data.importers.tables import is_npy, open_npy
 from skelbench.data.store.splits import RandomRule, Rule
 
 MAX_CLASSES = 100_000
@@ -28,17 +31,31 @@ def read_labels(array: np.ndarray, where: str) -> tuple[np.ndarray, int]:
 def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
     """Return labels [N] and the number of classes (highest label + 1) from numbers in a list or an array."""
     try:
-        array = np.asarray(values).reshape(-1)
-    except ValueError:  # lists of different lengths
+        array = np.asarray(values, dtype=np.float64).reshape(-1)  # None becomes NaN
+    except (TypeError, ValueError):  # text, or lists of different lengths
         array = np.zeros(0)
-    if array.dtype.kind not in "biuf" or not len(array):
+    if not len(array):
         raise SkelbenchError(f"{where}: its labels are not numbers; correct them")
     wrong = ~((array >= 0) & (array < MAX_CLASSES) & (array == np.floor(array)))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise SkelbenchError(f"{where}: clip {row} has label {array[row]}, not a whole number from 0; correct it")
+        raise SkelbenchError(f"{where}: clip {row} has label {array[row]:g}, not a whole number from 0; correct it")
     labels = array.astype(np.int64)
     return labels, int(labels.max()) + 1
+
+
+def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
+    """Return labels [N] and the clips' names ([] = none): a pickled pair (names, labels), or an array."""
+    if is_npy(path):
+        return whole(open_npy(path), str(path))[0], []
+    value = load_pickle(path)
+    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
+        raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
+    names = [str(name).removesuffix(".skeleton") for name in value[0]]
+    labels = whole(value[1], str(path))[0]
+    if len(labels) != len(names):
+        raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")
+    return labels, names
 
 
 def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Rule]:

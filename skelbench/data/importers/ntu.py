@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of
-from skelbench.data.raw.ntu.prepare import LICENCE
 from skelbench.data.store.splits import FieldRule, by_field
 
 PERFORMERS = {
@@ -88,11 +87,6 @@ def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[s
                 first, second = (names[side].tolist() for side in rows)
                 return split, first, second
     return None
-
-
-def licence(index: Mapping[str, np.ndarray] | None) -> str:
-    """Return the license of clips with these index fields; "" unless they are samples of NTU RGB+D."""
-    return LICENCE if index is not None else ""
 
 
 def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None, count: int = 0) -> tuple[str, ...]:

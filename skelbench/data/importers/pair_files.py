@@ -15,11 +15,9 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import pyskl
-from skelbench.data.importers.labels import whole
-from skelbench.data.importers.options import ImportOptions
+from skelbench.data.importers.labels import read_label_file
 from skelbench.data.importers.parts import side_of
-from skelbench.data.importers.pickles import load_pickle
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.stgcn_npy import TITLES, Slots, look, slots
 from skelbench.data.importers.tables import is_npy, open_npy
 
@@ -41,17 +39,17 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
     if len(groups) > 2:
         raise SkelbenchError(f"{files[0]}: {len(groups)} arrays of clips are more than a training and a test part")
     parts = {group[0]: _complete(group[0], group[1:], options) for group in groups}
-    ordered = [parts[path] for path in _training_first(list(parts), files, options.train)]
+    ordered = [parts[path] for path in _training_first(list(parts))]
     first, last = ordered[0], ordered[-1]
     if (first.kind, first.topology) != (last.kind, last.topology):
-        names = " and ".join(f"{part.files[0].name} ({TITLES[part.kind]}, {part.topology.name})" for part in ordered)
+        names = " and ".join(f"{part.place} ({TITLES[part.kind]}, {part.topology.name})" for part in ordered)
         raise SkelbenchError(f"{names} are no two parts of one dataset; give two of a kind")
     return slots(ordered, options)
 
 
-def lists(entries: dict[Path, list[Any]], files: Sequence[Path], options: ImportOptions) -> Recording:
+def lists(entries: dict[Path, list[Any]], options: ImportOptions) -> Recording:
     """Return the recording in one or two pickles of annotations without splits, as mmaction2 keeps each part."""
-    order = _training_first(list(entries), files, options.train)
+    order = _training_first(list(entries))
     if len(order) == 1:
         return pyskl(entries[order[0]], order[0], options)
     split = {
@@ -79,20 +77,10 @@ def other_part(path: Path) -> Path | None:
     return others[0] if others else None
 
 
-def _training_first(paths: list[Path], given: Sequence[Path], train: Path | None) -> list[Path]:
-    """Order one or two parts, the training part first: by the option, else by their names, else as they were given."""
-    if train is not None:
-        chosen = [path for path in paths if path.resolve() == train.resolve()]
-        if len(paths) < 2 or not chosen:
-            there = " and ".join(map(str, paths))
-            raise SkelbenchError(f"--train {train} is not one of two files of clips (there: {there}); check the path")
-        return chosen + [path for path in paths if path not in chosen]
+def _training_first(paths: list[Path]) -> list[Path]:
+    """Order one or two parts, the training part first: by their names, else as they were given."""
     sides = [side_of(path.stem)[0] for path in paths]
-    if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")):
-        if paths[1] in given:
-            raise SkelbenchError(f"{paths[0].name}, then {paths[1].name}: their names say something else; use --train")
-        return paths[::-1]
-    return paths
+    return paths[::-1] if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")) else paths
 
 
 def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slots:
@@ -107,29 +95,12 @@ def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slo
     if len(labels) != 1 or len(lengths) > 1:
         reason = "several label files are given" if labels else "there is no label file"
         raise SkelbenchError(f"{path}: {reason}; name it: skelbench data import {path.name} {beside[0].name}")
-    files = [path, *labels, *lengths]
     values, names = read_label_file(labels[0])
     num_frame = _read_lengths(lengths[0]) if lengths else None
-    for file, array in zip(files[1:], (values, num_frame)):
-        if array is not None and len(array) != table.shape[0]:
-            raise SkelbenchError(f"{path} holds {table.shape[0]} clips, {file.name} has {len(array)} entries")
-    side = side_of(path.stem)[0]
-    about = (table, values, path.name, side, names)
-    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame, files=files)
-
-
-def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Return labels [N] and the clips' names ([] = none): a pickled pair (names, labels), or an array."""
-    if is_npy(path):
-        return whole(open_npy(path), str(path))[0], []
-    value = load_pickle(path)
-    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
-        raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
-    names = [str(name).removesuffix(".skeleton") for name in value[0]]
-    labels = whole(value[1], str(path))[0]
-    if len(labels) != len(names):
-        raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")
-    return labels, names
+    if num_frame is not None and len(num_frame) != table.shape[0]:
+        raise SkelbenchError(f"{path} has {table.shape[0]} clips but {len(num_frame)} lengths")
+    about = (table, values, path.name, side_of(path.stem)[0], names)
+    return Slots(*about, kind=kind, topology=topology, num_frame=num_frame)
 
 
 def _read_lengths(path: Path) -> np.ndarray:

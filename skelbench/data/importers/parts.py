@@ -15,28 +15,26 @@ from skelbench.data.importers import ntu
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.recording import Entries
 from skelbench.data.importers.tables import Table
+from skelbench.data.raw.ntu.prepare import LICENCE
 from skelbench.data.store.splits import NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 
 Side = Literal["train", "valid", "test", ""]
 
-_WORDS: dict[str, Side] = {"training": "train", "train": "train"}
-_WORDS |= {"validation": "valid", "valid": "valid", "val": "valid"}
-_WORDS |= {"testing": "test", "test": "test", "evaluation": "test", "eval": "test"}
-_LOWER, _TITLE, _UPPER = ("|".join(map(case, _WORDS)) for case in (str.lower, str.title, str.upper))
-_WORD = re.compile(
-    rf"(?P<x>(?<![A-Za-z])[xyXY]?)(?:(?P<lower>{_LOWER})(?![a-z])|(?P<upper>{_UPPER})(?![A-Za-z]))"
-    rf"|(?P<title>{_TITLE})(?![a-z])"
-)
-"""A word by itself, as in ``xsub_train``, ``trainData``, ``NTUVal``, ``x_test``, not in ``constraint``, ``latest``."""
+_SIDES: dict[str, Side] = {"training": "train", "train": "train"}
+_SIDES |= {"validation": "valid", "valid": "valid", "val": "valid"}
+_SIDES |= {"testing": "test", "test": "test", "evaluation": "test", "eval": "test"}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^A-Za-z]+")
+"""Words of ``xsub_train``, ``trainData``, ``NTUVal``, and what is between words."""
 
 
 def side_of(name: str) -> tuple[Side, str]:
     """Return which part ``name`` says it is ("" = it does not, or it names several), and the name without that word."""
-    found = {_WORDS[(match["lower"] or match["upper"] or match["title"]).lower()] for match in _WORD.finditer(name)}
+    words = _WORD.findall(name)
+    found = {_SIDES[word.lower()] for word in words if word.lower() in _SIDES}
     if len(found) != 1:
         return "", name
-    return found.pop(), _WORD.sub(lambda match: match["x"] or "", name)
+    return found.pop(), "".join(word for word in words if word.lower() not in _SIDES)
 
 
 @dataclass
@@ -95,7 +93,7 @@ def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwis
         "splits": splits or random_split(labels, parts[0].x.where, otherwise),
         "default_split": default,
         "sources": sources,
-        "licence": ntu.licence(index),
+        "licence": LICENCE if index is not None else "",
     }
 
 

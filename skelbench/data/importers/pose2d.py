@@ -1,8 +1,8 @@
 """Poses of the image plane: z = 0, Y up, centred, in nominal metres, with each joint's confidence.
 
-A pixel is no length. Either the image's height stands for ``image_m`` metres in every clip of a file, which keeps how
-large people appear; or each clip is scaled so that its largest body's box has ``body_m`` metres along its longer side
-(the median over frames), which does not.
+A pixel is no length. Either the image's height stands for 3 meters in every clip of a file, which keeps how large
+people appear; or each clip is scaled so that its largest body's box has 1.7 meters along its longer side (the median
+over frames), which does not.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import Unusable
-from skelbench.data.importers.options import ImportOptions
-from skelbench.data.store.clip_store import Flag
+from skelbench.data.importers.recording import ImportOptions
 from skelbench.data.store.writer import Clip
 
 IMAGE_M, BODY_M = 3.0, 1.7
-"""Unless the options say otherwise."""
+"""Nominal height of an image, and of the largest body of a clip."""
 
 
 class FlatPose:
     """Scale from pixels to nominal meters."""
 
     def __init__(self, options: ImportOptions, down: bool = True) -> None:
-        if options.units is not None or options.up != "auto":
+        if options.units != "m" or options.up != "auto":
             raise SkelbenchError("--units and --up are for 3-D poses, and these are 2-D; leave them out")
         self.options, self.down = options, down
         """``down``: y grows downwards in the file, as in images."""
         self.by_body = options.scale_2d == "body"
-        self.metres = (options.body_m or BODY_M) if self.by_body else (options.image_m or IMAGE_M)
+        self.metres = BODY_M if self.by_body else IMAGE_M
         what = "each clip's largest body" if self.by_body else "the image's height"
         self.lineage = f"{what} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
 
@@ -66,14 +65,11 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
         raise Unusable("a coordinate or a score is not a finite number")
     score_MTJ = score_MTJ.clip(0, 1)
     sums_M = score_MTJ.sum(axis=(1, 2))
-    bodies, flags = np.flatnonzero(sums_M > 0), clip.flags
+    bodies = np.flatnonzero(sums_M > 0)
     if not len(bodies):
         raise Unusable("no joint has a confidence above 0")
-    if len(bodies) > pose.options.max_bodies:
-        bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
-        flags |= int(Flag.BODY_DROPPED)
+    bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
     frames_T = score_MTJ[bodies].any(axis=(0, 2))
-    flags |= 0 if frames_T.all() else int(Flag.FRAMES_DROPPED)
     xy_MTJC, score_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, score_MTJ))
     sure_MTJ = score_MTJ > 0
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
@@ -83,7 +79,7 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
     x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)
     x_MTJC, origin = (array * signs + np.float32(0) for array in (x_MTJC, origin))  # + 0: no negative zeros
-    return clip._replace(x_MTJC=x_MTJC, origin=origin, flags=flags, confidence_MTJ=score_MTJ)
+    return clip._replace(x_MTJC=x_MTJC, origin=origin, confidence_MTJ=score_MTJ)
 
 
 def _start(xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, joint: int) -> np.ndarray:

@@ -1,22 +1,16 @@
-"""Ragged npz: skelbench's own format for recordings that come from anywhere; docs/data.md lists its arrays.
-
-Any fault in it, NaN included, refuses the file: nothing else in it is repaired or skipped.
-"""
+"""Ragged npz: skelbench's own format for recordings that come from anywhere; docs/data.md lists its arrays."""
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import METRES, TURNS, Units, Up, choose_topology
+from skelbench.data.importers.bodies import choose_topology
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
-from skelbench.data.importers.options import ImportOptions
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
@@ -24,14 +18,6 @@ from skelbench.data.store.writer import Clip
 RAGGED = "ragged npz"
 BY_SUBJECT = "by-subject"
 _WHO = ("subject", "camera", "setup", "trial")
-_UNITS = {unit: unit for unit in METRES}
-for _stem, _unit in (("met", "m"), ("centimet", "cm"), ("millimet", "mm")):
-    _UNITS |= {f"{_stem}{end}": _unit for end in ("re", "res", "er", "ers")}
-
-
-def is_ragged(npz: Npz) -> bool:
-    """Whether an npz has this layout, complete or not."""
-    return "joints" in npz or "offsets" in npz
 
 
 def ragged(npz: Npz, options: ImportOptions) -> Recording:
@@ -54,28 +40,25 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     if isinstance(rule := splits.get(BY_SUBJECT), FieldRule):
         which = ", ".join(map(str, rule.train[:20])) + ", ..." * (len(rule.train) > 20)
         details["subjects"] = f"all have odd numbers, or all even ones, so every other one trains: {which}"
-    fps = _fps(npz, clips) if "fps" in npz else np.full(clips, options.fps)
-    meta = _meta(npz)
-    up, units = _stated(meta, options, path)
+    fps = float(np.median(npz["fps"])) if "fps" in npz else options.fps
+    if not 0 < fps < np.inf:
+        raise SkelbenchError(f"{path}: fps must be a positive number, not {fps}; correct the array")
     blocks = [joints[start:end] for start, end in zip(offsets[:-1], offsets[1:])]
 
     def read(i: int) -> Clip:
         about = {field: int(values[i]) for field, values in who.items()}
-        size = len(blocks[i])
-        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about, source_frames=size, fps=float(fps[i]))
+        return Clip(blocks[i][None], int(labels[i]), origins[i], who=about)
 
     return Recording(
         kind=RAGGED,
-        clips={str(path): lambda: ((f"{path}: clip {i}", partial(read, i)) for i in range(clips))},
-        up=up,
-        units=units,
-        strict=True,
+        clips={str(path): lambda: ((f"clip {i}", partial(read, i)) for i in range(clips))},
+        up="y",
+        fps=fps,
         total=clips,
         topology=topology,
         classes=classes,
         splits=splits,
         lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
-        licence=str(meta.get("licence", "")),
         details=details,
     )
 
@@ -130,40 +113,6 @@ def _class_names(npz: Npz, field: str, values: np.ndarray, usual: bool) -> list[
         if not name.strip() or names.index(name) != label:
             raise SkelbenchError(f"{npz.path}: {key} calls class {label} {name[:60]!r}; give every class its own name")
     return names
-
-
-def _meta(npz: Npz) -> dict:
-    """Return the file's own description."""
-    try:
-        meta = json.loads(str(npz["meta"].item())) if "meta" in npz else {}
-    except ValueError:
-        raise SkelbenchError(f"{npz.path}: meta is not JSON text; correct or remove it") from None
-    return meta if isinstance(meta, dict) else {}
-
-
-def _stated(meta: dict, options: ImportOptions, path: Path) -> tuple[Up, Units | None]:
-    """Return the up-axis by the file's own description, and the unit by that or the options."""
-    chosen: dict[str, str | None] = {"up": options.up if options.up != "auto" else None, "units": options.units}
-    known: dict[str, dict[str, str]] = {"up": {up: up for up in TURNS}, "units": _UNITS}
-    for key, option in chosen.items():
-        if key not in meta:
-            continue
-        word = str(meta[key])[:40]
-        stated = known[key].get(word.lower())
-        if stated is None or option not in (None, stated):
-            advice = f"--{key} says {option}" if stated else f"none of {', '.join(known[key])}"
-            raise SkelbenchError(f"{path}: its meta says {key} {word!r}, {advice}; correct one of them")
-        chosen[key] = stated
-    return cast(Up, chosen["up"] or "y"), cast(Units | None, chosen["units"])
-
-
-def _fps(npz: Npz, clips: int) -> np.ndarray:
-    """Return the frames per second of every clip."""
-    fps = npz["fps"]
-    good = fps.dtype.kind in "iuf" and (fps.size == 1 or fps.shape == (clips,))
-    if not good or not ((fps > 0) & (fps < np.inf)).all():
-        raise SkelbenchError(f"{npz.path}: fps must be a positive number for all clips or one for each of the {clips}")
-    return np.broadcast_to(fps.ravel(), clips).astype(np.float64)
 
 
 def _splits(subject: np.ndarray | None, labels: np.ndarray, path: Path) -> dict[str, Rule]:

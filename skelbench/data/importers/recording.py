@@ -12,10 +12,18 @@ from typing import Any, Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import ALL_ZERO, Pose, Units, Unusable, Up, check_usable, find_pose, seen_longest
-from skelbench.data.importers.options import ImportOptions
-from skelbench.data.raw.origin import centre
-from skelbench.data.store.clip_store import Flag, Skipped
+from skelbench.data.importers.bodies import (
+    ALL_ZERO,
+    Pose,
+    Units,
+    Unusable,
+    Up,
+    centre,
+    check_usable,
+    find_pose,
+    seen_longest,
+)
+from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.splits import Rule
 from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.topology import Topology
@@ -25,6 +33,24 @@ SAMPLE = 64
 
 Entries = Iterator[tuple[str, Callable[[], Clip]]]
 """Names of clips, each with the function that reads the clip as its file has it, or raises :class:`Unusable`."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Facts that a file does not say about itself; defaults are right for every format as it is published."""
+
+    topology: str | None = None
+    """None = the one with that many joints."""
+    up: Up = "auto"
+    """Axis that points up in the file; "auto" = found from the bodies."""
+    units: Units = "m"
+    scale_2d: Literal["image", "body"] = "image"
+    """2-D poses: the image's height becomes 3 meters, or each clip's largest body 1.7 meters."""
+    max_bodies: int = 2
+    """Bodies kept of a clip: those seen longest (2-D: with the highest confidence in sum)."""
+    fps: float = 30.0
+    label_fields: tuple[str, ...] = ("label",)
+    """Ragged npz: fields whose combinations are the classes."""
 
 
 @dataclass
@@ -43,20 +69,16 @@ class Recording:
     """The first one is the default unless ``default_split`` names another."""
     lineage: str
     default_split: str = ""
-    coordinates: Literal["3-D", "2-D", "stored"] = "3-D"
-    """Clips with "3-D" are turned, scaled and centered when they are stored; the readers of others have done that."""
+    flat: bool = False
+    """Whether poses are 2-D, turned, scaled and centered by their reader; others are when they are stored."""
     up: Up = "auto"
     """Axis that points up by the format; "auto" = found from the bodies."""
-    units: Units | None = None
-    """None = as the options say."""
     centered: bool = True
     """Whether each clip is centered in its first frame; else its coordinates stay where they are."""
     empty_frames: bool = False
     """Whether frames that show nobody are kept."""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Place of the training and the test clips of a split in the files, in words."""
-    strict: bool = False
-    """Whether an unusable clip refuses the file instead of being skipped."""
     licence: str = ""
     fps: float | None = None
     """None = as the options say."""
@@ -74,7 +96,7 @@ def write(
     """Store a recording at ``path`` and return what was skipped, with reasons. ``progress(done, total)`` per entry."""
     settings = {name: getattr(recording, name) for name in ("topology", "classes", "splits", "lineage", "licence")}
     settings["default_split"] = recording.default_split or next(iter(recording.splits))
-    pose, empty = _pose_of(recording, options), 0
+    pose = _pose_of(recording, options)
     with StoreWriter(path, **settings, fps=recording.fps or options.fps, overwrite=overwrite) as writer:
         entries = (entry for part in recording.clips.values() for entry in part())
         for done, (name, read) in enumerate(entries, 1):
@@ -82,31 +104,29 @@ def write(
                 clip = read() if pose is None else _posed(read(), pose, recording, options.max_bodies)
                 check_usable(clip.x_MTJC, clip.confidence_MTJ)
             except Unusable as error:
-                if recording.strict:
-                    raise SkelbenchError(f"{name}: {error}; repair or remove this clip") from None
                 writer.skip(name, str(error), error.expected)
             else:
-                empty += int(np.sum(~clip.x_MTJC.any(axis=(0, 2, 3))))
                 writer.add_clip(clip)
             if progress is not None:
                 progress(done, recording.total)
-        if recording.empty_frames:
-            recording.details["empty_frames_kept"] = empty
-        _check_stored(recording, writer)
+        if dropped := writer.drop_empty_splits():
+            recording.details["splits_left_out"] = ", ".join(dropped)
+        lowest = min(writer.index["label"])
+        if lowest and recording.classes[0] == "label 0":
+            recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
         writer.details.update(recording.details)
     return tuple(writer.skipped)
 
 
 def _pose_of(recording: Recording, options: ImportOptions) -> Pose | None:
     """Return the rotation and scale of a file with 3-D coordinates; every part must have the same."""
-    if recording.coordinates != "3-D":
+    if recording.flat:
         return None
     poses: dict[str, Pose] = {}
     for place, part in recording.clips.items():
         sample = [clip.x_MTJC for clip in islice(_shown(part()), SAMPLE)]
         if sample:  # else no clip of this part is usable, which is reported when all are read
-            units = recording.units or options.units
-            poses[place] = find_pose(sample, recording.topology, options.up, units, place, usual=recording.up)
+            poses[place] = find_pose(sample, recording.topology, options.up, options.units, place, usual=recording.up)
     if len({pose.up for pose in poses.values()}) > 1:
         found = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
         raise SkelbenchError(f"its parts stand along different axes ({found}); say which one points up with --up")
@@ -125,35 +145,17 @@ def _shown(entries: Entries) -> Iterator[Clip]:
 
 def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     """Return a clip in meters with Y up, of at most ``most`` bodies."""
-    x_MTJC, flags = pose.apply(clip.x_MTJC), clip.flags
+    x_MTJC = pose.apply(clip.x_MTJC)
     seen_MT = np.any(x_MTJC, axis=(2, 3))
     if not seen_MT.any():
         raise Unusable(ALL_ZERO, expected=True)
-    if not flags & Flag.EMPTY_BODY:
-        bodies, dropped = seen_longest(seen_MT, most)
-        x_MTJC, seen_MT, flags = x_MTJC[bodies], seen_MT[bodies], flags | dropped
-    frames_T = seen_MT.any(axis=0)
-    if not recording.empty_frames and not frames_T.all():
-        x_MTJC, flags = x_MTJC[:, frames_T], flags | int(Flag.FRAMES_DROPPED)
+    if not clip.empty_body:
+        bodies = seen_longest(seen_MT, most)
+        x_MTJC, seen_MT = x_MTJC[bodies], seen_MT[bodies]
+    if not recording.empty_frames:
+        x_MTJC = x_MTJC[:, seen_MT.any(axis=0)]
     origin = pose.apply(np.asarray(clip.origin))
     if recording.centered:
         x_MTJC, center = centre(x_MTJC, recording.topology.center)
         origin = origin + center
-    return clip._replace(x_MTJC=x_MTJC, origin=origin, flags=flags)
-
-
-def _check_stored(recording: Recording, writer: StoreWriter) -> None:
-    """Note labels without clips, drop empty splits, and raise if no clip or no split is left."""
-    lowest = min(writer.index["label"], default=0)
-    if lowest and recording.classes[0] == "label 0":
-        recording.details["labels"] = f"from {lowest}, so class 'label 0' has no clip; number them from 0"
-    first = "".join(f" (the first skipped clip, {one.name}: {one.reason})" for one in writer.skipped[:1])
-    if not writer.names and first:
-        raise SkelbenchError(f"none of the {recording.total} clips can be used{first}; check the file")
-    if dropped := writer.drop_empty_splits():
-        recording.details["splits_left_out"] = ", ".join(dropped)
-    if not writer.splits and first:
-        raise SkelbenchError(
-            f"{len(writer.skipped)} of the {recording.total} clips cannot be used{first}, and the others are all on "
-            f"one side of split {', '.join(dropped)}; repair the clips or bring more"
-        )
+    return clip._replace(x_MTJC=x_MTJC, origin=origin)

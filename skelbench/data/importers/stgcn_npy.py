@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +17,11 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
-from skelbench.data.importers.options import ImportOptions
 from skelbench.data.importers.parts import Part, describe
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.store.clip_store import Flag
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.topology import Topology
 
@@ -52,8 +51,6 @@ class Slots(Part):
     kind: Kind
     topology: Topology
     num_frame: np.ndarray | None
-    files: list[Path]
-    """Files of the array, its labels, and its lengths if there are any."""
 
 
 def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
@@ -63,7 +60,7 @@ def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
     if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
         raise SkelbenchError(f"{path} holds {table.dtype} {list(shape)}, not clips [N, 3, frames, joints, bodies]")
     topology = choose_topology(shape[3], options.topology, table.where)
-    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, table.first(64))]
+    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, islice(table.rows(), 64))]
     kind: Kind = "raw"
     if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
         kind = "scores"
@@ -84,10 +81,7 @@ def _scored(x_MTJC: np.ndarray) -> bool:
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
-    details: dict = {"files": ", ".join(file.name for part in parts for file in part.files)}
-    details["frames_stored"] = first.x.shape[2]
-    if len(parts) == 1 and first.side:
-        details["part"] = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
+    alone = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
     flat = FlatPose(options, down=False) if first.kind == "scores" else None
     lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2]) + (flat.lineage if flat else "")
     return Recording(
@@ -95,9 +89,9 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         clips={part.x.where: partial(part.entries, partial(_read, part, flat, options)) for part in parts},
         topology=first.topology,
         lineage=lineage,
-        coordinates="2-D" if flat else "3-D",
+        flat=flat is not None,
         centered=first.kind == "raw",
-        details=details,
+        details={"part": alone} if len(parts) == 1 and first.side else {},
         **describe(parts, ("train", "test"), 0, "name the files of the test part too"),
     )
 
@@ -113,14 +107,13 @@ def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, 
     if not len(frames):
         raise Unusable(ALL_ZERO, expected=True)
     name, stored = part.names[row], None if part.num_frame is None else int(part.num_frame[row])
-    flags = int(Flag.TRUNCATED) if stored is not None and stored > part.x.shape[2] else 0
-    clip = Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), flags=flags, source_frames=stored)
+    clip = Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name))
     if flat is not None:
         clip = clip._replace(x_MTJC=x_MTJC[..., :2], confidence_MTJ=x_MTJC[..., 2])
         return flat_clip(clip, part.topology.center, flat, (1.0, 1.0))
     length = int(frames[-1]) + 1
     if part.kind == "per frame":
-        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units or "m"])
+        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units])
     return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 

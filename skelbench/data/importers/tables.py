@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,10 +21,6 @@ class Table:
     shape: tuple[int, ...]
     dtype: np.dtype
     rows: Callable[[], Iterator[np.ndarray]]
-
-    def first(self, most: int) -> Iterator[np.ndarray]:
-        """Iterate over the first rows."""
-        return islice(self.rows(), most)
 
 
 def table_of(array: Any, where: str) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,19 +12,9 @@ from pathlib import Path, PurePosixPath
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import first_line
 
-_NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
-
 
 class BadFile(ValueError):
     """Reason why a raw file cannot be used, printed behind its name."""
-
-
-def check_text(data: bytes) -> None:
-    """Raise :class:`BadFile` if ``data`` holds anything but printable ASCII, blanks, tabs and line ends."""
-    if match := _NOT_TEXT.search(data):
-        line, byte = 1 + data.count(b"\n", 0, match.start()), match[0][0]
-        what = "NUL bytes" if byte == 0 else f"the byte 0x{byte:02x}"
-        raise BadFile(f"line {line} holds {what}, which is not text; the file is damaged")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import RawFile
-from skelbench.data.raw.parallel import in_order
 from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.topology import NTU25
 
 T = TypeVar("T")
+R = TypeVar("R")
 Progress = Callable[[int, int, int], None]
 """Called with items done, all items, and clips skipped unexpectedly."""
 Converted = tuple[Sequence[Clip | Skipped], Mapping[str, int]]
@@ -71,12 +78,41 @@ class Report:
                 if progress is not None:
                     progress(done, len(items), len(self.unexpected))
             self.clips = len(writer.names)
-            if not self.clips:
-                name, reason = self.unexpected[0] if self.unexpected else (str(self.path), f"there are no {what}")
-                raise SkelbenchError(f"none of the {what} could be used; {name}: {reason}")
-            writer.skipped += [*skipped, *(Skipped(name=name, reason=reason) for name, reason in self.unexpected)]
+            writer.skipped += [*(Skipped(name=name, reason=reason) for name, reason in self.unexpected), *skipped]
             for name in writer.drop_empty_splits():
                 self.notes.append(f"the split {name} is left out: these {what} do not give it training and test clips")
-            if not writer.splits:
-                raise SkelbenchError(f"these {what} leave every split without training or test clips; add others")
         return writer
+
+
+def in_order(work: Callable[[T], R], items: Sequence[T], workers: int, chunksize: int = 8) -> Generator[R, None, None]:
+    """Yield ``work(item)`` for every item, computed by ``workers`` processes (1 = this process).
+
+    ``work`` must be importable and its results picklable. Close the generator to end the processes early.
+
+    Raises:
+        SkelbenchError: a worker process was killed.
+    """
+    if workers == 1 or len(items) <= chunksize:
+        yield from map(work, items)
+        return
+    pool = ProcessPoolExecutor(workers, initializer=_start_worker)
+    try:
+        yield from pool.map(work, items, chunksize=chunksize)
+    except BrokenProcessPool as error:
+        raise SkelbenchError("a worker process was killed, perhaps for want of memory; try fewer --workers") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C and SIGTERM to the parent process, and end together with it, even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # a worker has one
+    wait([parent.sentinel])
+    os._exit(1)

@@ -4,9 +4,8 @@
   ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
 - ``index.npz``: arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
   origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
-  source_frames int32 (frames in the file the clip comes from), flags int32 (:class:`Flag`),
-  crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy; stores of
-  before have none), fps float64 (only where clips differ in it).
+  flags int32 (:data:`EMPTY_BODY` or 0),
+  crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy).
 - ``confidence.npy``: optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
   ``offset[i] // 3 + m * length[i] + t``.
 - ``meta.json``: :class:`Meta`.
@@ -19,16 +18,15 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from enum import IntFlag
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
@@ -49,31 +47,11 @@ from skelbench.data.store.splits import (
 from skelbench.views.skeleton.topology import Topology, get_topology
 
 FORMAT = 2
+Loaded = TypeVar("Loaded")
 FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
-"""Integer arrays of the index that decide results ..."""
-NOTES = ("source_frames", "flags")
-"""... and those that only tell where a clip comes from."""
-LATER = ("crc32", "fps")
-"""Arrays that not every store has."""
-
-
-class Flag(IntFlag):
-    """Changes of a clip between its file and the store."""
-
-    MERGED = 1
-    """Several tracking ids were joined into one body."""
-    HOLE_CLOSED = 2
-    """A body was out of sight for a while; its later frames were moved forward to close the gap."""
-    BODY_DROPPED = 4
-    """A body seen in the file is not in the clip."""
-    FRAMES_DROPPED = 8
-    """Frames without a body were left out."""
-    TRUNCATED = 16
-    """The clip was cut to a maximum length."""
-    EMPTY_BODY = 32
-    """The second body is zero in every frame: the pipeline made room for it, then had nobody to put there."""
-    UNFINISHED = 64
-    """By its label the action goes on after the recording ends."""
+"""Integer arrays of the index that decide results."""
+EMPTY_BODY = 32
+"""Flag of a clip whose second body is zero in every frame, because the pipeline had nobody to put there."""
 
 
 class Skipped(Spec):
@@ -97,7 +75,7 @@ class Meta(Spec):
     units: str = "m"
     up_axis: str = "y"
     fps: float = Field(30.0, gt=0)
-    """Frames per second; the median where clips differ. Views count frames, so no result hangs on it."""
+    """Frames per second. Views count frames, so no result depends on it."""
     lineage: str = ""
     """Way from the recordings to the clips; results on different lineages do not compare."""
     licence: str = ""
@@ -153,20 +131,18 @@ class ClipStore:
         rows = 3 * self.lengths * self.bodies
         self.offsets = np.cumsum(rows) - rows
         """int64 [N], first row of each clip."""
-        self._compared = np.zeros(meta.clips, dtype=bool)
+        self.compared = np.zeros(meta.clips, dtype=bool)
+        """Clips that :meth:`check` has compared with what was written."""
 
     @classmethod
-    def open(cls, path: Path | str, name: str | None = None) -> ClipStore:
-        """Open and check a store; a missing, damaged, older or newer one raises :class:`SkelbenchError`.
+    def open(cls, path: Path | str) -> ClipStore:
+        """Open and check a store, which has the name of its folder.
 
-        ``name``: its present name, which differs from the stored one if the folder was renamed.
+        Raises :class:`SkelbenchError` if it is missing, damaged, older or newer.
         """
         path = Path(path)
-        if not path.is_dir():
-            raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
-        meta = _read_meta(path)
-        meta = meta if name is None else meta.model_copy(update={"name": name})  # which no fingerprint holds
-        index = _read_index(path)
+        meta = _read_meta(path).model_copy(update={"name": path.absolute().name})  # which no fingerprint holds
+        index = _load(path, "index.npz", _read_index)
         # The fingerprint covers what the arrays hold, so what the writer has checked needs no second check.
         if meta.fingerprint != fingerprint(meta, index) or len(index["length"]) != meta.clips:
             raise _damaged(path, "index.npz and meta.json do not belong together")
@@ -216,18 +192,13 @@ class ClipStore:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """int64 [N], bodies that are there: without an empty second one (:attr:`Flag.EMPTY_BODY`)."""
-        return self.bodies - ((self.index["flags"] & Flag.EMPTY_BODY) != 0)
+        """int64 [N], bodies that are there: without an empty second one (:data:`EMPTY_BODY`)."""
+        return self.bodies - ((self.index["flags"] & EMPTY_BODY) != 0)
 
     @cached_property
     def labels(self) -> np.ndarray:
         """int64 [N]."""
         return self.index["label"].astype(np.int64)
-
-    @cached_property
-    def fps(self) -> np.ndarray:
-        """float64 [N], frames per second."""
-        return self.index.get("fps", np.full(len(self), self.meta.fps))
 
     @cached_property
     def names(self) -> np.ndarray | None:
@@ -302,24 +273,14 @@ class ClipStore:
             raise _damaged(self.path, "the values in confidence.npy are not those that were written")
 
     def check(self, ids: np.ndarray) -> None:
-        """Compare the clips ``ids`` with what was written, each once, the first time; raises if a single bit differs.
-
-        A store of before clips had checksums is compared as a whole.
-        """
-        ids = np.unique(ids[~self._compared[ids]])
-        if not len(ids):
-            return
-        if "crc32" not in self.index:
-            self.verify()
-            self._compared[:] = True
-            return
-        wrong = ids[self.checksums(ids) != self.index["crc32"][ids]]
+        """Compare the clips ``ids`` with what was written, each the first time; raises if a single bit differs."""
+        ids = np.unique(ids[~self.compared[ids]])
+        wrong = ids[self._checksums(ids) != self.index["crc32"][ids]]
         if len(wrong):
-            more = f", like {len(wrong) - 1} more of those that were just read" if len(wrong) > 1 else ""
-            raise _damaged(self.path, f"{self.title(wrong[0])} is not what was written{more}")
-        self._compared[ids] = True
+            raise _damaged(self.path, f"{self.title(wrong[0])} is not what was written")
+        self.compared[ids] = True
 
-    def checksums(self, ids: np.ndarray) -> np.ndarray:
+    def _checksums(self, ids: np.ndarray) -> np.ndarray:
         """CRC-32 of the clips ``ids`` as they are on disk now, uint32."""
         starts = self.offsets[ids] // 3
         ends, sums = starts + self.bodies[ids] * self.lengths[ids], [0] * len(ids)
@@ -331,17 +292,12 @@ class ClipStore:
 
     def recurring(self, ids: np.ndarray, other: ClipStore, others: np.ndarray) -> np.ndarray:
         """Return which clips ``ids`` equal, number by number, one of the clips ``others`` of the dataset ``other``."""
-        seen: dict[tuple[int, ...], list[int]] = {}
-        for i, key in zip(others.tolist(), other.keys(others)):
-            seen.setdefault(key, []).append(i)
-        keyed = zip(ids.tolist(), self.keys(ids))
-        alike = [i for i, key in keyed if any(np.array_equal(self.clip(i), other.clip(o)) for o in seen.get(key, ()))]
+        seen: dict[int, list[int]] = {}
+        for i in others.tolist():
+            seen.setdefault(int(other.index["crc32"][i]), []).append(i)
+        same = [(i, seen.get(int(self.index["crc32"][i]), ())) for i in ids.tolist()]
+        alike = [i for i, found in same if any(np.array_equal(self.clip(i), other.clip(o)) for o in found)]
         return np.array(alike, dtype=np.int64)
-
-    def keys(self, ids: np.ndarray) -> list[tuple[int, ...]]:
-        """Return bodies, frames and checksum of clips: equal if the clips are."""
-        sums = self.index["crc32"][ids] if "crc32" in self.index else self.checksums(ids)
-        return list(zip(self.bodies[ids].tolist(), self.lengths[ids].tolist(), sums.tolist()))
 
     def title(self, i: int) -> str:
         """``clip 17``, ``clip 17 (S001C001P001R001A018)``."""
@@ -354,23 +310,24 @@ class ClipStore:
         return int(self.bodies[i]), int(self.lengths[i]), int(self.offsets[i])
 
 
-def _unreadable(path: Path, name: str, error: Exception) -> SkelbenchError:
-    """Return the error for a file of the store; only damaged content makes it advise to delete the store."""
-    if isinstance(error, OSError) and error.strerror:
-        return SkelbenchError(f"{path / name} cannot be read ({error.strerror}); check its access rights and the disk")
-    return _damaged(path, f"{name} cannot be read ({first_line(error)})")
-
-
 def _damaged(path: Path, reason: str) -> SkelbenchError:
     return SkelbenchError(f"the clip store at {path} is damaged: {reason}; delete the folder and make it again")
 
 
+def _load(path: Path, name: str, read: Callable[[Path], Loaded]) -> Loaded:
+    """Return ``read(path / name)``; only damaged content makes the error advise to delete the store."""
+    try:
+        return read(path / name)
+    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
+        if isinstance(error, OSError) and error.strerror:
+            reason = f"{path / name} cannot be read ({error.strerror}); check its access rights and the disk"
+            raise SkelbenchError(reason) from error
+        raise _damaged(path, f"{name} cannot be read ({first_line(error)})") from error
+
+
 def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
     """Map ``path``/``name``, float32 of that shape, copy on write."""
-    try:
-        array = np.load(path / name, mmap_mode="c", allow_pickle=False)
-    except Exception as error:  # damaged bytes make numpy raise almost anything
-        raise _unreadable(path, name, error) from error
+    array = _load(path, name, lambda file: np.load(file, mmap_mode="c", allow_pickle=False))
     if array.dtype != np.float32 or array.shape != shape:
         raise _damaged(path, f"{name} is not float32 {list(shape)}")
     return array
@@ -389,26 +346,16 @@ def first_line(error: Exception) -> str:
 
 
 def _read_meta(path: Path) -> Meta:
-    try:
-        raw = read_json(path / "meta.json")
-    except FileNotFoundError:
-        raise SkelbenchError(f"{path} is not a clip store (no meta.json); name a folder made by skelbench") from None
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, "meta.json", error) from error
+    if not (path / "meta.json").exists():
+        raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
+    raw = _load(path, "meta.json", read_json)
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:
         advice = "update skelbench" if version > FORMAT else "make the dataset again"
         raise SkelbenchError(f"the clip store at {path} has format {version}, not {FORMAT}; {advice}")
-    try:
-        return Meta.model_validate(raw)
-    except ValidationError as error:
-        raise _damaged(path, f"meta.json: {first_line(error)}") from None
+    return _load(path, "meta.json", lambda _: Meta.model_validate(raw))
 
 
 def _read_index(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path / "index.npz", allow_pickle=False) as file:
-            names = [*FIELDS, *NOTES, "origin", "name", *(name for name in LATER if name in file)]
-            return {name: np.asarray(file[name]) for name in names}
-    except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
-        raise _unreadable(path, "index.npz", error) from error
+    with np.load(path, allow_pickle=False) as file:
+        return {name: np.asarray(file[name]) for name in (*FIELDS, "flags", "origin", "name", "crc32")}

@@ -9,7 +9,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.version import __version__
-from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, ClipStore, Meta
+from skelbench.data.store.clip_store import FIELDS, FORMAT, ClipStore, Meta
 from skelbench.views.skeleton.topology import Topology
 
 
@@ -37,10 +37,14 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
         written_by=f"skelbench {__version__}",
         dimensions=3 if any(x_MTJC[..., 2].any() for x_MTJC in present) else 2,
     )
-    index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, *NOTES)}
-    index |= {"length": length, "bodies": bodies, "source_frames": length, "name": np.full(len(present), "")}
+    index = {name: np.zeros(len(present), np.int32) for name in (*FIELDS, "flags")}
+    index |= {"length": length, "bodies": bodies, "name": np.full(len(present), "")}
     index["origin"] = np.zeros((len(present), 3), np.float32)
-    return _InMemory(meta, index, frames_FJ, topology, max(slots, int(bodies.max())))
+    index["crc32"] = np.zeros(len(present), np.uint32)
+    store = ClipStore(Path("memory"), meta, index, frames_FJ)
+    store.topology, store.max_bodies = topology, max(slots, int(bodies.max()))
+    store.compared[:] = True  # nothing was written, so there is nothing to compare with
+    return store
 
 
 def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
@@ -50,23 +54,8 @@ def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
         raise SkelbenchError(
             f"clip {place} has shape {list(clip.shape)}; give [frames, {joints} joints, 3], or with bodies first"
         )
-    if clip.dtype.kind not in "fiu":
-        raise SkelbenchError(f"clip {place} holds {clip.dtype}, no coordinates; give numbers, metres")
     x_MTJC = clip.reshape(-1, *clip.shape[-3:]).astype(np.float32, copy=False)
     if not np.isfinite(x_MTJC).all():
         raise SkelbenchError(f"clip {place} holds coordinates that are not finite; repair it or leave it out")
     last = np.flatnonzero(x_MTJC.any(axis=(1, 2, 3)))
     return x_MTJC[: 1 + (last[-1] if len(last) else 0)]
-
-
-class _InMemory(ClipStore):
-    """Nothing was written, so there is nothing to compare with, and no topology to look up."""
-
-    def __init__(
-        self, meta: Meta, index: dict[str, np.ndarray], frames_FJ: np.ndarray, topology: Topology, slots: int
-    ) -> None:
-        super().__init__(Path("memory"), meta, index, frames_FJ)
-        self.topology, self.max_bodies = topology, slots
-
-    def check(self, ids: np.ndarray) -> None:
-        pass

@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
+from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.user_config import said
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.writer import put_back_all
 
 PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
 """Data sets that ``skelbench data prepare`` makes."""
@@ -36,15 +35,10 @@ SYNTHETIC = "synthetic-v1"
 """Folder that the built-in data set makes."""
 
 
-def list_stores(root: Path) -> dict[str, Path]:
-    """Name -> folder of every clip store under ``root``, by name, unopened; a half-replaced one is put back first."""
-    put_back_all(root)
-    return {path.parent.name: path.parent for path in sorted(root.glob("[!.]*/meta.json"))}
-
-
 def named_stores(root: Path) -> dict[str, Path]:
-    """Return the stores that go by their folder's name; the built-in dataset goes by its own."""
-    return {name: path for name, path in list_stores(root).items() if name != SYNTHETIC}
+    """Name -> folder of every clip store under ``root``, by name, unopened; the built-in dataset has its own name."""
+    folders = (path.parent for path in sorted(root.glob("[!.]*/meta.json")))
+    return {path.name: path for path in folders if path.name != SYNTHETIC}
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
@@ -55,12 +49,9 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], C
     if name in openers:
         return openers[name](root)
     if name in stores:
-        return ClipStore.open(stores[name], name)
-    here = [*stores, *openers]
-    missing = name if name in PREPARED else None if nearest(name, here) else nearest(name, PREPARED)
-    if missing is not None:
-        said = f"there is no data set {name!r} yet" + (f"; did you mean {missing!r}?" if missing != name else "")
-        how = f"skelbench data prepare {missing} --raw FOLDER-OR-ZIP"
-        raise SkelbenchError(f"in {root}: {said}; make it from its files as downloaded: {how}")
+        return ClipStore.open(stores[name])
+    if name in PREPARED:
+        how = f"make it from its files as downloaded: skelbench data prepare {name} --raw FOLDER-OR-ZIP"
+        raise SkelbenchError(f"in {root}: there is no data set {name!r} yet; {how}")
     others = f"Others come in by skelbench data prepare ({', '.join(PREPARED)}) or skelbench data import FILE"
-    raise SkelbenchError(f"in {root}: {did_you_mean(name, here, 'data set', others=others)}")
+    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set', others=others)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,11 +20,8 @@ PIECE_CLIPS = 256
 """Clips that are aligned at a time where all are."""
 
 
-class _Rows(NamedTuple):
-    arrays: tuple[Tensor, ...]
-    """Coordinates and, where the store has one, confidence."""
-    offset: np.ndarray
-    copied: torch.cuda.Event | None
+_Rows = tuple[tuple[Tensor, ...], np.ndarray, torch.cuda.Event | None]
+"""Coordinates and, where the store has one, confidence; first row of each clip; event after the copy to a GPU."""
 
 
 class ClipSource:
@@ -88,12 +84,12 @@ class ClipSource:
     def prefetch(self, ids: np.ndarray) -> None:
         """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
         if not self.resident:
-            ids = self._checked(ids)
+            ids = np.asarray(ids, dtype=np.int64)
             self._ahead = ids.tobytes(), self._worker.submit(self._copy, ids)
 
     def gather(self, ids: np.ndarray) -> ClipBatch:
         """The clips ``ids`` (int [B], repeats allowed) as a ragged batch on the device, in that order."""
-        ids, store = self._checked(ids), self.store
+        ids, store = np.asarray(ids, dtype=np.int64), self.store
         if self._all is not None:
             store.check(ids)
             arrays, offset = self._all, store.offsets[ids]
@@ -140,12 +136,6 @@ class ClipSource:
             confidence_FJ = arrays[1] if len(arrays) > 1 else None
             self._align(arrays[0], confidence_FJ, self.store.lengths[ids], self.store.bodies[ids])
 
-    def _checked(self, ids: np.ndarray) -> np.ndarray:
-        ids = np.asarray(ids, dtype=np.int64)
-        if ids.size and (ids.min() < 0 or ids.max() >= len(self.store)):
-            raise IndexError(f"clip ids must lie in 0..{len(self.store) - 1}, got {ids.min()}..{ids.max()}")
-        return ids
-
     def _copy(self, ids: np.ndarray) -> _Rows:
         self.store.check(ids)
         frames = self.store.lengths[ids] * self.store.bodies[ids]
@@ -159,7 +149,7 @@ class ClipSource:
             hosts.append(host)
         self._aligned(hosts, ids)
         if self._stream is None:
-            return _Rows(tuple(host.to(self.device) for host in hosts), 3 * firsts, None)
+            return tuple(host.to(self.device) for host in hosts), 3 * firsts, None
         with torch.cuda.stream(self._stream):
             copies = tuple(host.to(self.device, non_blocking=True) for host in hosts)
-            return _Rows(copies, 3 * firsts, self._stream.record_event())
+            return copies, 3 * firsts, self._stream.record_event()

@@ -94,18 +94,14 @@ class HeldOut:
 
     @property
     def sentence(self) -> str:
+        """Who is held out, in words."""
         train, test = (f"{len(ids):,} clips" for ids in (self.split.train, self.split.test))
-        if not self.subjects:
-            held = f"{test} of the training part, stratified by class because it has no two subjects to tell apart"
-        elif not self.field:
-            held = f"{len(self.subjects)} of {self.of} training subjects ({_listed(self.subjects)}; {test})"
-        else:
-            held = (
-                f"{len(self.subjects)} of {self.of} training subjects ({_listed(self.subjects)}) as "
-                f"{len(self.views)} of {self.of_views} training {self.field}s ({_listed(self.views)}) see them ({test})"
-            )
-        rest = f", as the other {self.field}s see the other subjects" if self.field else ""
-        return f"{self.split.name}: {held} held out for choosing, {train} to train on{rest}"
+        subjects = f"{len(self.subjects)} of {self.of} training subjects ({', '.join(map(str, self.subjects))})"
+        held = subjects if self.subjects else "a fifth of every class, as there are no two subjects"
+        if self.field:
+            held += f", as seen by {len(self.views)} of {self.of_views} training {self.field}s"
+            held += f" ({', '.join(map(str, self.views))}),"
+        return f"{self.split.name}: {held} held out for choosing ({test}), {train} to train on"
 
     def record(self) -> dict[str, Any]:
         """Return the fields of a record."""
@@ -113,10 +109,6 @@ class HeldOut:
         if self.field:
             told |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}
         return {**told, "hash": self.hash}
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def check_name(name: str, where: str) -> None:

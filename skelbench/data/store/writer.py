@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
-import threading
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import unwritable
+from skelbench.core.files import unwritable, write_atomic, write_json
 from skelbench.core.leases import Busy, Lease
 from skelbench.core.version import __version__
-from skelbench.data.store.clip_store import FIELDS, FORMAT, NOTES, Flag, Meta, Skipped, fingerprint
+from skelbench.data.store.clip_store import EMPTY_BODY, FIELDS, FORMAT, Meta, Skipped, fingerprint
 from skelbench.data.store.splits import EmptySplit, Rule, check_name, make_split, resolve
 from skelbench.views.skeleton.topology import Topology
-
-_of_this_thread = threading.local()
 
 
 class Clip(NamedTuple):
@@ -38,13 +35,10 @@ class Clip(NamedTuple):
     """Name in the dataset, unique; "" = none."""
     who: Mapping[str, int] = {}
     """subject, camera, setup, trial, as far as known."""
-    flags: int = 0
-    source_frames: int | None = None
-    """Frames in the file that the clip comes from; None = as many as given."""
+    empty_body: bool = False
+    """Whether a second body of zeros is kept as an empty one."""
     confidence_MTJ: np.ndarray | None = None
     """From 0 to 1; given for every clip or for none."""
-    fps: float | None = None
-    """None = the store's."""
 
 
 class StoreWriter:
@@ -67,18 +61,17 @@ class StoreWriter:
         lineage: str,
         licence: str = "",
         fps: float = 30.0,
-        skipped: Sequence[Skipped] = (),
         details: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence}
-        self.skipped, self.details = list(skipped), dict(details or {})
+        self.described = {"lineage": lineage, "licence": licence, "fps": fps}
+        self.skipped: list[Skipped] = []
+        self.details = dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")
-        self.index = {name: array("i") for name in (*FIELDS, *NOTES)}  # lists of integers would take ten times as much
-        self.origins, self.fps, self.sums = array("f"), array("d"), array("L")
-        self.usual_fps = fps
+        self.index = {name: array("i") for name in (*FIELDS, "flags")}  # lists of integers would take ten times as much
+        self.origins, self.sums = array("f"), array("L")
         self.names: list[str] = []
         self.known: set[str] = set()
         self.flat = True
@@ -87,26 +80,21 @@ class StoreWriter:
     def __enter__(self) -> StoreWriter:
         for name in self.splits:
             check_name(name, self.path.name)
-        self.lock = store_lock(self.path, timeout=0)
-        with _disk_errors(self.path):
+        self.lock = Lease(self.path.with_name(f".{self.path.name}.lock"))
+        with _disk_errors(self.path), ExitStack() as held:
             try:
-                self.lock.acquire()
+                held.enter_context(self.lock)
             except Busy:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
-        try:
-            with _disk_errors(self.path):
-                _put_back(self.path)
-                if self.path.exists() and not self.overwrite:
-                    raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
-                if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
-                    raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
-                # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
-                shutil.rmtree(self.partial, ignore_errors=True)
-                self.partial.mkdir()
-                self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
-        except BaseException:
-            self.lock.release()
-            raise
+            if self.path.exists() and not self.overwrite:
+                raise SkelbenchError(f"{self.path} exists already; choose another name, or replace it with --force")
+            if self.path.is_symlink() or (self.path.exists() and not (self.path / "meta.json").is_file()):
+                raise SkelbenchError(f"{self.path} is a link or no clip store, and is not overwritten")
+            # Whoever holds the lock is the only writer, so anything already there was left by a killed one.
+            shutil.rmtree(self.partial, ignore_errors=True)
+            self.partial.mkdir()
+            self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
+            held.pop_all()  # held until the block ends
         return self
 
     def add(
@@ -126,7 +114,7 @@ class StoreWriter:
 
     def add_clip(self, clip: Clip) -> None:
         """Append one clip; raise if no run could use it."""
-        name, label, flags, confidence_MTJ = clip.name, clip.label, clip.flags, clip.confidence_MTJ
+        name, label, confidence_MTJ = clip.name, clip.label, clip.confidence_MTJ
         where, joints = f"{self.path.name}, clip {len(self.names)}", self.topology.num_joints
         where += f" ({name})" if name else ""
         x_MTJC = np.asarray(clip.x_MTJC, dtype=np.float32)
@@ -144,16 +132,16 @@ class StoreWriter:
         if origin_C.shape != (3,) or not np.isfinite(origin_C).all():
             raise SkelbenchError(f"{where}: origin {clip.origin} is not a position; give three finite numbers, meters")
         there_M = np.any(x_MTJC.reshape(len(x_MTJC), -1), axis=1)
-        if not flags & Flag.EMPTY_BODY and not there_M.all():
+        if not clip.empty_body and not there_M.all():
             there_M[0] |= not there_M.any()
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
         bodies, length = x_MTJC.shape[:2]
-        crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
         with _disk_errors(self.path):
+            crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
             crc = self.frames.write(x_MTJC.transpose(0, 3, 1, 2), crc)
-        numbers = {"length": length, "bodies": bodies, "label": label, "flags": flags}
-        numbers |= {"source_frames": clip.source_frames or length, **clip.who}
+        numbers = {"length": length, "bodies": bodies, "label": label, **clip.who}
+        numbers["flags"] = EMPTY_BODY if clip.empty_body else 0
         for field, values in self.index.items():
             try:
                 values.append(int(numbers.get(field, 0)))
@@ -161,7 +149,6 @@ class StoreWriter:
                 raise SkelbenchError(f"{where}: {field} {numbers[field]} does not fit 32 bits") from None
         self.flat = self.flat and not x_MTJC[..., 2].any()
         self.origins.extend(origin_C.tolist())
-        self.fps.append(self.usual_fps if clip.fps is None else clip.fps)
         self.sums.append(crc)
         self.names.append(name)
         self.known.add(name)
@@ -171,16 +158,22 @@ class StoreWriter:
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
-        """Give up the splits that leave one side without a clip, as a part of a data set may; returns their names."""
-        index = self._index()
-        dropped = []
+        """Give up the splits without a clip on one side, as a part of a dataset may have; return their names.
+
+        Raises :class:`SkelbenchError` if no clip or no split is left.
+        """
+        index, dropped = self._index(), []
         for name, rule in list(self.splits.items()):
             try:
                 make_split(name, rule, index, self.path.name)
             except EmptySplit:
                 dropped.append(name)
                 del self.splits[name]
-        if self.splits and self.default_split not in self.splits:
+        if not self.splits:
+            first = "".join(f"; {len(self.skipped)} skipped, {one.name}: {one.reason}" for one in self.skipped[:1])
+            reason = "every split lacks training or test clips" if self.names else "there are no clips to store"
+            raise SkelbenchError(f"{self.path.name}: {reason}{first}; bring other files")
+        if self.default_split not in self.splits:
             self.default_split = next(iter(self.splits))
         return dropped
 
@@ -189,12 +182,10 @@ class StoreWriter:
         index["origin"] = np.array(self.origins, dtype=np.float32).reshape(-1, 3)
         index["name"] = np.array(self.names)
         index["crc32"] = np.array(self.sums, dtype=np.uint32)
-        if len(set(self.fps)) > 1:
-            index["fps"] = np.array(self.fps)
         return index
 
     def _add_confidence(self, confidence_MTJ: np.ndarray | None, shape: tuple[int, ...], where: str) -> int:
-        """Returns the checksum of what was written."""
+        """Write the confidence of a clip, if it has one; return the checksum of what was written."""
         if (confidence_MTJ is not None) != (self.confidence is not None) and self.names:
             raise SkelbenchError(f"{where}: confidence is given for some clips only; give it for all or none")
         if confidence_MTJ is None:
@@ -202,9 +193,8 @@ class StoreWriter:
         confidence_MTJ = np.asarray(confidence_MTJ, dtype=np.float32)
         if confidence_MTJ.shape != shape or not ((confidence_MTJ >= 0) & (confidence_MTJ <= 1)).all():
             raise SkelbenchError(f"{where}: confidence must be numbers from 0 to 1, {list(shape)}; correct it")
-        with _disk_errors(self.path):
-            self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
-            return self.confidence.write(confidence_MTJ)
+        self.confidence = self.confidence or _Rows(self.partial / "confidence.npy", self.topology.num_joints)
+        return self.confidence.write(confidence_MTJ)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -235,7 +225,6 @@ class StoreWriter:
             body_frames=self.frames.rows // 3,
             frames_sha256=self.frames.digest.hexdigest(),
             confidence_sha256=self.confidence.digest.hexdigest() if self.confidence else "",
-            fps=float(np.median(self.fps)),
             skipped=tuple(self.skipped),
             dimensions=2 if self.flat else 3,
             details=self.details,
@@ -246,22 +235,13 @@ class StoreWriter:
         with _disk_errors(self.path):
             for rows in filter(None, (self.frames, self.confidence)):
                 rows.finish()
-            with open(self.partial / "index.npz", "wb") as file:
-                np.savez(file, **index)  # type: ignore[arg-type]
-                _sync(file)
-            with open(self.partial / "meta.json", "wb") as file:
-                file.write(meta.model_dump_json(indent=1).encode())
-                _sync(file)
-            _sync_folder(self.partial)
-            old = _aside(self.path)
+            write_atomic(self.partial / "index.npz", lambda file: np.savez(file, **index))  # type: ignore[arg-type]
+            write_json(self.partial / "meta.json", meta.model_dump(mode="json"))
+            old = self.path.with_name(f".{self.path.name}.old")
             shutil.rmtree(old, ignore_errors=True)
-            try:
-                if self.path.exists():  # a folder cannot be replaced in one step
-                    os.replace(self.path, old)
-                os.replace(self.partial, self.path)
-            finally:
-                _put_back(self.path)
-            _sync_folder(self.path.parent)
+            if self.path.exists():  # a folder cannot be replaced in one step
+                os.replace(self.path, old)
+            os.replace(self.partial, self.path)
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -285,7 +265,8 @@ class _Rows:
         """Write the header that counts all rows, and bring everything to the disk."""
         self.file.seek(0)
         self._write_header()
-        _sync(self.file)
+        self.file.flush()
+        os.fsync(self.file.fileno())
 
     def close(self) -> None:
         """Let go of the file, finished or not."""
@@ -298,33 +279,12 @@ class _Rows:
         np.lib.format.write_array_header_1_0(self.file, header)
 
 
-def _aside(path: Path) -> Path:
-    """Return the place of the store at ``path`` while another one takes its place."""
-    return path.with_name(f".{path.name}.old")
-
-
-def _put_back(path: Path) -> None:
-    """Undo a replacement that ended between its two steps; only the holder of the lock may do that."""
-    if not path.exists() and _aside(path).is_dir():
-        os.replace(_aside(path), path)
-
-
-def put_back_all(root: Path) -> None:
-    """Put back the stores below ``root`` that a killed writer left aside, unless another writer is at work."""
-    for meta in root.glob(".*.old/meta.json"):
-        path = root / meta.parent.name[1 : -len(".old")]
-        with suppress(OSError, SkelbenchError), store_lock(path, timeout=0):
-            _put_back(path)
-
-
-def store_lock(path: Path, timeout: float = float("inf")) -> Lease:
-    """Return the lock on the store at ``path``, which the thread that holds it may enter again."""
-    with _disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    locks = vars(_of_this_thread).setdefault("locks", WeakValueDictionary())
-    lock = locks.setdefault(os.path.abspath(path), Lease(path.with_name(f".{path.name}.lock")))
-    lock.timeout = timeout
-    return lock
+def make_once(path: Path, make: Callable[[], object]) -> None:
+    """Call ``make``, which writes a store at ``path``, unless there is one; other processes wait meanwhile."""
+    if not path.exists():
+        with Lease(path.with_name(f".{path.name}.make"), math.inf):
+            if not path.exists():  # another process may have made it while this one waited
+                make()
 
 
 @contextmanager
@@ -333,16 +293,3 @@ def _disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise unwritable(path, error) from error
-
-
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,7 +12,7 @@ M bodies, T frames, J = 25 joints, A angles (:data:`skelbench.data.synthetic.kin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import SYNTHETIC
 from skelbench.data.store.splits import FieldRule
-from skelbench.data.store.writer import Clip, StoreWriter, store_lock
+from skelbench.data.store.writer import Clip, StoreWriter, make_once
 from skelbench.data.synthetic.actions import ACTIONS, Motion
 from skelbench.data.synthetic.kinematics import CHANNEL, CHANNELS, PARTS, forward, turn
 from skelbench.plugin import DatasetSpec, hookimpl
@@ -224,10 +224,7 @@ def generate(
 def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = None) -> ClipStore:
     """Open the full dataset, generated (in seconds) on first use at ``root``/synthetic-v1."""
     path = Path(root) / NAME
-    if not path.exists():
-        with store_lock(path):
-            if not path.exists():  # another process may have made it while this one waited
-                generate(path, progress=progress)
+    make_once(path, partial(generate, path, progress=progress))
     store = ClipStore.open(path)
     if store.meta.lineage != LINEAGE:
         raise SkelbenchError(f"{path} is not the dataset that is made there; rename that folder")

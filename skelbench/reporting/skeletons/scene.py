@@ -197,7 +197,7 @@ def clip_scene(store: ClipStore, clip: int) -> Scene:
         )
     drawn_MTJ = None if store.confidence_FJ is None else store.confidence(clip) > 0
     panel = Panel("clip", x_MTJC, drawn_MTJ=drawn_MTJ)
-    return Scene(caption(store, clip), store.topology, (panel,), float(store.fps[clip]), flat)
+    return Scene(caption(store, clip), store.topology, (panel,), store.meta.fps, flat)
 
 
 def caption(store: ClipStore, clip: int) -> str:
@@ -207,7 +207,7 @@ def caption(store: ClipStore, clip: int) -> str:
     bodies = f", {store.bodies[clip]} bodies" if store.bodies[clip] > 1 else ""
     return plain(
         f"{store.meta.name}, clip {clip}{name}: {store.classes[label]} (class {label}), "
-        f"subject {store.index['subject'][clip]}, {length} frames, {length / store.fps[clip]:.1f} s{bodies}"
+        f"subject {store.index['subject'][clip]}, {length} frames, {length / store.meta.fps:.1f} s{bodies}"
     )
 
 

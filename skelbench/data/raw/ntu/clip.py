@@ -16,7 +16,6 @@ import numpy as np
 
 from skelbench.data.raw.files import BadFile
 from skelbench.data.raw.ntu.text import Recording
-from skelbench.data.store.clip_store import Flag
 
 MIN_FRAMES = 11
 """A body seen in no more frames than this is dropped, if there is another."""
@@ -32,17 +31,16 @@ CONSTANTS = {"min_frames": MIN_FRAMES, "max_spread": MAX_SPREAD, "max_wide_share
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip of M bodies and what became of its frames."""
+    """A clip of M bodies."""
 
     x_MTJC: np.ndarray
     """float32, centred; a body that is absent from a frame is zero there."""
     origin: np.ndarray
     """float32 [3], added to ``x_MTJC`` gives camera coordinates."""
-    flags: Flag
-    source_frames: int
-    """Frames in the file ..."""
+    empty_body: bool
+    """Whether the second body is zero in every frame."""
     seen_frames: int
-    """... of these with a body; more than the clip has if denoising left some empty."""
+    """Frames of the file with a body; more than the clip has if denoising left some empty."""
 
 
 @dataclass(eq=False)
@@ -51,7 +49,6 @@ class _Track:
 
     x_TJC: np.ndarray
     start: int
-    hole: bool
     motion: np.floating
 
     @property
@@ -65,23 +62,18 @@ def make_clip(recording: Recording) -> Clip:
     frame_K = np.array(recording.frame_K)
     seen_K = np.concatenate([[0], np.cumsum(np.diff(frame_K) > 0)])
     frames = int(seen_K[-1]) + 1
-    flags = Flag.FRAMES_DROPPED if frames < recording.frames else Flag(0)
     with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are refused once they matter
         if len(set(recording.id_K)) == 1:
             x_TD = np.zeros((frames, 75), dtype=np.float32)
-            _put(x_TD, _Track(recording.x_KJC, 0, False, np.float32(0)))
+            _put(x_TD, _Track(recording.x_KJC, 0, np.float32(0)))
         else:
-            x_TD, more = _select(_tracks(recording, seen_K), frames)
-            there_T = x_TD.sum(axis=1) != 0
-            if not there_T.all():
-                x_TD = x_TD[there_T]
-                more |= Flag.FRAMES_DROPPED
-            flags |= more
+            x_TD = _select(_tracks(recording, seen_K), frames)
+            x_TD = x_TD[x_TD.sum(axis=1) != 0]
         x_MTJC, origin = _centre(x_TD)
     if not np.isfinite(x_MTJC).all():
         body, frame, joint, _ = np.argwhere(~np.isfinite(x_MTJC))[0].tolist()
         raise BadFile(f"body {body}, joint {joint} in frame {frame} of the clip has a coordinate that is not finite")
-    return Clip(x_MTJC, origin, flags, recording.frames, frames)
+    return Clip(x_MTJC, origin, len(x_MTJC) == 2 and not x_TD[:, 75:].any(), frames)
 
 
 def _tracks(recording: Recording, seen_K: np.ndarray) -> list[_Track]:
@@ -91,8 +83,8 @@ def _tracks(recording: Recording, seen_K: np.ndarray) -> list[_Track]:
         places.setdefault(identity, []).append(place)
     tracks = []
     for where in places.values():
-        x_TJC, first, last = recording.x_KJC[where], int(seen_K[where[0]]), int(seen_K[where[-1]])
-        tracks.append(_Track(x_TJC, first, last - first + 1 > len(where), _motion(x_TJC)))
+        x_TJC = recording.x_KJC[where]
+        tracks.append(_Track(x_TJC, int(seen_K[where[0]]), _motion(x_TJC)))
     return tracks
 
 
@@ -101,7 +93,7 @@ def _motion(x_TJC: np.ndarray) -> np.floating:
     return np.sum(np.var(x_TJC.reshape(-1, 3), axis=0))
 
 
-def _select(tracks: list[_Track], frames: int) -> tuple[np.ndarray, Flag]:
+def _select(tracks: list[_Track], frames: int) -> np.ndarray:
     """The one or two bodies of a clip with several tracking ids: float32 [T, 75 or 150]."""
     kept = [track for track in tracks if len(track.x_TJC) > MIN_FRAMES]
     if not kept:
@@ -111,28 +103,18 @@ def _select(tracks: list[_Track], frames: int) -> tuple[np.ndarray, Flag]:
     if len(kept) == 1:
         x_TD = np.zeros((frames, 75), dtype=np.float32)
         _put(x_TD, kept[0])
-        return x_TD, Flag.BODY_DROPPED | (Flag.HOLE_CLOSED if kept[0].hole else Flag(0))
+        return x_TD
     kept.sort(key=lambda track: track.motion, reverse=True)
     x_TD = np.zeros((frames, 150), dtype=np.float32)
-    slots: list[tuple[np.ndarray, list]] = [(x_TD[:, :75], []), (x_TD[:, 75:], [])]
     starts, ends = [kept[0].start, 0], [kept[0].end, 0]
-    flags = Flag(0)
     for track in kept:
-        for i, (part_TD, inside) in enumerate(slots):
+        for i, part_TD in enumerate((x_TD[:, :75], x_TD[:, 75:])):
             # The first track is body 1; body 2 begins as if it had been seen in frame 0 alone.
             if track is kept[0] or min(ends[i], track.end) - max(starts[i], track.start) <= 0:
                 _put(part_TD, track)
                 starts[i], ends[i] = min(starts[i], track.start), max(ends[i], track.end)
-                inside.append(track)
-                flags |= Flag.HOLE_CLOSED if track.hole else Flag(0)
                 break
-    if sum(len(inside) for _, inside in slots) < len(tracks):
-        flags |= Flag.BODY_DROPPED
-    if any(len(inside) > 1 for _, inside in slots):
-        flags |= Flag.MERGED
-    if not x_TD[:, 75:].any():
-        flags |= Flag.EMPTY_BODY
-    return x_TD, flags
+    return x_TD
 
 
 def _without_furniture(tracks: list[_Track]) -> list[_Track]:

@@ -22,11 +22,6 @@ class Sample(NamedTuple):
     replication: int
     action: int
 
-    @property
-    def extension(self) -> bool:
-        """Whether it belongs to the half that NTU RGB+D 120 added."""
-        return self.setup > 17
-
 
 def sample_of(name: str) -> Sample | None:
     """The numbers of a sample name; None if it is not one, or a number is outside of what the data sets have."""
@@ -99,6 +94,3 @@ ACTIONS = (
     "finger-guessing game (playing rock-paper-scissors)",
 )  # fmt: skip
 """Names of actions A1 to A120 (NTU RGB+D 60: the first 60)."""
-
-SAMPLES = {"ntu60": 56_578, "ntu120": 113_945}
-"""Samples that remain without the official list."""

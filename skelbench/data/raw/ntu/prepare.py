@@ -9,7 +9,7 @@ from typing import Literal
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.raw.files import BadFile, RawFile, list_all
 from skelbench.data.raw.ntu.clip import CONSTANTS, make_clip
-from skelbench.data.raw.ntu.names import ACTIONS, SAMPLES, SPLITS, official_missing, sample_of, who
+from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of, who
 from skelbench.data.raw.ntu.text import parse
 from skelbench.data.raw.report import Converted, Progress, Report
 from skelbench.data.store.clip_store import Skipped
@@ -53,8 +53,6 @@ def prepare_ntu(
         details={**CONSTANTS, "official_missing": len(missing), "files": len(files)},
         overwrite=overwrite,
     )
-    if report.clips < SAMPLES[which]:
-        report.notes.append(f"samples of the whole data set: {report.clips:,} of {SAMPLES[which]:,}")
     return report
 
 
@@ -67,8 +65,7 @@ def convert(file: RawFile) -> Converted:
     stem, frames = file.name.removesuffix(SUFFIX), clip.x_MTJC.shape[1]
     counts = {"frames_raw": clip.seen_frames, "frames_denoised": frames}
     counts["files_with_missing_frames"] = int(frames < clip.seen_frames)
-    about = (int(stem[-3:]) - 1, clip.origin, stem, who(stem), int(clip.flags), clip.source_frames)
-    return [StoredClip(clip.x_MTJC, *about)], counts
+    return [StoredClip(clip.x_MTJC, int(stem[-3:]) - 1, clip.origin, stem, who(stem), clip.empty_body)], counts
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:
@@ -82,10 +79,8 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             others.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
-        elif which == "ntu60" and sample.extension:
+        elif which == "ntu60" and sample.setup > 17:
             extension.append(file)
-        elif which == "ntu60" and sample.action > 60:
-            report.unexpected.append((file.name, f"action {sample.action} is not one of the 60 of NTU RGB+D"))
         elif stem in official_missing():
             missing.add(stem)
         elif stem in files:

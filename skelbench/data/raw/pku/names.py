@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from skelbench.data.raw.files import BadFile, check_text
+from skelbench.data.raw.files import BadFile
 from skelbench.data.store.splits import NameRule
 
 _CAMERAS = {"L": 1, "M": 2, "R": 3}
@@ -41,29 +41,19 @@ def split_of(file_name: str) -> str | None:
 def parse_split(which: str, data: bytes) -> NameRule | None:
     """Return the rule in a split file: a heading with "train", videos, a heading with "test" or "valid", videos.
 
-    Line ends, blanks and commas do not matter. None if it is about another phase; :class:`BadFile` if it is no split
-    file, or the two lists share a video.
+    Line ends, blanks and commas do not matter. None if it lists no videos of this phase on one of the sides;
+    :class:`BadFile` if both list the same video.
     """
-    check_text(data)
-    sides: dict[str, list[str]] = {"train": [], "test": []}
-    side = None
-    for number, line in enumerate(data.decode("ascii").splitlines(), start=1):
-        names, heading = _ANY_VIDEO.findall(line), line.lower()
-        if not names:
-            side = "train" if "train" in heading else "test" if "test" in heading or "valid" in heading else side
-        elif side is None:
-            raise BadFile(f"line {number}: names stand before a heading that says whether they are for training")
-        else:
-            sides[side] += names
-    train, test = (tuple(dict.fromkeys(sides[side])) for side in ("train", "test"))
-    others = [name for name in (*train, *test) if not video_of(which, name)]
-    if others and len(others) == len(train) + len(test):
-        return None
-    if others or not train or not test:
-        raise BadFile("it does not list videos of this phase for training and for testing")
-    if both := sorted(set(train) & set(test)):
+    sides: dict[str, dict[str, None]] = {"": {}, "train": {}, "test": {}}
+    side = ""
+    for line in data.decode("ascii", "replace").lower().splitlines():
+        side = "train" if "train" in line else "test" if "test" in line or "valid" in line else side
+        sides[side] |= dict.fromkeys(name for name in _ANY_VIDEO.findall(line.upper()) if video_of(which, name))
+    if both := sorted(sides["train"].keys() & sides["test"]):
         raise BadFile(f"it lists {both[0]} for training and for testing (videos in both: {len(both)})")
-    return NameRule(field="video", train=train, test=test)
+    if not sides["train"] or not sides["test"]:
+        return None
+    return NameRule(field="video", train=tuple(sides["train"]), test=tuple(sides["test"]))
 
 
 ACTIONS = (
