@@ -1,8 +1,8 @@
-"""Tables of the page: cells as text, values to sort by, and the runs of every row."""
+"""The tables of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,31 +10,11 @@ from skelbench.core.text import plain
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
-from skelbench.reporting import published
 from skelbench.reporting.columns import ColumnTable
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.table import Cell, Column, Table, is_number
+from skelbench.reporting.table import Table
 
 FIRST = "linear"
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """One table of the page. A row is a pair: a dict per shown column, and the places of its runs in the page's list.
-
-    ``own``: some number in it was measured here.
-    """
-
-    name: str
-    title: str
-    columns: list[Column]
-    sections: list[tuple[str, list[tuple[list[dict[str, Any]], list[int]]]]]
-    table: Table
-    own: bool
-
-    @property
-    def rows(self) -> list[tuple[list[dict[str, Any]], list[int]]]:
-        return [row for _, rows in self.sections for row in rows]
 
 
 @dataclass
@@ -90,68 +70,3 @@ def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
         built.tables[name] = table
         if more:
             built.also_shown[name] = more
-
-
-def lay_out(name: str, table: Table, index: Mapping[str, int], printed: PrintedNumbers) -> PageTable:
-    """``table``, which the host calls ``name``; ``index``: place of every run of the page by its name."""
-    columns = [column for column in table.shown if column.key != "run"]
-
-    def cell(row: Mapping[str, Cell], column: Column) -> dict[str, Any]:
-        found = row[column.key]
-        value = found.value
-        return {
-            "text": column.text(value) or "–",
-            "spread": column.spread(found),
-            "sort": "" if value is None else value,
-            "mark": found.mark or "",
-            "letters": table.markers(found.footnotes),
-            "published": found.published and value is not None,
-            "source": printed.source(name, row, found) if found.published else "",
-        }
-
-    sections = [
-        (text, [([cell(row, column) for column in columns], runs_of(row, index)) for row in rows])
-        for text, rows in table.sections
-    ]
-    measured = any(is_number(cell.value) and not cell.published for row in table.rows for cell in row.values())
-    own = measured or any(runs_of(row, index) for row in table.rows)
-    return PageTable(name, table.title, columns, sections, table, own)
-
-
-def runs_of(row: Mapping[str, Cell], index: Mapping[str, int]) -> list[int]:
-    """Places of the runs that the cell ``run`` of a row names, several with commas between."""
-    names = str(row["run"].value or "").split(", ") if "run" in row else []
-    return [index[name] for name in names if name in index]
-
-
-class PrintedNumbers:
-    """Published numbers by value, to say where the number of a cell is printed."""
-
-    def __init__(self, host: Host) -> None:
-        self._found: dict[float, list[tuple[str, published.Figure]]] = {}
-        for name, numbers in published.tables(host).items():
-            for number in numbers:
-                self._found.setdefault(number["value"], []).append((name, number))
-
-    def fitting(self, table: str, row: Mapping[str, Cell], cell: Cell) -> list[published.Figure]:
-        """The numbers that a published cell of ``row`` may show: equal to its value and printed for a method that the
-        row names, or in the published table of the same name."""
-        if not is_number(cell.value):
-            return []
-        texts = (str(other.value).partition(":")[0] for other in row.values() if isinstance(other.value, str))
-        methods = {published.slug(text) for text in texts}
-        return [
-            number
-            for name, number in self._found.get(float(cell.value or 0), [])
-            if published.slug(number["method"]) in methods or name.replace("_", "-").endswith(table)
-        ]
-
-    def source(self, table: str, row: Mapping[str, Cell], cell: Cell) -> str:
-        """Sources of these numbers with their notes."""
-        found = self.fitting(table, row, cell)
-        lines = (": ".join(filter(None, (number["source"], number["note"]))) for number in found)
-        return "; ".join([*dict.fromkeys(filter(None, lines))][:3])
-
-    def data(self, table: str, row: Mapping[str, Cell], cell: Cell) -> list[tuple[str, str]]:
-        """(data set, split) that these numbers are printed for."""
-        return [*dict.fromkeys((number["dataset"], number["split"]) for number in self.fitting(table, row, cell))]
