@@ -23,7 +23,6 @@ PLACES: tuple[str, ...] = (
     "skelbench.reporting.figures.scaling",
     "skelbench.reporting.figures.target_control",
     "skelbench.reporting.figures.token_budget",
-    "skelbench.reporting.figures.trade_off",
     "skelbench.reporting.downstream",
     "skelbench.reporting.efficiency",
     "skelbench.reporting.flops",

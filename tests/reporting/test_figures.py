@@ -22,7 +22,6 @@ from skelbench.reporting.figures import (
     scaling,
     target_control,
     token_budget,
-    trade_off,
 )
 from skelbench.reporting.figures.base import save
 from skelbench.reporting.inputs import TableInputs
@@ -172,20 +171,20 @@ def test_points_are_named_after_method_and_tokens(run, context):
         run(tokens=tokens, accuracy=share)
         run(tokens=tokens, accuracy=share + 0.02, seed=1)
     run("mine", accuracy=0.6)
-    ours, paper = panels(trade_off.draw(context()))
+    ours, paper = panels(token_budget.draw_trade_off(context()))
     assert {*names(ours)} == {"SLiM-8", "SLiM-30", "mine-8"}
     assert line(ours, "SLiM") == pairs((0.2, 71), (1.0, 81))
     assert {"SLiM-8", "MAMP-30", "GFP-30"} <= {*names(paper)}
     assert {found.get_markerfacecolor() for found in paper.lines} == {"white"}
-    alone = context(settings=trade_off.TradeOff(published=False))
-    assert len(panels(trade_off.draw(alone))) == 1
+    alone = context(settings=token_budget.TradeOff(published=False))
+    assert len(panels(token_budget.draw_trade_off(alone))) == 1
 
 
 def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_published_ones(run, context):
     for split, share in (("cross-subject", 0.7), ("cross-view", 0.8)):
         run(accuracy=share, dataset="ntu60", split=split)
     run("mamp", accuracy=0.6, dataset="ntu60", split="cross-view")
-    figure = trade_off.draw(context(settings=trade_off.TradeOff(splits="mean")))
+    figure = token_budget.draw_trade_off(context(settings=token_budget.TradeOff(splits="mean")))
     (axes,) = panels(figure)
     assert line(axes, "SLiM") == pairs((0.2, 75))
     assert "MAMP" not in {found.get_label() for found in axes.lines}
@@ -291,7 +290,6 @@ def test_wrong_settings_of_a_figure_are_errors(run, tmp_path, monkeypatch, capsy
 def test_without_runs_the_error_says_what_to_run(context):
     for figure, command in {
         token_budget: "skelbench study token-budget",
-        trade_off: "skelbench study token-budget",
         target_control: "skelbench study target-control",
         curves: "skelbench run METHOD",
         scaling: "skelbench run METHOD",
