@@ -21,7 +21,6 @@ PLACES: tuple[str, ...] = (
     "skelbench.reporting.figures.feature_map",
     "skelbench.reporting.figures.robustness",
     "skelbench.reporting.figures.scaling",
-    "skelbench.reporting.figures.target_control",
     "skelbench.reporting.figures.token_budget",
     "skelbench.reporting.downstream",
     "skelbench.reporting.efficiency",

@@ -20,7 +20,6 @@ from skelbench.reporting.figures import (
     curves,
     robustness,
     scaling,
-    target_control,
     token_budget,
 )
 from skelbench.reporting.figures.base import save
@@ -130,7 +129,7 @@ def control(run):
 def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_them(control, context):
     control("features", [0.4, 0.2, 0.1], [8, None, 4], [40, None, 22])
     control("features", [0.1, 0.2, 0.0001], [2, None, 1], [10, None, 22], seed=1)
-    loss, rank = panels(target_control.draw(context()))
+    loss, rank = panels(curves.draw_targets(context()))
     assert line(loss, "features") == pairs((10, 0.2), (20, 0.2), (30, 0.1**2.5))
     seeds = [found.get_ydata().tolist() for found in loss.lines if found.get_label() == "_seed"]
     assert sorted(seeds) == [[0.1, 0.2, 0.0001], [0.4, 0.2, 0.1]]
@@ -288,16 +287,17 @@ def test_wrong_settings_of_a_figure_are_errors(run, tmp_path, monkeypatch, capsy
 
 
 def test_without_runs_the_error_says_what_to_run(context):
-    for figure, command in {
-        token_budget: "skelbench study token-budget",
-        target_control: "skelbench study target-control",
-        curves: "skelbench run METHOD",
-        scaling: "skelbench run METHOD",
-        robustness: "skelbench eval RUN --protocol robustness",
-        coverage: "skelbench plot coverage --method NAME",
+    for draw, command in {
+        token_budget.draw: "skelbench study token-budget",
+        token_budget.draw_trade_off: "skelbench study token-budget",
+        curves.draw_targets: "skelbench study target-control",
+        curves.draw: "skelbench run METHOD",
+        scaling.draw: "skelbench run METHOD",
+        robustness.draw: "skelbench eval RUN --protocol robustness",
+        coverage.draw: "skelbench plot coverage --method NAME",
     }.items():
         with pytest.raises(NothingToDraw, match=command):
-            figure.draw(context())
+            draw(context())
 
 
 def test_a_figure_has_the_facts_of_its_runs_and_the_same_bytes_whatever_the_user_s_style(run, context, tmp_path):

@@ -60,19 +60,18 @@ def build(inputs: TableInputs, skeletons: bool = False, names: Iterable[str] | N
         raise SkelbenchError(f"no run in {inputs.store.root} matches {inputs.filters or 'the names given'}")
     places = {run.name: place for place, run in enumerate(runs)}
     inputs.significance = True
-    built = tables.build(inputs, names)
+    built, failed = tables.build(inputs, names)
     folders = sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
-    changed = {name: len(also - set(inputs.frame["run"])) for name, also in built.also_shown.items()}
-    summary = sentences(runs, built.tables.get(tables.FIRST), folders - len(whole), inputs.left_out, changed)
-    figures, failed = _figures(inputs)
+    summary = sentences(runs, built.get(tables.FIRST), folders - len(whole), inputs.left_out)
+    figures, undrawn = _figures(inputs)
     retrieval, reason = _retrieval(inputs) if skeletons else (None, "")
-    own = {name: table for name, table in built.tables.items() if _is_own(table)}
+    own = {name: table for name, table in built.items() if _is_own(table)}
     return render(
         summary=[(one, [places[name] for name in one.runs if name in places]) for one in summary],
         figures=figures,
         own=own,
-        published={name: table for name, table in built.tables.items() if name not in own},
-        failed={f"Table {name}": error for name, error in built.failed.items()} | failed,
+        published={name: table for name, table in built.items() if name not in own},
+        failed={f"Table {name}": error for name, error in failed.items()} | undrawn,
         runs=[_facts(run) for run in runs],
         runs_of=lambda row: [places[name] for name in _names(row) if name in places],
         root=inputs.store.root,
