@@ -66,12 +66,11 @@ def corner_features():
 
 
 def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
-    queries, accuracy = retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=4, neighbours=3))
-    assert accuracy == 0.5
-    assert [query.answers[0].right for query in queries] == [True, True, False, False]
-    for query in queries:
-        assert query.answers[0].clip == (query.clip - 4) // 2
-        assert [one.similarity for one in query.answers] == sorted((o.similarity for o in query.answers), reverse=True)
+    near, index, right = retrieved.nearest(corner_features(), 3)
+    assert right[:, 0].tolist() == [True, False] * 4 and (np.diff(near, axis=1) <= 0).all()
+    assert index[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    queries = retrieved.chosen_queries(right[:, 0], 4, seed=0)
+    assert right[queries, 0].tolist() == [True, True, False, False]
 
 
 def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):

@@ -111,11 +111,6 @@ def test_filters_choose_runs_by_the_data_of_their_evaluations(tmp_path):
         build(inputs_of(tmp_path, filters=Filters(method=("gfp",))), names=["linear"])
 
 
-def test_an_empty_store_is_an_error(tmp_path):
-    with pytest.raises(SkelbenchError, match="nothing to report; start with: skelbench run"):
-        build(inputs_of(tmp_path / "none"))
-
-
 # ------------------------------------------------------------------------------------------------ summary
 @pytest.mark.parametrize(
     "share, kind, words", [(0.55, "doubt", "; not significantly"), (1.0, "doubt", "; significantly")]
@@ -127,17 +122,6 @@ def test_a_lead_is_significant_or_not(tmp_path, share, kind, words):
     (lead,) = leads(tmp_path)
     assert f"{words} different" in lead.text and "no untrained baseline to compare with" in lead.text
     assert lead.kind == kind and [name.split("-")[0] for name in lead.runs] == ["slim"]
-
-
-def test_a_pair_without_common_seeds_is_not_tested(tmp_path):
-    made = Fabricated(tmp_path)
-    for method, share, seeds in (("slim", 0.9, (0, 1)), ("mamp", 0.2, (2, 3)), ("gfp", 0.1, (0, 3))):
-        for seed in seeds:
-            made.run(method, share, seed=seed)
-    made.run("untrained", 0.1)
-    (lead,) = leads(tmp_path)
-    assert "before mamp (8x25+1) with 20.0 %; not tested" in lead.text
-    assert "no untrained baseline of every seed" in lead.text
 
 
 # ------------------------------------------------------------------------------------------------ browser
