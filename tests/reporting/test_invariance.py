@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.reporting.diagnostics.frozen import reversed_in_time, turned
-from skelbench.reporting.diagnostics.invariance import agreement, curves
+from skelbench.reporting.diagnostics.frozen import reversed_in_time
+from skelbench.reporting.diagnostics.invariance import agreement
 from skelbench.testing.stick7 import STICK7
 from skelbench.views.streams import as_stream
 from skelbench.views.view import View
@@ -16,18 +16,6 @@ from skelbench.views.view import View
 
 def clips(n=12, seed=0):
     return View.of(torch.from_numpy(np.random.default_rng(seed).normal(size=(n, 1, 6, 7, 3)).astype(np.float32)))
-
-
-def raw(view):
-    return view.x_RTJC.flatten(1).numpy()
-
-
-def found(feature, view):
-    return curves(
-        feature(view),
-        lambda degrees: feature(turned(degrees)(view)),
-        lambda size: feature(view.with_x(size * view.x_RTJC)),
-    )
 
 
 def test_agreement_is_that_of_loops():

@@ -34,7 +34,7 @@ from skelbench.reporting.figures.base import (
     styled,
 )
 from skelbench.reporting.published import slug
-from skelbench.reporting.seeds import of_subjects, seeds_of, unusual_of
+from skelbench.reporting.seeds import newest, of_subjects, seeds_of, unusual_of
 from skelbench.reporting.study_rows import Printed, announced
 from skelbench.reporting.token_budget import NAME
 from skelbench.views.skeleton.grid import BUDGETS
@@ -174,7 +174,8 @@ def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> li
     """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.reporting.frame``).
 
     They show linear probes after the last step of trained methods in the shared setting, on the grids of the study,
-    and of variants only the titles ``variants``. A point is the mean over all seeds of one setting.
+    and of variants only the titles ``variants``. A point is the mean over all seeds of one setting; of versions of a
+    method the runs that finished last count, as in the tables.
     """
     import pandas
 
@@ -187,9 +188,12 @@ def measured(frame: DataFrame, host: Host, variants: Collection[str] = ()) -> li
         & frame["clip_gflops"].notna()
         & (frame["clips_seen"].astype(float) > 0)
     ]
+    exact, older = fits["exact"].astype(bool), list[str]()
+    for _, own in fits[exact].groupby([*PANEL, "method", "variant", "tokens"], dropna=False):
+        newest(own, older)
+    fits = fits[~(exact & fits["run"].isin(older))]
     panels = []
     for (dataset, split, preset, encoder, stream, hardware, _), rows in fits.groupby(PANEL):
-        rows = newest(rows)
         note = ", ".join([f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows), hardware])
         points = [
             _point(own, own["accuracy"], host.spelling(str(own["method"].iloc[0])), bool(own["variant"].iloc[0]))
@@ -210,17 +214,6 @@ def _point(rows: DataFrame, shares: Sequence[float], method: str, variant: bool 
 
 def _by_cost(points: list[Point]) -> list[Point]:
     return sorted(points, key=lambda point: (point.gflops, point.accuracy))
-
-
-def newest(rows: DataFrame) -> DataFrame:
-    """Drop older versions of a method: among runs of one exact preset those that finished last count, as in tables.
-
-    Runs with changed settings all count.
-    """
-    finished = rows["finished"].astype(float).fillna(0)
-    latest = finished.groupby(rows["group"]).transform("max")
-    newest = latest.groupby([rows["method"], rows["variant"], rows["tokens"]]).transform("max")
-    return rows[(latest == newest) | ~rows["exact"].astype(bool)]
 
 
 def _facts(rows: DataFrame) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
+from skelbench.core.spec import listed
 from skelbench.core.text import plain
 from skelbench.core.version import __version__
 from skelbench.plugin.status import one_line
@@ -72,7 +72,7 @@ def build(inputs: TableInputs, skeletons: bool = False, names: Iterable[str] | N
         own=own,
         published={name: table for name, table in built.items() if name not in own},
         failed={f"Table {name}": error for name, error in failed.items()} | undrawn,
-        runs=[_facts(run) for run in runs],
+        runs=[(run, _facts(run)) for run in runs],
         runs_of=lambda row: [places[name] for name in _names(row) if name in places],
         root=inputs.store.root,
         filters=str(inputs.filters),
@@ -157,51 +157,22 @@ def _retrieval(inputs: TableInputs) -> tuple[Markup | None, str]:
 
 
 # ------------------------------------------------------------------------------------------------ runs
-def _facts(run: ReadRun) -> dict[str, Any]:
-    """The facts that the page shows of a run."""
-    from markupsafe import escape
-
+def _facts(run: ReadRun) -> dict[str, str]:
+    """The facts that the page lists for a run."""
     info, environment, origin = run.info, run.info.get("environment", {}), added(run.info)
-    changed = ", ".join(f"{key}={value}" for key, value in info["modified"].items())
-    minutes = f"{info['train_seconds'] / 60:.1f} minutes" if info.get("train_seconds") else ""
     made_with = {key: environment.get(key) for key in ("skelbench", "python")} | environment.get("packages", {})
     facts = {
         "Command": environment.get("command", ""),
         "Stopped because": run.reason,
         "Added from": origin.sentence if origin else "",
         "Suites": ", ".join(f"{name} {digest}" for name, digest in (info.get("suites") or {}).items()),
-        "Changed settings": changed,
+        "Changed settings": listed(info["modified"]),
         "Data fingerprint": run.spec.data.fingerprint,
         "Run id": run.spec.id,
         "Clips seen": f"{info['clips_seen']:,}" if info.get("clips_seen") else "",
-        "Training": minutes,
+        "Training": f"{info['train_seconds'] / 60:.1f} minutes" if info.get("train_seconds") else "",
         "Made with": ", ".join(f"{name} {value}" for name, value in made_with.items() if value),
         "Tags": ", ".join(info.get("tags") or ()),
         "Note": info.get("note", ""),
     }
-    return {
-        "name": run.name,
-        "title": run.title,
-        "outcome": run.outcome,
-        "preset": info["preset"] + ("+" if info["modified"] else ""),
-        "data": f"{run.spec.data.title} {run.spec.data.split}",
-        "seed": run.spec.seed,
-        "hardware": run.hardware,
-        "created": "" if origin else info.get("created"),
-        "facts": {name: value for name, value in facts.items() if value},
-        "evaluations": [_evaluation(record) for record in run.records()],
-        "spec": escape(json.dumps(info["spec"], indent=1)),
-    }
-
-
-def _evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
-    spec = record["spec"]
-    at = "" if spec["checkpoint"] == "last" else f"@{spec['checkpoint']}"
-    return {
-        "title": f"{spec['protocol']}{at} on {spec['data']['name']} {spec['data']['split']}",
-        "accuracy": 100 * record["metrics"]["accuracy"],
-        "id": record["id"],
-        "command": record.get("environment", {}).get("command", ""),
-        "metrics": record["metrics"],
-        "notes": record.get("notes", []),
-    }
+    return {name: value for name, value in facts.items() if value}
