@@ -182,7 +182,6 @@ def per_class(
     from skelbench.reporting.confusion import classes_of
     from skelbench.reporting.diagnostics import per_class as diagnosis
     from skelbench.reporting.diagnostics import tables
-    from skelbench.reporting.diagnostics.record import kept
 
     session.host.get("protocols", protocol)
     named = [session.results.find(pattern) for pattern in (first, second)]
@@ -193,12 +192,10 @@ def per_class(
     for suffixes in ([f", {run.spec.tokens} tokens" for run in runs], [f" ({run.spec.id})" for run in runs]):
         if labels[0] == labels[1]:
             labels = [label + suffix for label, suffix in zip(labels, suffixes)]
-    spec = {"evaluations": [record["id"] for record in records]}
-    compare = partial(diagnosis.of_runs, runs, records, (labels[0], labels[1]))
-    compared = kept(runs[0].path, "per-class", spec, compare, force=True)
-    evaluated, data = predictions(runs[0], records[0]), records[0]["spec"]["data"]["name"]
-    classes = classes_of(evaluated, data, session.host, session.data_root)
-    _show(lambda both: tables.per_class(both["both"], classes), {"both": compared}, format_)
+    of_first, of_second = (predictions(run, record) for run, record in zip(runs, records))
+    rows, overall = diagnosis.compare(of_first, of_second, (labels[0], labels[1]))
+    classes = classes_of(of_first, records[0]["spec"]["data"]["name"], session.host, session.data_root)
+    _show(lambda _: tables.per_class(rows, overall, classes), {}, format_)
 
 
 # ------------------------------------------------------------------------------------------------ shared by commands

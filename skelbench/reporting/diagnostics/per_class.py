@@ -10,7 +10,6 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec
 from skelbench.data.store.splits import full_name
-from skelbench.evaluation.outcomes import predictions
 from skelbench.evaluation.stats.paired import PairedTest, holm, paired_test
 from skelbench.records.run_dir import RunDir
 
@@ -134,23 +133,3 @@ def compare(
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall
-
-
-def of_runs(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> dict[str, Any]:
-    """The record of two evaluations compared."""
-    check_alike(runs, records)
-    first, second = (predictions(run, record) for run, record in zip(runs, records))
-    rows, overall = compare(first, second, names)
-    return {
-        "names": list(names),
-        "rows": rows,
-        "overall": {
-            "clips": overall.n,
-            "first": overall.accuracy_b,
-            "second": overall.accuracy_a,
-            "difference": overall.difference,
-            "interval": list(overall.interval),
-            "p": overall.p_value,
-            "verdict": overall.verdict,
-        },
-    }
