@@ -22,10 +22,6 @@ def scene_of(x_MTJC, topology=NTU25, **changed):
     return Scene("t", topology, (Panel("p", x_MTJC),), 30.0, **changed)
 
 
-def test_key_frames_of_tokens_are_their_middle_ones():
-    assert panel(16, 4).key_frames(9, 16) == [2, 6, 10, 14] and panel(16, 8).key_frames(9, 4) == [1, 5, 9, 13]
-
-
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("turn_deg", [0, 250])
 def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
@@ -117,12 +113,6 @@ def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tm
                 assert np.array_equal(panel.hidden(frame), token.numpy())
     assert np.array_equal(scene.panels[0].x_MTJC, store.clip(clip))
     assert not np.array_equal(view_scene(store, clip, spec, step=6).panels[1].x_MTJC, scene.panels[1].x_MTJC)
-
-
-def test_a_method_without_views_is_shown_what_it_is_evaluated_on(made):
-    resolved = made("untrained")
-    _, only = view_scene(resolved.store, 0, resolved.spec).panels
-    assert only.title == "evaluation" and only.frames == 64 and only.hidden_MPJ is None
 
 
 def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ class Column:
     title: str
     facts: tuple[str, ...]
     """Method or preset first, hardware last."""
-    lines: dict[Hashable, Line] = field(default_factory=dict)
+    lines: dict[Any, Line] = field(default_factory=dict)
 
     @property
     def clips(self) -> list[float]:
@@ -212,7 +212,7 @@ def _column(columns: Columns, run: RunDir, *facts: str) -> Column:
     return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts))
 
 
-def _line(columns: Columns, run: RunDir, key: Hashable, *facts: str) -> Line:
+def _line(columns: Columns, run: RunDir, key: Any, *facts: str) -> Line:
     return _column(columns, run, *facts).lines.setdefault(key, Line())
 
 

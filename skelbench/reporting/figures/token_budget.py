@@ -333,5 +333,5 @@ def _cost_axes(axes: Axes, costs: Sequence[float]) -> None:
 def _write(axes: Axes, text: str, place: tuple[float, float], offset: tuple[float, float], **look: Any) -> None:
     """Write ``text`` next to a point, ``offset`` points away."""
     stroke = [withStroke(linewidth=2, foreground="white")]
-    look = {"fontsize": 7, "ha": "center", "va": "bottom"} | look | PLAIN
-    axes.annotate(text, place, offset, textcoords="offset points", zorder=6, path_effects=stroke, **look)
+    usual: dict[str, Any] = {"fontsize": 7, "ha": "center", "va": "bottom"} | PLAIN
+    axes.annotate(text, place, offset, textcoords="offset points", zorder=6, path_effects=stroke, **usual | look)
