@@ -116,7 +116,7 @@ def _different(first: Row, second: Row) -> bool | None:
 def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     for run in runs:
         name = f"{run.title} (seed {run.spec.seed})"
-        for kind, text in (("collapse", "collapsed"), ("shortcut", "may have learned a shortcut")):
+        for kind, text in (("collapse", "collapsed"), ("shortcut", "shows a sign of a shortcut")):
             if found := run.info.get(kind):
                 yield Sentence(f"{name} {text}: {'; '.join(map(describe, found))}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
