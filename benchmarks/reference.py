@@ -56,10 +56,10 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
         if (kept / "tuned").exists():
             shutil.copytree(kept / "tuned", store.root / "tuned")
         changed = all(run.info["modified"] for run in store.read() if run.spec.method not in CONTROLS)
-        built = build(TableInputs(get_host(), store, exact_only=not changed))
-        if built.failed:
-            raise SkelbenchError(f"of {kept.name}: {built.failed}")
-        for name, table in built.tables.items():
+        built, failed = build(TableInputs(get_host(), store, exact_only=not changed))
+        if failed:
+            raise SkelbenchError(f"tables of {kept.name}: {failed}")
+        for name, table in built.items():
             if name == "tuned" or any(row["run"].value for row in table.rows if "run" in row):
                 yield name, render(table, "csv")
 

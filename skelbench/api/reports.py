@@ -139,21 +139,18 @@ def report(
 ) -> Path:
     """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
 
-    ``all``: as in :func:`compare`. ``tables``: these alone; None = all but those that
-    count models. ``skeletons``: with test clips and their nearest neighbours in motion, which takes features of about
-    2,000 clips.
+    ``all``: as in :func:`compare`. ``tables``: these alone; None = all but those that count models. ``skeletons``: with
+    test clips of the most accurate run and their nearest training clips, which takes the features of its data set.
 
     Raises:
         SkelbenchError: there is no run yet, or nothing can be written there.
     """
-    from skelbench.pipeline.session import open_session
     from skelbench.reporting.page.build import save
 
     inputs = _inputs(results, all, only)
     inputs.data_root = path_of(data)
-    session = open_session(inputs.store.root, inputs.data_root) if skeletons and inputs.runs else None
     file = Path(path).expanduser()
-    save(file, inputs, session, None if tables is None else list(tables))
+    save(file, inputs, skeletons, None if tables is None else list(tables))
     return file
 
 

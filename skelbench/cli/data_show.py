@@ -22,8 +22,8 @@ def show_clip(
         typer.Option(
             "-o",
             "--output",
-            help="gif: animation; png: film strip; html: a page to play and turn.",
-            show_default="NAME-CLIP.gif",
+            help="gif: animation; png: film strip; html: a page to play and turn. With --view a film strip.",
+            show_default="NAME-CLIP.gif, with --view NAME-CLIP-METHOD.png",
         ),
     ] = None,
     view: Annotated[
@@ -51,6 +51,8 @@ def show_clip(
 
     if output is not None and output.suffix.lower() not in KINDS:
         raise SkelbenchError(f"-o {output}: end the name in .gif, .png or .html, which says what kind of picture it is")
+    if view is not None and output is not None and output.suffix.lower() != ".png":
+        raise SkelbenchError(f"-o {output}: --view METHOD is drawn as a film strip; end the name in .png")
     if view is None and (tokens is not None or set_ or step or seed):
         raise SkelbenchError("--tokens, --step, --seed and --set say what a method sees; name it with --view METHOD")
     if view is None:
@@ -68,7 +70,7 @@ def show_clip(
         resolved = resolve(request, get_host(), data_root or roots.data_root(), "cpu")
         number = find_clip(resolved.store, clip)
         scene = view_scene(resolved.store, number, resolved.spec, step)
-    output = output or Path(f"{dataset}-{number}{'-' + view if view else ''}.gif")
+    output = output or Path(f"{dataset}-{number}-{view}.png" if view else f"{dataset}-{number}.gif")
     check_place(output)
     kind = output.suffix.lower()
     if kind == ".html":

@@ -14,7 +14,7 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
-    from skelbench.core.spec import SecondBody
+    from skelbench.core.spec import DataSpec
     from skelbench.data.store.clip_store import ClipStore
     from skelbench.evaluation.features import PreparedClips
     from skelbench.reporting.diagnostics.frozen import Frozen
@@ -61,17 +61,23 @@ def interpolation(
     if run is not None and (dataset, split, tokens) != (None, None, None):
         raise SkelbenchError("--dataset, --split and --tokens go without RUN: a run brings its own")
     session = _session(format_, output, results, data_root, device)
+    import torch
+
+    from skelbench.evaluation.features import PreparedClips
+    from skelbench.evaluation.preprocessing import Preprocessing
     from skelbench.reporting.diagnostics import figures, frozen, tables
     from skelbench.reporting.diagnostics import interpolation as diagnosis
     from skelbench.reporting.diagnostics.record import VERSION, kept
 
-    runs = _subjects(session, [run] if run else [])
+    runs = frozen.subjects(session, [run]) if run else {}
     if runs:
         first = next(iter(runs.values()))
-        data = first.spec.data
-        coordinates = _coordinates(first.clips.store, first.clips.grid, session, data.second_body)
+        data, store, grid = first.spec.data, first.clips.store, first.clips.grid
     else:
-        data, coordinates = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
+        data, store, grid = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
+    # Joints of the bodies that are present, about their own center, whatever the settings of a run.
+    look = Preprocessing(centre="body", second_body=data.second_body, dimensions=store.meta.dimensions)
+    coordinates = PreparedClips(store, look, grid, torch.device(session.device))
     sides = frozen.sides(coordinates, data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
     spec = {"data": data.model_dump(mode="json"), "grid": list(coordinates.grid), "version": VERSION["interpolation"]}
@@ -80,11 +86,9 @@ def interpolation(
         return diagnosis.of(subject, sides, ratios, masks, session.progress)
 
     session.results.prepare()
-    records: Records = {}
-    place, of_data = session.results.root, partial(measure, coordinates)
-    records["coordinates"] = kept(place, "interpolation", spec | settings, of_data, force)
+    of_data = kept(session.results.root, "interpolation", spec | settings, partial(measure, coordinates), force)
     of_runs = _records(runs, "interpolation", settings, measure, force)
-    records |= {f"{label} features": record for label, record in of_runs.items()}
+    records = {"coordinates": of_data} | {f"{label} features": record for label, record in of_runs.items()}
     _show(tables.interpolation, records, format_)
     _draw(figures.interpolation, records, f"{data.title} {data.split}", runs, output)
 
@@ -105,8 +109,9 @@ def invariance(
     session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, tables
     from skelbench.reporting.diagnostics import invariance as diagnosis
+    from skelbench.reporting.diagnostics.frozen import subjects
 
-    runs = _subjects(session, run)
+    runs = subjects(session, run)
 
     def measure(subject: Frozen) -> dict[str, Any]:
         return diagnosis.of_run(subject, subject.sides(clips)[1], session.progress)
@@ -132,8 +137,9 @@ def order(
     session = _session(format_, None, results, data_root, device)
     from skelbench.reporting.diagnostics import order as diagnosis
     from skelbench.reporting.diagnostics import tables
+    from skelbench.reporting.diagnostics.frozen import subjects
 
-    runs = _subjects(session, run)
+    runs = subjects(session, run)
 
     def measure(subject: Frozen) -> dict[str, Any]:
         return diagnosis.of_run(subject, subject.sides(clips), session.progress)
@@ -164,7 +170,6 @@ def per_class(
     from skelbench.reporting.confusion import classes_of
     from skelbench.reporting.diagnostics import per_class as diagnosis
     from skelbench.reporting.diagnostics import tables
-    from skelbench.reporting.diagnostics.record import kept
 
     session.host.get("protocols", protocol)
     named = [session.results.find(pattern) for pattern in (first, second)]
@@ -175,12 +180,10 @@ def per_class(
     for suffixes in ([f", {run.spec.tokens} tokens" for run in runs], [f" ({run.spec.id})" for run in runs]):
         if labels[0] == labels[1]:
             labels = [label + suffix for label, suffix in zip(labels, suffixes)]
-    spec = {"evaluations": [record["id"] for record in records]}
-    compare = partial(diagnosis.of_runs, runs, records, (labels[0], labels[1]))
-    compared = kept(runs[0].path, "per-class", spec, compare, force=True)
-    evaluated, data = predictions(runs[0], records[0]), records[0]["spec"]["data"]["name"]
-    classes = classes_of(evaluated, data, session.host, session.data_root)
-    _show(lambda both: tables.per_class(both["both"], classes), {"both": compared}, format_)
+    of_first, of_second = (predictions(run, record) for run, record in zip(runs, records))
+    rows, overall = diagnosis.compare(of_first, of_second, (labels[0], labels[1]))
+    classes = classes_of(of_first, records[0]["spec"]["data"]["name"], session.host, session.data_root)
+    _show(lambda _: tables.per_class(rows, overall, classes), {}, format_)
 
 
 # ------------------------------------------------------------------------------------------------ shared by commands
@@ -195,13 +198,6 @@ def _session(
     if output is not None:
         kind_of_picture(output)
     return open_session(results, data_root, device)
-
-
-def _subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
-    """The named runs with their untrained baselines, by displayed name."""
-    from skelbench.reporting.diagnostics.frozen import subjects
-
-    return subjects(session, patterns) if patterns else {}
 
 
 def _records(
@@ -259,8 +255,8 @@ def _ratios(text: str) -> list[float]:
     return ratios
 
 
-def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[Any, PreparedClips]:
-    """Data spec and clips of a data set on a grid of the paper, without a run."""
+def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[DataSpec, ClipStore, Grid]:
+    """Data set, its clips and a token grid of the paper, without a run."""
     from skelbench.core.spec import DataSpec
     from skelbench.pipeline.resolve import data_of, open_dataset
     from skelbench.views.skeleton.grid import BUDGETS, Grid
@@ -269,16 +265,4 @@ def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tu
         raise SkelbenchError(f"--tokens {tokens}: the token grids are 8, 15 and 30")
     store = open_dataset(dataset, session.host, session.data_root)
     data = data_of(DataSpec(), store, dataset, store.split(split).name)
-    grid = Grid(*BUDGETS[tokens], store.topology.num_joints)
-    return data, _coordinates(store, grid, session, "zero")
-
-
-def _coordinates(store: ClipStore, grid: Grid, session: Session, second_body: SecondBody) -> PreparedClips:
-    """Joints of the bodies that are present, about their own center, whatever the settings of a run."""
-    import torch
-
-    from skelbench.evaluation.features import PreparedClips
-    from skelbench.evaluation.preprocessing import Preprocessing
-
-    look = Preprocessing(centre="body", second_body=second_body, dimensions=store.meta.dimensions)
-    return PreparedClips(store, look, grid, torch.device(session.device))
+    return data, store, Grid(*BUDGETS[tokens], store.topology.num_joints)

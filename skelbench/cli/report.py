@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import All, DataRoot, Device, ReadResults, check_place, request_options
+from skelbench.cli.options import All, DataRoot, ReadResults, check_place, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.filters import Filters
 
@@ -28,16 +28,16 @@ def report(
     skeletons: Annotated[
         bool,
         typer.Option(
-            "--skeletons/--no-skeletons", help="Test clips and their nearest neighbours in motion; needs the data set."
+            "--skeletons/--no-skeletons",
+            help="Test clips and their nearest training clips as skeletons; needs the data set.",
         ),
     ] = True,
     results: ReadResults = None,
     data_root: DataRoot = None,
-    device: Device = None,
 ) -> None:
     """Write all results as one HTML page in one file, which loads nothing from anywhere.
 
-    It has a summary in sentences, tables to sort and filter, interactive figures, skeletons in motion, and the runs
+    It has a summary in sentences, tables to sort and filter, figures, nearest neighbors as skeletons, and the runs
     behind every row with their settings, commands and environments."""
     from skelbench.cli.tables import say_left_out
     from skelbench.core.console import out, progress
@@ -55,11 +55,6 @@ def report(
     inputs = read_inputs(host, ResultStore(results), filters, all_, progress=progress, data_root=data_root)
     from skelbench.reporting.page.build import save
 
-    session = None
-    if skeletons and inputs.stored:
-        from skelbench.pipeline.session import open_session
-
-        session = open_session(results, data_root, device)
-    size = save(output, inputs, session, table or None)
+    size = save(output, inputs, skeletons, table or None)
     say_left_out(inputs)
     out.print(f"wrote {output}: {size / 1e6:.1f} MB; open it in a browser")

@@ -7,11 +7,13 @@ from small import silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.evaluation.protocol import Features
+from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting.figures import NothingToDraw, feature_map
 from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.page.build import build
 from skelbench.reporting.skeletons import gallery, retrieved
 
 
@@ -64,12 +66,11 @@ def corner_features():
 
 
 def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
-    queries, accuracy = retrieved.retrieved(corner_features(), retrieved.Retrieval(queries=4, neighbours=3))
-    assert accuracy == 0.5
-    assert [query.answers[0].right for query in queries] == [True, True, False, False]
-    for query in queries:
-        assert query.answers[0].clip == (query.clip - 4) // 2
-        assert [one.similarity for one in query.answers] == sorted((o.similarity for o in query.answers), reverse=True)
+    near, index, right = retrieved.nearest(corner_features(), 3)
+    assert right[:, 0].tolist() == [True, False] * 4 and (np.diff(near, axis=1) <= 0).all()
+    assert index[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    queries = retrieved.chosen_queries(right[:, 0], 4, seed=0)
+    assert right[queries, 0].tolist() == [True, True, False, False]
 
 
 def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
@@ -125,3 +126,19 @@ def test_by_command(place, tmp_path, monkeypatch, capsys):
     assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "a.svg", *where]) == 0
     assert main(["plot", "map", "--run", "untrained@50", *where]) == 2
     assert "kept no snapshot at epoch 50" in capsys.readouterr().err
+
+
+def test_the_report_has_the_figure_of_the_most_accurate_run_or_the_reason_why_not(tmp_path):
+    write_small_store(tmp_path / "data")
+    host = Host()
+    session = silent_session(tmp_path / "data", host, tmp_path / "results")
+    run = pretrain(session, tiny_run(tmp_path / "data", host, "skeletonmae", epochs=0.5))
+    evaluate(session, run, eval_spec(host, run, "knn"))
+
+    def page():
+        inputs = TableInputs(host, session.results, exact_only=False, data_root=tmp_path / "data")
+        return build(inputs, skeletons=True, names=["linear"])
+
+    assert 'alt="Test clips and their nearest training clips as skeletons"' in page()
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    assert "Not drawn: skeletonmae: " in page()

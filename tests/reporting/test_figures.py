@@ -3,14 +3,12 @@
 import itertools
 import json
 
-import matplotlib
 import numpy as np
 import pytest
 from fabricated import Fabricated, correct
 from matplotlib.text import Text
 from small import write_small_store
 
-from skelbench.cli.main import main
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting import published
@@ -20,9 +18,7 @@ from skelbench.reporting.figures import (
     curves,
     robustness,
     scaling,
-    target_control,
     token_budget,
-    trade_off,
 )
 from skelbench.reporting.figures.base import save
 from skelbench.reporting.inputs import TableInputs
@@ -131,7 +127,7 @@ def control(run):
 def test_loss_and_rank_are_geometric_means_over_seeds_with_every_seed_beside_them(control, context):
     control("features", [0.4, 0.2, 0.1], [8, None, 4], [40, None, 22])
     control("features", [0.1, 0.2, 0.0001], [2, None, 1], [10, None, 22], seed=1)
-    loss, rank = panels(target_control.draw(context()))
+    loss, rank = panels(curves.draw_targets(context()))
     assert line(loss, "features") == pairs((10, 0.2), (20, 0.2), (30, 0.1**2.5))
     seeds = [found.get_ydata().tolist() for found in loss.lines if found.get_label() == "_seed"]
     assert sorted(seeds) == [[0.1, 0.2, 0.0001], [0.4, 0.2, 0.1]]
@@ -167,25 +163,11 @@ def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context
     save(figure, tmp_path / "f.png", "png")
 
 
-def test_points_are_named_after_method_and_tokens(run, context):
-    for tokens, share in ((8, 0.7), (30, 0.8)):
-        run(tokens=tokens, accuracy=share)
-        run(tokens=tokens, accuracy=share + 0.02, seed=1)
-    run("mine", accuracy=0.6)
-    ours, paper = panels(trade_off.draw(context()))
-    assert {*names(ours)} == {"SLiM-8", "SLiM-30", "mine-8"}
-    assert line(ours, "SLiM") == pairs((0.2, 71), (1.0, 81))
-    assert {"SLiM-8", "MAMP-30", "GFP-30"} <= {*names(paper)}
-    assert {found.get_markerfacecolor() for found in paper.lines} == {"white"}
-    alone = context(settings=trade_off.TradeOff(published=False))
-    assert len(panels(trade_off.draw(alone))) == 1
-
-
 def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_published_ones(run, context):
     for split, share in (("cross-subject", 0.7), ("cross-view", 0.8)):
         run(accuracy=share, dataset="ntu60", split=split)
     run("mamp", accuracy=0.6, dataset="ntu60", split="cross-view")
-    figure = trade_off.draw(context(settings=trade_off.TradeOff(splits="mean")))
+    figure = token_budget.draw_trade_off(context(settings=token_budget.TradeOff(splits="mean")))
     (axes,) = panels(figure)
     assert line(axes, "SLiM") == pairs((0.2, 75))
     assert "MAMP" not in {found.get_label() for found in axes.lines}
@@ -272,37 +254,21 @@ def test_coverage_is_that_of_the_masks_drawn(tmp_path, monkeypatch):
     assert {x for x, _ in line(again, "mean")} == {mean}
 
 
-def test_wrong_settings_of_a_figure_are_errors(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run(accuracy=0.5)
-    place = ["--results", str(tmp_path / "r"), "--dpi", "50"]
-    assert main(["plot", "trade-off", "--set", "published=false", *place]) == 0
-    assert (tmp_path / "trade-off.png").exists()
-    for words, answer in (
-        (["trade-off", "--set", "publishd=1"], "did you mean 'published'"),
-        (["coverage", "--method", "slim", "--set", "method=slim"], "leave one of them out"),
-        (["coverage", "--method", "slim,mamp"], "shows one method, not slim,mamp"),
-        (["coverage", "--method", "dino"], "dino has no masked views"),
-    ):
-        assert main(["plot", *words, *place]) == 2
-        assert answer in " ".join(capsys.readouterr().err.split())
-
-
 def test_without_runs_the_error_says_what_to_run(context):
-    for figure, command in {
-        token_budget: "skelbench study token-budget",
-        trade_off: "skelbench study token-budget",
-        target_control: "skelbench study target-control",
-        curves: "skelbench run METHOD",
-        scaling: "skelbench run METHOD",
-        robustness: "skelbench eval RUN --protocol robustness",
-        coverage: "skelbench plot coverage --method NAME",
+    for draw, command in {
+        token_budget.draw: "skelbench study token-budget",
+        token_budget.draw_trade_off: "skelbench study token-budget",
+        curves.draw_targets: "skelbench study target-control",
+        curves.draw: "skelbench run METHOD",
+        scaling.draw: "skelbench run METHOD",
+        robustness.draw: "skelbench eval RUN --protocol robustness",
+        coverage.draw: "skelbench plot coverage --method NAME",
     }.items():
         with pytest.raises(NothingToDraw, match=command):
-            figure.draw(context())
+            draw(context())
 
 
-def test_a_figure_has_the_facts_of_its_runs_and_the_same_bytes_whatever_the_user_s_style(run, context, tmp_path):
+def test_a_figure_has_the_facts_of_its_runs(run, context):
     run(accuracy=0.5, dataset="uav-human $x$")
     run(accuracy=0.5, dataset="uav-human $x$", seed=1)
     run("mamp", accuracy=0.4, dataset="uav-human $x$")
@@ -310,7 +276,3 @@ def test_a_figure_has_the_facts_of_its_runs_and_the_same_bytes_whatever_the_user
     facts = "uav-human $x$, cross-view", "preset small", "1 to 2 seeds", "40,000 clips seen", "400 test clips", "cpu x2"
     assert all(fact in said for fact in facts)
     assert "within ±4.9" in said  # Wilson's interval at 50 % of 400 clips
-    save(token_budget.draw(context()), tmp_path / "a.svg", "svg")
-    with matplotlib.rc_context({"axes.facecolor": "black", "font.size": 30}):
-        save(token_budget.draw(context()), tmp_path / "b.svg", "svg")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

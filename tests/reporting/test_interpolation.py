@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.diagnostics import tables
@@ -15,7 +13,6 @@ from skelbench.reporting.diagnostics.interpolation import (
     Points,
     by_distance,
     score,
-    support,
 )
 from skelbench.testing.stick7 import STICK7
 
@@ -56,17 +53,6 @@ def points(fit, test, topology=STICK7, frames=FRAMES):
 
 def masks(count, seed, share=0.6):
     return torch.from_numpy(np.random.default_rng(seed).random((count, TIMES * 7)) < share)
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 10_000), st.floats(0.05, 0.95))
-def test_support_is_the_nearest_that_can_be_seen(seed, share):
-    visible_QtJ = torch.from_numpy(np.random.default_rng(seed).random((2, 6, 7)) < share)
-    index, there = support(visible_QtJ, by_distance(STICK7))
-    for q, t, j in (~visible_QtJ).nonzero().tolist():
-        chosen = [divmod(int(i), 7) for i in index[q, t, j][there[q, t, j]]]
-        assert len(chosen) == len(set(chosen))
-        assert set(chosen) == support_of(visible_QtJ[q], t, j, STICK7)
 
 
 def test_error_is_that_of_regressions_made_one_by_one():

@@ -72,14 +72,6 @@ def test_a_row_per_method_over_seeds_with_the_untrained_encoder_beside(made):
     assert any("found over untrained: the mean of this over yaw and size" in note for note in built(made).notes)
 
 
-def test_of_several_versions_of_a_method_the_last_counts(made):
-    for seed, share in enumerate((0.9, 0.8)):
-        order(made, made.run("slim", 0.5, seed=seed, version=1 + seed, finished=1.0 + seed), share)
-    table = built(made)
-    assert [(row["seeds"].value, row["order"].value) for row in table.rows] == [(1, 80.0)]
-    assert any("later runs of the same rows" in note and "slim-" in note for note in table.notes)
-
-
 def test_other_settings_are_another_row_and_no_comparison(made):
     slim, mamp = made.run("slim", 0.5), made.run("mamp", 0.5)
     order(made, slim, 0.9)

@@ -59,19 +59,6 @@ def test_what_one_of_several_subjects_does_shows_nothing():
     assert [row["p"] for row in rows] == pytest.approx([2 / 2**20] * 2)
 
 
-def test_of_several_draws_a_clip_counts_once_with_its_mean(pair):
-    first, second = pair
-    drawn = second | {"correct": np.stack([second["correct"]] * 3)}
-    assert compare(first, drawn, ("a", "b")) == compare(first, second, ("a", "b"))
-    drawn["correct"][2] = False
-    rows, overall = compare(first, drawn, ("a", "b"))
-    plain, _ = compare(first, second, ("a", "b"))
-    for row in rows:
-        (same,) = (one for one in plain if one["label"] == row["label"])
-        assert row["second"] == pytest.approx(2 / 3 * same["second"]) and row["only_second"] == same["only_second"]
-    assert overall.n == 200 and overall.accuracy_a == pytest.approx(2 / 3 * second["correct"].mean())
-
-
 def test_the_first_thing_that_is_unlike_is_named():
     class Run:
         name = "run"

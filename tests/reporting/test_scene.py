@@ -22,17 +22,6 @@ def scene_of(x_MTJC, topology=NTU25, **changed):
     return Scene("t", topology, (Panel("p", x_MTJC),), 30.0, **changed)
 
 
-def test_a_token_hides_its_own_frames():
-    one = panel(frames=12, tokens=3, bodies=2)
-    for frame in range(12):
-        assert np.array_equal(one.hidden(frame), one.hidden_MPJ[:, frame // 4])
-    assert not panel().hidden(3).any() and panel().drawn(3).all()
-
-
-def test_key_frames_of_tokens_are_their_middle_ones():
-    assert panel(16, 4).key_frames(9, 16) == [2, 6, 10, 14] and panel(16, 8).key_frames(9, 4) == [1, 5, 9, 13]
-
-
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("turn_deg", [0, 250])
 def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_deg):
@@ -42,13 +31,6 @@ def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_d
     scene = scene_of(x_MTJC, topology)
     left, right = (x_MTJC[0, :, topology.joints.index(f"{side} hip")].mean(0) for side in ("left", "right"))
     assert (scene.camera[0] @ (left - right)) / np.linalg.norm(left - right) > 0.75, "its left is on the right"
-
-
-def test_two_bodies_stand_side_by_side():
-    x_MTJC = person(NTU25, label=28)
-    apart = x_MTJC[1].mean((0, 1)) - x_MTJC[0].mean((0, 1))
-    right, _, near = scene_of(x_MTJC).camera @ apart
-    assert right > 0.7 and abs(near) < 0.3
 
 
 @pytest.mark.parametrize("label", [0, 22, 28])
@@ -131,12 +113,6 @@ def test_a_scene_of_views_shows_what_the_trainer_gives_the_method(made, host, tm
                 assert np.array_equal(panel.hidden(frame), token.numpy())
     assert np.array_equal(scene.panels[0].x_MTJC, store.clip(clip))
     assert not np.array_equal(view_scene(store, clip, spec, step=6).panels[1].x_MTJC, scene.panels[1].x_MTJC)
-
-
-def test_a_method_without_views_is_shown_what_it_is_evaluated_on(made):
-    resolved = made("untrained")
-    _, only = view_scene(resolved.store, 0, resolved.spec).panels
-    assert only.title == "evaluation" and only.frames == 64 and only.hidden_MPJ is None
 
 
 def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):

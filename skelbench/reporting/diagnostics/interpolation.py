@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -196,25 +197,11 @@ def score(points: Points, mask_QN: Tensor, order_JK: Tensor) -> dict[str, Any]:
     return {"error": error, "interval": [error - half, error + half], "rms": math.sqrt(squares / hidden_points)}
 
 
-def compare_masks(
-    points: Points,
-    topology: Topology,
-    ratios: Sequence[float],
-    masks: int,
-    report: Callable[[int], Any] = lambda advance: None,
-) -> list[dict[str, Any]]:
-    """One row per target ratio: ``ratio``, ``coverage`` (realised, the same for both), and the scores of ``random`` and
-    ``tube`` masks. ``report`` is told how many more masks are done with."""
-    rows = []
-    order_JK = by_distance(topology)
-    for ratio in ratios:
-        tube_QN, random_QN = matched_masks(ratio, masks, points.times // points.per_token, topology)
-        row: dict[str, Any] = {"ratio": ratio, "coverage": float(tube_QN.double().mean())}
-        for kind, mask_QN in (("random", random_QN), ("tube", tube_QN)):
-            row[kind] = score(points, mask_QN, order_JK)
-            report(masks)
-        rows.append(row)
-    return rows
+def coordinates(clips: PreparedClips, ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
+    """Yield the coordinates [R, U, 3] of the clips ``ids`` in batches."""
+    for view in clips.views(ids):
+        yield view.x_RTJC.flatten(1, 2)
+        report(view.clips)
 
 
 def of(
@@ -224,24 +211,27 @@ def of(
     masks: int,
     progress: Callable[..., Any],
 ) -> dict[str, Any]:
-    """The record of the test on the coordinates of clips, or on the token features that a frozen encoder has of
-    unmasked views; ``sides``: training and test clips."""
-    clips = subject.clips if isinstance(subject, Frozen) else subject
-    per_token = 1 if isinstance(subject, Frozen) else clips.grid.patch
+    """Return the record of the test on the coordinates of clips, or on the token features that a frozen encoder has of
+    unmasked views; ``sides``: training and test clips.
 
-    def batches(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
-        if isinstance(subject, Frozen):
-            return subject.tokens(ids, report)
-        return coordinates(ids, report)
-
-    def coordinates(ids: np.ndarray, report: Callable[[int], Any]) -> Iterator[Tensor]:
-        for view in clips.views(ids):
-            yield view.x_RTJC.flatten(1, 2)
-            report(view.clips)
-
-    fit, test = sides
+    A row per target ratio: ``ratio``, ``coverage`` (the same for both kinds), and the scores of ``random`` and ``tube``
+    masks.
+    """
+    clips, batches, per_token = (
+        (subject.clips, subject.tokens, 1)
+        if isinstance(subject, Frozen)
+        else (subject, partial(coordinates, subject), subject.grid.patch)
+    )
+    (fit, test), topology, rows = sides, clips.store.topology, []
     with progress(total=len(fit) + len(test), label="moments", unit="clips") as report:
         points = Points.of(batches(fit, report), batches(test, report), clips.grid.joints, per_token)
+    order_JK = by_distance(topology)
     with progress(total=2 * masks * len(ratios), label="interpolation", unit="masks") as report:
-        rows = compare_masks(points, clips.store.topology, ratios, masks, report)
+        for ratio in ratios:
+            tube_QN, random_QN = matched_masks(ratio, masks, points.times // per_token, topology)
+            row: dict[str, Any] = {"ratio": ratio, "coverage": float(tube_QN.double().mean())}
+            for kind, mask_QN in (("random", random_QN), ("tube", tube_QN)):
+                row[kind] = score(points, mask_QN, order_JK)
+                report(masks)
+            rows.append(row)
     return {"train_clips": len(fit), "test_clips": len(test), "rows": rows}

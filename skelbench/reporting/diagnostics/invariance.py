@@ -5,7 +5,7 @@ n clips, D feature width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,43 +42,23 @@ def agreement(changed_nD: np.ndarray, original_nD: np.ndarray) -> dict[str, floa
     }
 
 
-def yaws(step: int = YAW_STEP) -> list[int]:
-    """0 to 360 degrees, both included."""
-    return [*range(0, 360, step), 360]
-
-
-def curves(
-    original_nD: np.ndarray,
-    turn: Callable[[int], np.ndarray],
-    resize: Callable[[float], np.ndarray],
-    sizes: Sequence[float] = SIZES,
-    flat: bool = False,
-) -> dict[str, list[dict[str, float]]]:
-    """``yaw`` and ``size``: :func:`agreement` at every value, with the ``value``.
-
-    ``turn(degrees)`` and ``resize(factor)`` give the features [n, D] of changed clips. ``flat``: poses of the image
-    plane, which have no yaw.
-    """
-
-    def point(value: float, changed_nD: np.ndarray) -> dict[str, float]:
-        return {"value": value, **agreement(changed_nD, original_nD)}
-
-    found = {"size": [point(s, original_nD if s == 1.0 else resize(s)) for s in sizes]}
-    if flat:
-        return found
-    turns = [point(d, original_nD if d == 0 else turn(d)) for d in yaws()[:-1]]
-    return {"yaw": [*turns, {**turns[0], "value": 360}], **found}
-
-
 def of_run(subject: Frozen, ids: np.ndarray, progress: Callable[..., Any]) -> dict[str, Any]:
-    """The record of a run's curves on the clips ``ids``."""
-    flat = subject.clips.store.meta.dimensions == 2
-    passes = len(SIZES) + (0 if flat else len(yaws()) - 2)
+    """Return the record of a run: :func:`agreement` on the clips ``ids`` at every ``value`` of ``size`` and ``yaw``.
+
+    Poses of the image plane have no yaw.
+    """
+    yaws = [] if subject.clips.store.meta.dimensions == 2 else [*range(0, 360, YAW_STEP)]
+    passes = len(SIZES) + max(0, len(yaws) - 1)
     with progress(total=passes * len(ids), label=f"{subject.label} features", unit="clips") as report:
-        found = curves(
-            subject.features(ids, report=report),
-            lambda degrees: subject.features(ids, change=turned(degrees), report=report),
-            lambda size: subject.features(ids, augment=(BoneScale(p=1.0, lo=size, hi=size),), report=report),
-            flat=flat,
-        )
-    return {"clips": len(ids), "curves": found}
+        original_nD = subject.features(ids, report=report)
+
+        def point(value: float, **changed: Any) -> dict[str, float]:
+            changed_nD = subject.features(ids, report=report, **changed) if changed else original_nD
+            return {"value": value, **agreement(changed_nD, original_nD)}
+
+        sizes = [
+            point(size, augment=(BoneScale(p=1.0, lo=size, hi=size),)) if size != 1.0 else point(size) for size in SIZES
+        ]
+        turns = [point(yaw, change=turned(yaw)) if yaw else point(yaw) for yaw in yaws]
+    around = {"yaw": [*turns, {**turns[0], "value": 360}]} if turns else {}
+    return {"clips": len(ids), "curves": {**around, "size": sizes}}

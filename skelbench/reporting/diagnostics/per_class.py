@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec
 from skelbench.data.store.splits import full_name
-from skelbench.evaluation.outcomes import predictions
 from skelbench.evaluation.stats.paired import PairedTest, holm, paired_test
 from skelbench.records.run_dir import RunDir
 
@@ -28,8 +27,8 @@ def evaluation(
 ) -> dict[str, Any]:
     """The record of ``run`` under ``protocol``: the standard one if there is one, the latest of several.
 
-    ``dataset``, ``split``, ``stream``: only those on this data set and split, and of this stream (``bone``; several as
-    they were typed, ``joint,bone``, or as tables call them). None = any.
+    ``dataset``, ``split``, ``stream``: only those on this data set and split, and of this stream (``bone``,
+    ``joint,bone``). None = any.
 
     Raises:
         SkelbenchError: there is none, or some are on different data or of different streams.
@@ -47,46 +46,33 @@ def evaluation(
         raise SkelbenchError(
             f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
         )
-    every = {_choice(record): None for record in found}
     asked = {"dataset": dataset, "split": split and full_name(split), "stream": stream}
-    found = [record for record in found if _choice(record).fits(**asked)]
-    if not found:
+    fitting = [
+        record for record in found if all(one in (None, own) for one, own in zip(asked.values(), _place(record)))
+    ]
+    if not fitting:
         wanted = " ".join(f"--{name} {value}" for name, value in asked.items() if value)
         raise SkelbenchError(
-            f"run {run.name} was not evaluated with {protocol} and {wanted}; there is {_listed(every)}"
+            f"run {run.name} was not evaluated with {protocol} and {wanted}; there is {_listed(found)}"
         )
-    found = [record for record in found if record["standard"]] or found
-    choices = {_choice(record): None for record in found}
-    if len(choices) > 1:
+    fitting = [record for record in fitting if record["standard"]] or fitting
+    if (ways := len(set(map(_place, fitting)))) > 1:
         raise SkelbenchError(
-            f"run {run.name} was evaluated with {protocol} in {len(choices)} ways: {_listed(choices)}; choose one with "
+            f"run {run.name} was evaluated with {protocol} in {ways} ways: {_listed(fitting)}; choose one with "
             "--dataset, --split or --stream"
         )
-    return max(found, key=lambda record: record["finished"])
+    return max(fitting, key=lambda record: record["finished"])
 
 
-class _Choice(NamedTuple):
-    """Of several evaluations by one protocol, which."""
-
-    dataset: str
-    split: str
-    stream: str
-    """Name in tables."""
-    streams: str
-    """Name as the user types it."""
-
-    def fits(self, dataset: str | None, split: str | None, stream: str | None) -> bool:
-        same = dataset in (None, self.dataset) and split in (None, self.split)
-        return same and stream in (None, self.stream, self.streams)
-
-
-def _choice(record: Mapping[str, Any]) -> _Choice:
+def _place(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Data set, split and streams of an evaluation."""
     spec = EvalSpec.model_validate(record["spec"])
-    return _Choice(spec.data.name, spec.data.split, spec.stream_title, ",".join(spec.streams))
+    return spec.data.name, spec.data.split, ",".join(spec.streams)
 
 
-def _listed(choices: Iterable[_Choice]) -> str:
-    return ", ".join(f"{one.dataset} / {one.split} ({one.stream})" for one in choices)
+def _listed(records: Iterable[Mapping[str, Any]]) -> str:
+    places = dict.fromkeys(map(_place, records))
+    return ", ".join(f"{dataset} / {split} ({stream})" for dataset, split, stream in places)
 
 
 def check_alike(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]]) -> None:
@@ -147,23 +133,3 @@ def compare(
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall
-
-
-def of_runs(runs: Sequence[RunDir], records: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> dict[str, Any]:
-    """The record of two evaluations compared."""
-    check_alike(runs, records)
-    first, second = (predictions(run, record) for run, record in zip(runs, records))
-    rows, overall = compare(first, second, names)
-    return {
-        "names": list(names),
-        "rows": rows,
-        "overall": {
-            "clips": overall.n,
-            "first": overall.accuracy_b,
-            "second": overall.accuracy_a,
-            "difference": overall.difference,
-            "interval": list(overall.interval),
-            "p": overall.p_value,
-            "verdict": overall.verdict,
-        },
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skelbench.evaluation.stats.paired import holm
+from skelbench.evaluation.stats.paired import PairedTest, holm
 from skelbench.reporting.diagnostics.order import better
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -146,19 +146,20 @@ def order(named: Named, baselines: Mapping[str, str]) -> Table:
     return Table("Order probe: accuracy in percent", columns, tuple(rows), notes=(*notes, how))
 
 
-def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
-    """Two runs class by class, the largest loss first, and over all classes."""
-    first, second = record["names"]
-    rows = []
-    for row in record["rows"]:
+def per_class(rows: Sequence[Mapping[str, Any]], overall: PairedTest, classes: Sequence[str]) -> Table:
+    """Two runs class by class, the largest loss first, and over all classes; ``rows`` and ``overall``: see
+    :func:`skelbench.reporting.diagnostics.per_class.compare`."""
+    second, first = overall.names
+    cells = []
+    for row in rows:
         shares = {key: 100 * row[key] for key in ("first", "second", "difference")}
         counts = {key: row[key] for key in ("clips", "only_first", "only_second", "p", "p_holm")}
-        rows.append({"class": classes[row["label"]], **shares, **counts})
-    overall, (low, high) = record["overall"], record["overall"]["interval"]
-    every = {"class": "all classes", "clips": overall["clips"], "p": overall["p"]}
-    every |= {key: 100 * overall[key] for key in ("first", "second")}
-    every |= {key: sum(row[key] for row in record["rows"]) for key in ("only_first", "only_second")}
-    rows.append(every | {"difference": Cell(100 * overall["difference"], interval=(100 * low, 100 * high))})
+        cells.append({"class": classes[row["label"]], **shares, **counts})
+    low, high = overall.interval
+    every = {"class": "all classes", "clips": overall.n, "p": overall.p_value}
+    every |= {"first": 100 * overall.accuracy_b, "second": 100 * overall.accuracy_a}
+    every |= {key: sum(row[key] for row in rows) for key in ("only_first", "only_second")}
+    cells.append(every | {"difference": Cell(100 * overall.difference, interval=(100 * low, 100 * high))})
     columns = (
         Column("class", "Class"),
         Column("clips", "Clips", "d"),
@@ -170,10 +171,10 @@ def per_class(record: Mapping[str, Any], classes: Sequence[str]) -> Table:
         Column("p", "p", ".2g"),
         Column("p_holm", "p (Holm)", ".2g"),
     )
-    different = sum(row["p_holm"] <= 0.05 for row in record["rows"])
+    different = sum(row["p_holm"] <= 0.05 for row in rows)
     notes = (
-        f"{overall['verdict']}.",
-        f"{different} of {len(record['rows'])} classes differ at 5 % (exact paired test, the larger p of clips "
+        f"{overall.verdict}.",
+        f"{different} of {len(rows)} classes differ at 5 % (exact paired test, the larger p of clips "
         "and subjects, Holm-adjusted over the classes); difference: second minus first, in points.",
     )
-    return Table(f"Per class: {first} and {second}, accuracy in percent", columns, tuple(rows), notes=notes)
+    return Table(f"Per class: {first} and {second}, accuracy in percent", columns, tuple(cells), notes=notes)

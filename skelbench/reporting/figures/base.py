@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +125,18 @@ def wrapped(text: str, inches: float) -> str:
 
 def save(figure: Figure, path: Path, kind: str, dpi: int = 200) -> None:
     """Write ``figure`` to ``path`` completely or not at all; ``kind``: png, svg or pdf."""
+    content = encoded(figure, kind, dpi)
+    write_whole(path, lambda file: file.write(content))
+
+
+def encoded(figure: Figure, kind: str, dpi: int = 200) -> bytes:
+    """Return the content of the file of ``figure``; ``kind``: png, svg or pdf."""
     for text in figure.findobj(Text):  # control characters in a name would break an svg
         text.set_text(printable(text.get_text()))
+    content = BytesIO()
     with context(["default", _RC]):
-        write_whole(path, lambda file: figure.savefig(file, format=kind, dpi=dpi, metadata=_DATES[kind]))
+        figure.savefig(content, format=kind, dpi=dpi, metadata=_DATES[kind])
+    return content.getvalue()
 
 
 # ------------------------------------------------------------------------------------------------ looks

@@ -52,7 +52,7 @@ def draw(inputs: TableInputs) -> Figure:
     """Return a matrix per setting, the mean over its seeds and draws.
 
     Raises:
-        NothingToDraw: nothing was evaluated by the protocol, or so much that runs have to be named.
+        NothingToDraw: nothing was evaluated by the protocol.
     """
     frame, named = inputs.frame, inputs.checkpoints
     shown = [
@@ -69,12 +69,10 @@ def draw(inputs: TableInputs) -> Figure:
         )
     if not groups:
         raise NothingToDraw(HOW.format(root=inputs.store.root, protocol=inputs.protocol))
+    title = "Confusion of classes"
     if len(groups) > MOST:
-        known = ", ".join(sorted({str(name) for group in groups for name in group["run"]})[:3])
-        raise NothingToDraw(
-            f"{len(groups)} settings were evaluated by {inputs.protocol}, and a figure shows at most {MOST}: name runs "
-            f"with --run ({known}, ...)"
-        )
+        title += f": the {MOST} most accurate of {len(groups)} settings; name others with --run"
+        groups = sorted(groups, key=lambda group: -group["accuracy"].mean())[:MOST]
     panels = [panel for group in groups if (panel := if_whole(partial(_panel, inputs, group)))]
     if not panels:
         raise NothingToDraw(
@@ -86,7 +84,7 @@ def draw(inputs: TableInputs) -> Figure:
     columns = 1 if len(panels) == 1 or side > 5 else 2
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(columns * (side + 2), rows * (side + 1) + 0.4), facecolor="white", layout="constrained")
-    figure.suptitle("Confusion of classes", x=0.01, ha="left", fontsize=10, weight="bold")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10, weight="bold")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -53,12 +52,11 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary, needs_runs=False)]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Views that are masked the same way."""
 
-    names: tuple[str, ...]
-    mask: str
+    names: str
+    note: str
     lo: float
     hi: float
     """Target ratios."""
@@ -66,19 +64,6 @@ class Kind:
     """``8x25``."""
     share_R: np.ndarray
     """Fraction of tokens hidden by each mask, of the views that were masked."""
-    masked: float
-    """Fraction of views that are masked at all."""
-
-    @property
-    def heading(self) -> tuple[str, str]:
-        """Names of the views; kind of mask and the coverage."""
-        ratios = f"{self.lo:g}" if self.lo == self.hi else f"{self.lo:g} to {self.hi:g}"
-        note, share_R = f"{self.mask}, ratio {ratios}, {self.grid} tokens: ", self.share_R
-        if not len(share_R):
-            return ", ".join(self.names), f"{note}no view was masked"
-        note += f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
-        some = "" if self.masked == 1 else f"; {self.masked:.0%} of the views are masked"
-        return ", ".join(self.names), note + some
 
 
 @styled
@@ -107,7 +92,7 @@ def draw(inputs: TableInputs) -> Figure:
         mean, std, source = paper
         spread = "" if std is None else f" ± {std:.3f}"
         caption.append(f"Published: {mean:.3f}{spread} ({source}), not measured here.")
-    figure, grid = panel_grid([kind.heading for kind in kinds], COLUMNS, height=1.5)
+    figure, grid = panel_grid([(kind.names, kind.note) for kind in kinds], COLUMNS, height=1.5)
     for kind, axes in zip(kinds, grid):
         _panel(axes, kind)
     if paper is not None:
@@ -141,9 +126,15 @@ def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
         rows = MaskRows(mask, grid, keys_R, torch.zeros_like(keys_R))
         (drawn,) = drawn_masks(type(mask), [rows], topology, Keyed(settings.seed, 0))
         share_R = drawn.mask_RN.double().mean(1).numpy()
-        masked_R = share_R > 0
-        size = f"{grid.times}x{grid.joints}"
-        yield Kind(tuple(names), mask.kind, mask.lo, mask.hi, size, share_R[masked_R], float(masked_R.mean()))
+        masked = float((share_R > 0).mean())
+        share_R, size = share_R[share_R > 0], f"{grid.times}x{grid.joints}"
+        ratios = f"{mask.lo:g}" if mask.lo == mask.hi else f"{mask.lo:g} to {mask.hi:g}"
+        found = "no view was masked"
+        if len(share_R):
+            found = f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
+            found += "" if masked == 1 else f"; {masked:.0%} of the views are masked"
+        note = f"{mask.kind}, ratio {ratios}, {size} tokens: {found}"
+        yield Kind(", ".join(names), note, mask.lo, mask.hi, size, share_R)
 
 
 def _printed(inputs: TableInputs, method: str) -> dict[str, tuple[float, float | None, str]]:

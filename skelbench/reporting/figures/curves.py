@@ -1,4 +1,4 @@
-"""Metrics that were logged during training, drawn over the clips seen; ``plot curves`` shows them for every run."""
+"""``plot curves`` and ``plot target-control``: metrics that were logged during training, over the clips seen."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from pandas import DataFrame, Series
 
+from skelbench.core.spec import listed
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.records.errors import if_whole
 from skelbench.records.metrics import read_metrics
 from skelbench.records.run_dir import RunDir
+from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
     COLORS,
@@ -23,16 +28,16 @@ from skelbench.reporting.figures.base import (
     linear_axis,
     log_axis,
     look_of,
+    looks_of,
     panel_grid,
     span,
     styled,
     thousands,
 )
 from skelbench.reporting.frame import DEFAULTS, but_for_seed
+from skelbench.reporting.target_control import NAME, rows_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from skelbench.reporting.inputs import TableInputs
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
@@ -40,37 +45,42 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
 MARKED = 8
 """Approximate number of markers on a line."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
-HOW = "no trained run is in {root} yet; start with: skelbench run METHOD --tokens 8"
+HOW = "no trained run with logged metrics is in {root}; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
     "Thick: geometric mean over seeds, of a loss with negative values the mean; thin: single seeds. Losses of "
     "different methods have different units."
 )
+HOW_TARGETS = (
+    "no run with another target of masked prediction is in {root} yet; start with: skelbench study target-control"
+)
+CAPTION_TARGETS = (
+    "Thick: geometric mean over seeds; thin: single seeds. Effective rank: lines, the projected features at masked "
+    "positions; dotted, the inference encoder's pooled features; at 1 all features lie in one direction. Losses have "
+    "different units: compare the falls of squared errors; a cross-entropy cannot fall below the entropy of its target."
+)
 NEGATIVE = 0.1
 """A panel with a line that has a larger fraction of values below 0 (SimSiam's loss) has no log axis."""
-Series = tuple[np.ndarray, np.ndarray]
-"""Clips seen, and the values logged there."""
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "loss and effective ranks over clips seen, every trained run"
-    return [FigureSpec(name="curves", target=":draw", summary=summary)]
+    every = "loss and effective ranks over clips seen, every trained run"
+    targets = "masked-prediction loss and effective rank over clips seen, per target of masked prediction"
+    return [
+        FigureSpec(name="curves", target=":draw", summary=every),
+        FigureSpec(name=NAME, target=":draw_targets", summary=targets),
+    ]
 
 
 @dataclass
-class Setting:
+class Line:
     """The runs of one setting: the metrics of each seed, and the look of their line."""
 
     label: str = ""
+    setting: str = ""
+    """Hash that the runs share."""
     look: dict[str, Any] = field(default_factory=dict)
-    seeds: dict[int, DataFrame] = field(default_factory=dict)
-    finished: float = 0.0
-    """Time at which the last run finished."""
-
-    def add(self, run: RunDir, metrics: DataFrame) -> None:
-        """Add one more seed."""
-        self.seeds[run.spec.seed] = metrics
-        self.finished = max(self.finished, run.info.get("finished") or 0.0)
+    seeds: list[DataFrame] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -86,49 +96,28 @@ class Measure:
 
 @dataclass
 class Column:
-    """A column of panels: runs on the same data, by the key of their setting."""
+    """A column of panels: runs on the same data."""
 
     title: str
     facts: tuple[str, ...]
     """Method or preset first, hardware last."""
-    exact: bool = True
-    """The settings of a preset, unchanged."""
-    settings: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
+    lines: dict[Any, Line] = field(default_factory=dict)
 
     @property
     def clips(self) -> list[float]:
         """Clips that each run has seen."""
-        return [frame["clips_seen"].max() for setting in self.settings.values() for frame in setting.seeds.values()]
+        return [frame["clips_seen"].max() for line in self.lines.values() for frame in line.seeds]
 
     @property
     def heading(self) -> tuple[str, str]:
         """Data set and split; method or preset, seeds, clips seen, hardware."""
         *facts, hardware = self.facts
-        seeds = [len(setting.seeds) for setting in self.settings.values()]
+        seeds = [len(line.seeds) for line in self.lines.values()]
         counted = span(seeds, "seed", "seeds"), span(self.clips, "clip seen", "clips seen")
         return self.title, ", ".join([*facts, *counted, hardware])
 
 
-def trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
-    """Finished runs that may be shown, with their metrics."""
-    for run in inputs.runs:
-        wanted = inputs.only is None or run.name in inputs.only
-        if wanted and run.outcome == "done" and inputs.admits(run):
-            metrics = if_whole(partial(read_metrics, run))
-            if metrics is not None and len(metrics):
-                yield run, metrics
-
-
-def column_of(columns: dict[tuple[str, ...], Column], run: RunDir, *facts: str) -> Column:
-    """The column of ``run``: runs on the same data (also their version) and split with the same preset, encoder,
-    hardware and ``facts``."""
-    spec, info = run.spec, run.info
-    native = " (native)" if info.get("setting") == "native" else ""
-    preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
-    title = f"{spec.data.title}, {spec.data.split}"
-    encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
-    facts = (*facts, preset, *encoder, run.hardware)
-    return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts, not info["modified"]))
+Columns = dict[tuple[str, ...], Column]
 
 
 @styled
@@ -138,33 +127,114 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: there is no trained run.
     """
-    columns: dict[tuple[str, ...], Column] = {}
-    for run, metrics in trained(inputs):
-        key = (run.title, run.spec.tokens, but_for_seed(run))
-        column_of(columns, run).settings.setdefault(key, Setting()).add(run, metrics)
-    if not columns and inputs.left_out:
-        raise NothingToDraw(f"no run in {inputs.store.root} is exactly of a preset; those with changes: --all")
-    if not columns and inputs.only is not None:
-        raise NothingToDraw(f"nothing that {', '.join(sorted(inputs.only))} logged is there: no metrics.jsonl to read")
+    columns: Columns = {}
+    for run, metrics in sorted(_trained(inputs), key=lambda one: (one[0].title, one[0].spec.tokens)):
+        line = _line(columns, run, (run.title, run.spec.tokens, but_for_seed(run)))
+        line.seeds.append(metrics)
     if not columns:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    every = [(key, setting) for column in columns.values() for key, setting in column.settings.items()]
+    every = [(key, line) for column in columns.values() for key, line in column.lines.items()]
     names, grids = (sorted({key[place] for key, _ in every}) for place in (0, 1))
-    for (name, tokens, _), setting in every:
-        setting.label = f"{inputs.host.spelling(name)}, {tokens} tokens"
+    for (name, tokens, _), line in every:
+        line.label = f"{inputs.host.spelling(name)}, {tokens} tokens"
         look, repeated = look_of(names.index(name)), names.index(name) >= len(COLORS)
         dash = DASHES[grids.index(tokens) % len(DASHES)]
-        setting.look = look | {"marker": look["marker"] if repeated else "", "linestyle": dash}
-    for column in columns.values():
-        column.settings = dict(sorted(column.settings.items(), key=lambda item: item[0][:2]))
-    logged = {key for _, setting in every for frame in setting.seeds.values() for key in frame}
+        line.look = look | {"marker": look["marker"] if repeated else "", "linestyle": dash}
+    logged = {key for _, line in every for frame in line.seeds for key in frame}
     measures = [Measure("loss", "Loss")]
     measures += [Measure(key, f"Rank, {what}", rank=True) for key, what in RANKS.items() if key in logged]
-    return finish(draw_columns(list(columns.values()), measures), "Training curves", [CAPTION])
+    return finish(_draw_columns(list(columns.values()), measures), "Training curves", [CAPTION])
+
+
+@styled
+def draw_targets(inputs: TableInputs) -> Figure:
+    """Return loss over rank, a column per method, data set, split, token grid and preset with a changed target.
+
+    The lines are the rows of the table of the same name, in its order. Of runs that differ in the method's version the
+    last one counts, as in the tables.
+
+    Raises:
+        NothingToDraw: no run has another target than its method.
+    """
+    rows = {row.title: row for row in rows_of(inputs)}
+    names = {title: str(row.labels.get("target", inputs.host.spelling(title))) for title, row in rows.items()}
+    columns: Columns = {}
+    controlled: dict[int, Column] = {}
+    for run, metrics in sorted(_trained(inputs), key=lambda one: one[0].info.get("finished") or 0.0):
+        if row := rows.get(run.title):
+            changes = listed(run.info["modified"])
+            label = names[run.title] + (f" ({changes})" if changes else "")
+            facts = inputs.host.spelling(run.spec.method), f"{run.spec.tokens} tokens"
+            line = _line(columns, run, label, *facts)
+            if line.setting != but_for_seed(run):
+                line.setting, line.seeds, line.label = but_for_seed(run), [], label
+            line.seeds.append(metrics)
+            if row.against is not None:
+                column = _column(columns, run, *facts)
+                controlled[id(column)] = column
+    if not controlled:
+        raise NothingToDraw(HOW_TARGETS.format(root=inputs.store.root))
+    looks = looks_of((line.label for column in controlled.values() for line in column.lines.values()), names.values())
+    for column in controlled.values():
+        column.lines = {label: column.lines[label] for label in looks if label in column.lines}
+        for line in column.lines.values():
+            line.look = looks[line.label] | {"marker": "", "linestyle": "-"}
+    measures = [
+        Measure("mfp", "Masked-prediction loss"),
+        Measure("rank_masked", "Effective rank", faint="rank_pooled", rank=True),
+    ]
+    figure = _draw_columns(list(controlled.values()), measures)
+    dotted = Line2D([], [], color=PALE, linestyle=":", linewidth=1), "pooled features of the encoder"
+    captions = [CAPTION_TARGETS, *published.notes(inputs.host, NAME)]
+    return finish(figure, "What hidden tokens are made to predict", captions, [dotted])
+
+
+# ------------------------------------------------------------------------------------------------ data
+def _trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
+    """Finished runs that may be shown, with their metrics."""
+    for run in inputs.runs:
+        wanted = inputs.only is None or run.name in inputs.only
+        if wanted and run.outcome == "done" and inputs.admits(run):
+            metrics = if_whole(partial(read_metrics, run))
+            if metrics is not None and len(metrics):
+                yield run, metrics
+
+
+def _column(columns: Columns, run: RunDir, *facts: str) -> Column:
+    """The column of ``run``: runs on the same data (also their version) and split with the same preset, encoder,
+    hardware and ``facts``."""
+    spec, info = run.spec, run.info
+    native = " (native)" if info.get("setting") == "native" else ""
+    preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
+    title = f"{spec.data.title}, {spec.data.split}"
+    encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
+    facts = (*facts, preset, *encoder, run.hardware)
+    return columns.setdefault((title, spec.data.fingerprint, *facts), Column(title, facts))
+
+
+def _line(columns: Columns, run: RunDir, key: Any, *facts: str) -> Line:
+    return _column(columns, run, *facts).lines.setdefault(key, Line())
+
+
+def series(frame: DataFrame, key: str) -> Series:
+    """Values of ``key`` by clips seen at the steps that logged it; NaN for values that are not finite."""
+    if key not in frame:
+        return Series(dtype=float)
+    values = frame.set_index("clips_seen")[key].dropna().astype(float)
+    return values.where(np.isfinite(values))
+
+
+def mean(seeds: Sequence[Series], signed: bool = False) -> Series:
+    """Mean over seeds at the clips that all of them logged: the geometric mean, NaN if a value is not positive, or if
+    ``signed`` the arithmetic mean."""
+    rows = pandas.concat(seeds, axis=1, join="inner")
+    if signed:
+        return rows.mean(axis=1, skipna=False)
+    return np.exp(np.log(rows.where(rows > 0)).mean(axis=1, skipna=False))
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def draw_columns(columns: Sequence[Column], measures: Sequence[Measure]) -> Figure:
+def _draw_columns(columns: Sequence[Column], measures: Sequence[Measure]) -> Figure:
     """Draw the ``columns``, by their titles, with a panel for each of ``measures``."""
     columns = sorted(columns, key=lambda column: (column.title, column.facts))
     count = len(columns)
@@ -179,28 +249,27 @@ def draw_columns(columns: Sequence[Column], measures: Sequence[Measure]) -> Figu
 
 
 def _panel(axes: Axes, column: Column, measure: Measure) -> None:
-    settings = list(column.settings.values())
-    lines, faint = (
-        [[logged for frame in setting.seeds.values() if (logged := series(frame, key))] for setting in settings]
-        for key in (measure.key, measure.faint)
-    )
-    signed = any(np.mean(values < 0) > NEGATIVE for seeds in lines for _, values in seeds)
+    def logged(line: Line, key: str) -> list[Series]:
+        return [values for frame in line.seeds if len(values := series(frame, key))]
 
-    def line(some: Series, label: str, **look: Any) -> None:
-        axes.plot(some[0], some[1] if signed else np.where(some[1] > 0, some[1], np.nan), label=label, **look)
+    drawn = [(line, logged(line, measure.key), logged(line, measure.faint)) for line in column.lines.values()]
+    signed = any((one < 0).mean() > NEGATIVE for _, seeds, _ in drawn for one in seeds)
 
-    for setting, seeds, pooled in zip(settings, lines, faint):
-        plain = {"color": setting.look["color"]}
+    def plot(values: Series, label: str, **look: Any) -> None:
+        axes.plot(values if signed else values.where(values > 0), label=label, **look)
+
+    for line, seeds, faint in drawn:
+        plain = {"color": line.look["color"]}
         for one in seeds if len(seeds) > 1 else ():
-            line(one, "_seed", **plain, linestyle=setting.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
+            plot(one, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
-            clips, values = mean(seeds, signed)
-            line((clips, values), setting.label, **setting.look, markevery=max(1, len(clips) // MARKED), zorder=4)
-        if pooled:
-            line(mean(pooled, signed), "_faint", **plain, linestyle=":", linewidth=1, zorder=3)
+            values = mean(seeds, signed)
+            plot(values, line.label, **line.look, markevery=max(1, len(values) // MARKED), zorder=4)
+        if faint:
+            plot(mean(faint, signed), "_faint", **plain, linestyle=":", linewidth=1, zorder=3)
     linear_axis(axes.xaxis, thousands)
     axes.set_xlim(0, 1.02 * max(column.clips))
-    shown = np.concatenate([np.empty(0), *(np.asarray(drawn.get_ydata(), float) for drawn in axes.lines)])
+    shown = np.concatenate([np.empty(0), *(np.asarray(one.get_ydata(), float) for one in axes.lines)])
     shown = shown[np.isfinite(shown)]
     if not len(shown):
         axes.set_yticks([])
@@ -213,25 +282,3 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
             axes.axhline(1, color=PALE, linewidth=0.7, zorder=1, label="_one")
             shown = np.append(shown, [1.0, 2.0])
         log_axis(axes, "y", shown)
-
-
-def series(frame: DataFrame, key: str) -> Series | None:
-    """Clips seen and values of ``key`` at the steps that logged it, NaN for values that are not finite; None = never
-    logged."""
-    if key not in frame:
-        return None
-    logged = frame[["clips_seen", key]].dropna().astype(float)
-    clips, values = logged["clips_seen"].to_numpy(), logged[key].to_numpy()
-    return (clips, np.where(np.isfinite(values), values, np.nan)) if len(logged) else None
-
-
-def mean(some: Sequence[Series], signed: bool = False) -> Series:
-    """Mean over seeds at the clips that all of them logged: the geometric mean, NaN if a value is not positive, or if
-    ``signed`` the arithmetic mean."""
-    clips = some[0][0]
-    for others, _ in some[1:]:
-        clips = np.intersect1d(clips, others)
-    rows = np.array([values[np.isin(own, clips)] for own, values in some])
-    if signed:
-        return clips, rows.mean(axis=0)
-    return clips, np.exp(np.mean(np.log(np.where(rows > 0, rows, np.nan)), axis=0))

@@ -1,8 +1,7 @@
-"""``plot map``: features of test clips in two dimensions, by principal components, t-SNE or UMAP."""
+"""``plot map``: features of test clips in two dimensions, by principal components or t-SNE."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,9 +24,8 @@ MOST, COLUMNS = 4, 2
 """Largest number of maps in one figure, and maps in a row."""
 PROJECTIONS = {
     "pca": "Principal components of the features shown; the axes have one scale.",
-    "tsne": "t-SNE, perplexity {perplexity}, seed {seed}: who is near whom; distances between groups, their sizes and "
-    "the axes mean nothing.",
-    "umap": "UMAP, seed {seed}: who is near whom; distances between groups, their sizes and the axes mean nothing.",
+    "tsne": "t-SNE, perplexity {perplexity:g}, seed {seed}: neighbors are similar; distances between groups, their "
+    "sizes and the axes mean nothing.",
 }
 
 
@@ -36,14 +34,14 @@ class FeatureMap(Spec):
 
     colour: Literal["class", "subject", "camera"] = "class"
     """Label that gives a point its color."""
-    by: Literal["pca", "tsne", "umap"] = "pca"
-    """Projection; tsne needs scikit-learn, umap umap-learn."""
+    by: Literal["pca", "tsne"] = "pca"
+    """Projection; tsne needs scikit-learn."""
     groups: int = Field(8, ge=1, le=len(COLORS))
     """Number of colored groups, those with the most clips; the rest is grey."""
     clips: int = Field(2000, ge=10, le=50_000)
     """Test clips shown, evenly over the classes."""
     seed: int = Field(0, ge=0)
-    """Seed of t-SNE and UMAP."""
+    """Seed of t-SNE."""
 
 
 @hookimpl
@@ -60,6 +58,8 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is no trained run, or so many that they have to be named.
         SkelbenchError: the runs have different data, the data set has no such label, or a package is missing.
     """
+    from skelbench.reporting.diagnostics.frozen import evenly
+
     settings = inputs.settings_as(FeatureMap)
     runs = chosen_runs(inputs, MOST)
     first = runs[0][0].spec.data
@@ -71,8 +71,10 @@ def draw(inputs: TableInputs) -> Figure:
     headings, points, groups, labels = [], [], [], []
     for run, checkpoint in runs:
         features, store = features_of(inputs, run, checkpoint)
-        ids, shown = features.test_ids, _evenly(features.test_y, settings.clips)
-        point_C2, axis_labels = _PROJECTIONS[settings.by](features.test_x[shown], settings.seed)
+        ids = features.test_ids
+        shown = evenly(np.arange(len(ids)), features.test_y, settings.clips)
+        x_CD = features.test_x[shown]
+        point_C2, axis_labels = pca(x_CD) if settings.by == "pca" else _tsne(x_CD, settings.seed)
         count = f"{len(shown):,} of {len(ids):,} test clips" if len(shown) < len(ids) else f"{len(ids):,} test clips"
         note = f"{run.spec.data.title}, {run.spec.data.split}; {count}, {facts_of(run)}"
         headings.append((title_of(inputs, run, checkpoint), note))
@@ -102,19 +104,13 @@ def draw(inputs: TableInputs) -> Figure:
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
         if settings.by == "pca":
             axes.set_aspect("equal", adjustable="datalim")
-    how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=f"{_perplexity(len(groups[0])):g}")
+    how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=_perplexity(len(groups[0])))
     caption = f"A point is a test clip; its color and shape are its {settings.colour}. {how}"
     caption += f" Colored: the {len(colored)} with the most clips." if rest else ""
     return finish(figure, "Map of features", [caption])
 
 
 # ------------------------------------------------------------------------------------------------ clips
-def _evenly(labels: np.ndarray, most: int) -> np.ndarray:
-    """Indices of at most ``most`` clips, evenly spread over the classes, ascending."""
-    by_class = np.argsort(labels, kind="stable")
-    return np.sort(by_class[np.linspace(0, len(labels) - 1, min(most, len(labels))).round().astype(np.int64)])
-
-
 def _groups(store: ClipStore, ids: np.ndarray, color: str) -> np.ndarray:
     """int64 [C]: class, subject or camera of the clips ``ids``; SkelbenchError if the data set has no such label."""
     if color == "class":
@@ -133,7 +129,7 @@ def _name(store: ClipStore, color: str, group: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ projections
-def pca(x_CD: np.ndarray, seed: int = 0) -> tuple[np.ndarray, tuple[str, str]]:
+def pca(x_CD: np.ndarray) -> tuple[np.ndarray, tuple[str, str]]:
     """Return the first two principal components [C, 2] and the labels of the axes with their fraction of the variance.
 
     The largest weight of a component is positive, as its sign is arbitrary.
@@ -164,20 +160,3 @@ def _tsne(x_CD: np.ndarray, seed: int) -> tuple[np.ndarray, tuple[str, str]]:
 def _perplexity(clips: int) -> float:
     """The usual 30, less for few clips."""
     return min(30.0, (clips - 1) / 3)
-
-
-def _umap(x_CD: np.ndarray, seed: int) -> tuple[np.ndarray, tuple[str, str]]:
-    try:
-        from umap import UMAP
-    except ImportError as error:
-        raise SkelbenchError(
-            "by=umap needs umap-learn, which is not installed: pip install umap-learn, or leave out --set by=umap"
-        ) from error
-    return np.asarray(UMAP(random_state=seed, n_jobs=1).fit_transform(x_CD)), ("UMAP 1", "UMAP 2")
-
-
-_PROJECTIONS: dict[str, Callable[[np.ndarray, int], tuple[np.ndarray, tuple[str, str]]]] = {
-    "pca": pca,
-    "tsne": _tsne,
-    "umap": _umap,
-}

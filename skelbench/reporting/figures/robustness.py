@@ -63,12 +63,13 @@ Lines = dict[str, dict[str, list[Level]]]
 
 @dataclass
 class Block:
-    """Results on one data set and split, with one preset and hardware."""
+    """Results on one data set and split, with one preset and hardware, and the published ones."""
 
     heading: tuple[str, str]
     where: tuple[str, str]
     """Data set and full name of the split."""
     lines: Lines = field(default_factory=dict)
+    published: Lines = field(default_factory=dict)
 
 
 @styled
@@ -83,26 +84,23 @@ def draw(inputs: TableInputs) -> Figure:
     blocks = measured(inputs.frame, inputs.host)
     if not blocks:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    papers = {block.where: block for block in printed(inputs)}
     looks = looks_of(label for block in blocks for lines in block.lines.values() for label in lines)
-    kinds = [kind for kind in KINDS if any(kind in block.lines for block in blocks)]
-    pairs = [(block, papers.get(block.where)) for block in blocks]
-    own = {block.where for block in blocks}
-    pairs += [(Block(paper.heading, where), paper) for where, paper in papers.items() if where not in own]
-    shown = []
-    for block, paper in pairs:
-        lines = block.lines or (paper.lines if paper else {})
-        shown.append((block, paper, [kind for kind in kinds if kind in lines]))
-    shown = [row for row in shown if row[2]]
+    measured_kinds = [kind for kind in KINDS if any(kind in block.lines for block in blocks)]
+    papers = printed(inputs)
+    for paper in papers:
+        for block in [block for block in blocks if block.where == paper.where] or [paper]:
+            block.published = paper.published
+    blocks += [paper for paper in papers if paper.where not in [block.where for block in blocks]]
+    rows = [(one, [kind for kind in measured_kinds if kind in (one.lines or one.published)]) for one in blocks]
     headings: list[tuple[str, str] | None] = []
-    for block, _, row in shown:  # a block begins a row of its own
-        headings += [block.heading, *[("", "")] * (len(row) - 1), *[None] * (-len(row) % COLUMNS)]
+    for block, kinds in (rows := [row for row in rows if row[1]]):  # a block begins a row of its own
+        headings += [block.heading, *[("", "")] * (len(kinds) - 1), *[None] * (-len(kinds) % COLUMNS)]
     figure, grid = panel_grid(headings, COLUMNS)
     every = iter(grid)
-    for block, paper, row in shown:
-        panels = [next(every) for _ in row]
-        for kind, axes in zip(row, panels):
-            _panel(axes, kind, block.lines.get(kind, {}), paper.lines.get(kind, {}) if paper else {}, looks)
+    for block, kinds in rows:
+        panels = [next(every) for _ in kinds]
+        for kind, axes in zip(kinds, panels):
+            _panel(axes, kind, block.lines.get(kind, {}), block.published.get(kind, {}), looks)
         limits = list(chain.from_iterable(axes.get_ylim() for axes in panels))
         for axes in panels:
             axes.set_ylim(min(limits), max(limits))
@@ -154,27 +152,22 @@ def _levels(own: DataFrame) -> dict[str, list[Level]]:
 def printed(inputs: TableInputs) -> list[Block]:
     """Published results by data set and split, of the rows that plugins announce for the tables of the protocols."""
     blocks: dict[tuple[str, str], Block] = {}
-    clean: dict[tuple[tuple[str, str], str], Level] = {}
+    levels: dict[tuple[tuple[str, str], str, str], dict[float, Level]] = {}
     for row in chain.from_iterable(chain.from_iterable(announced(inputs, name) for name in PROTOCOLS)):
-        if row.printed is None:
-            continue
         kind, _, amount = str(row.labels.get("column", "")).partition("_")
-        wanted = {"method": row.printed.method, "variant": row.printed.variant, "metric": "accuracy"}
-        for result in published.load(inputs.host, row.printed.table, **wanted):
-            where, method = (result["dataset"], full_name(result["split"])), result["method"]
-            source = result["source"].partition(" (")[0]
+        if kind not in ("clean", *KINDS):
+            continue
+        for result in row.printed.figures(inputs.host, metric="accuracy") if row.printed else ():
+            where, source = (result["dataset"], full_name(result["split"])), result["source"].partition(" (")[0]
             heading = "Published, not measured here", f"{result['dataset']}, {result['split']}; {source}"
-            block = blocks.setdefault(where, Block(heading, where))
-            if kind == "clean":
-                clean[where, method] = Level(0.0, result["value"])
-            elif kind in KINDS:
-                levels = block.lines.setdefault(kind, {}).setdefault(method, [])
-                if float(amount) not in {level.severity for level in levels}:
-                    levels.append(Level(float(amount), result["value"], result["std"] or 0.0))
-    for where, block in blocks.items():
-        for method, levels in chain.from_iterable(lines.items() for lines in block.lines.values()):
-            levels += [clean[where, method]] if (where, method) in clean else []
-            levels.sort()
+            blocks.setdefault(where, Block(heading, where))
+            sd = result["std"] or 0.0
+            level = Level(0.0, result["value"]) if kind == "clean" else Level(float(amount), result["value"], sd)
+            for one in KINDS if kind == "clean" else (kind,):
+                levels.setdefault((where, one, result["method"]), {}).setdefault(level.severity, level)
+    for (where, kind, method), found in levels.items():
+        if any(found):  # more than the clean test set
+            blocks[where].published.setdefault(kind, {})[method] = sorted(found.values())
     return list(blocks.values())
 
 

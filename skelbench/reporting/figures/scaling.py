@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from pandas import DataFrame
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures import NothingToDraw
@@ -33,9 +33,6 @@ from skelbench.reporting.scaling import FLOPS, trainings
 from skelbench.reporting.seeds import seeds_of, unusual_of, ways_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.inputs import TableInputs
 
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
@@ -57,37 +54,14 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="scaling", target=":draw", summary=summary)]
 
 
-class Stage(NamedTuple):
-    """A training up to some step. Accuracy in percent."""
-
-    clips: float
-    flops: float | None
-    """10¹⁵ operations; None = not counted."""
-    accuracy: float
-    finished: bool
-
-
-class Line(NamedTuple):
-    """Identity of a line, in the order of the legend."""
-
-    title: str
-    tokens: int
-    changed: str = ""
-    """Settings that differ from the preset in more than training length."""
-
-    @property
-    def label(self) -> str:
-        """``SLiM, 8 tokens (train.lr=1)``."""
-        return f"{self.title}, {self.tokens} tokens" + (f" ({self.changed})" if self.changed else "")
-
-
 @dataclass
-class Course:
-    """The trainings of a line."""
+class Line:
+    """The trainings of a method at one token grid. Columns: clips, flops (10¹⁵, NaN = not counted), accuracy (percent)
+    and finished."""
 
-    ends: list[Stage] = field(default_factory=list)
+    ends: DataFrame
     """Finished trainings, over all their seeds."""
-    ways: list[list[Stage]] = field(default_factory=list)
+    ways: list[DataFrame]
     """Snapshots of each training with its end, ordered by clips and all of the same seeds."""
 
 
@@ -96,9 +70,15 @@ class Panel:
     """Trainings of one data set, split, preset and hardware."""
 
     heading: tuple[str, str]
-    lines: dict[Line, Course]
+    lines: dict[str, Line]
+    """By label, ``SLiM, 8 tokens (train.lr=1)``."""
     untrained: dict[str, float]
     """Accuracy by token grid."""
+
+    @property
+    def stages(self) -> DataFrame:
+        """All points of all lines."""
+        return pandas.concat([stages for line in self.lines.values() for stages in (line.ends, *line.ways)])
 
 
 @styled
@@ -111,16 +91,14 @@ def draw(inputs: TableInputs) -> Figure:
     panels = measured(inputs)
     if not panels:
         raise NothingToDraw(HOW.format(protocol=inputs.protocol, root=inputs.store.root))
-    lines = sorted({line for panel in panels for line in panel.lines})
-    looks = looks_of([], (line.label for line in lines))
-    courses = [course for panel in panels for course in panel.lines.values()]
-    stages = [stage for course in courses for stage in chain(course.ends, *course.ways)]
-    large = max((stage.flops or 0 for stage in stages), default=0) >= 1
-    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_numbers)
+    looks = looks_of([], sorted({label for panel in panels for label in panel.lines}, key=_natural))
+    stages = pandas.concat([panel.stages for panel in panels])
+    large = stages["flops"].max() >= 1
+    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
-        for shown, over, times in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
-            _panel(shown, panel, looks, over, times)
+        for shown, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
+            _panel(shown, panel, looks, over, scale)
             for grid, level in panel.untrained.items():
                 label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
                 dash = DASHES[grids.index(grid) % len(DASHES)]
@@ -129,22 +107,24 @@ def draw(inputs: TableInputs) -> Figure:
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")
         over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs", ylim=over_clips.get_ylim())
-    snapshots = any(not stage.finished for stage in stages)
-    dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
-    legend = [(Line2D([], [], **dashed), "snapshots of one training")] if snapshots else []
-    return finish(
-        figure, "Accuracy over the course of training", [CAPTION, *([] if snapshots else [NO_SNAPSHOTS])], legend
-    )
+    captions, legend = [CAPTION, NO_SNAPSHOTS], []
+    if not stages["finished"].all():
+        dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
+        captions, legend = [CAPTION], [(Line2D([], [], **dashed), "snapshots of one training")]
+    return finish(figure, "Accuracy over the course of training", captions, legend)
 
 
 # ------------------------------------------------------------------------------------------------ data
 def measured(inputs: TableInputs) -> list[Panel]:
     """Panels of the evaluations of trained methods by ``inputs.protocol``."""
-    runs = {run.name: run for run in inputs.stored}
+    tokens = {run.name: run.spec.tokens for run in inputs.stored}
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
-    spelled = {title: inputs.host.spelling(title) for title in frame["title"].unique()}
-    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), title=frame["title"].map(spelled))
+    labels = [
+        f"{inputs.host.spelling(title)}, {tokens[run]} tokens" + (f" ({others})" if others else "")
+        for title, run, others in zip(frame["title"], frame["run"], frame["others"])
+    ]
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), label=labels)
     panels = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
         counted = (
@@ -154,62 +134,54 @@ def measured(inputs: TableInputs) -> list[Panel]:
         note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
         controls = rows[rows["control_accuracy"].notna()].drop_duplicates(["tokens", "control_run"])
         untrained = {str(grid): 100 * float(x.mean()) for grid, x in controls.groupby("tokens")["control_accuracy"]}
-        panels.append(Panel((f"{dataset}, {split}", note), _lines(rows, runs), untrained))
+        lines = {
+            str(label): Line(
+                _stages(seeds_of(own[own["checkpoint"] == "last"], ["checkpoint"])),
+                [_stages(some for _, some in way.groupby("checkpoint")) for way in ways_of(own)],
+            )
+            for label, own in rows.groupby("label")
+        }
+        panels.append(Panel((f"{dataset}, {split}", note), lines, untrained))
     return sorted(panels, key=lambda panel: panel.heading)
 
 
-def _lines(rows: DataFrame, runs: Mapping[str, ReadRun]) -> dict[Line, Course]:
-    lines: dict[Line, Course] = {}
-
-    def course(own: DataFrame) -> Course:
-        first = own.iloc[0]
-        line = Line(str(first["title"]), runs[first["run"]].spec.tokens, str(first["others"]))
-        return lines.setdefault(line, Course())
-
-    for own in seeds_of(rows[rows["checkpoint"] == "last"], ["checkpoint"]):
-        course(own).ends.append(_stage(own))
-    for own in ways_of(rows):
-        course(own).ways.append(sorted(_stage(some) for _, some in own.groupby("checkpoint")))
-    return dict(sorted(lines.items()))
-
-
-def _stage(own: DataFrame) -> Stage:
-    clips, flops = (float(own[key].astype(float).mean()) for key in ("clips_seen", "train_flops"))
-    finished = own.iloc[0]["checkpoint"] == "last"
-    return Stage(clips, None if math.isnan(flops) else 1e-15 * flops, 100 * float(own["accuracy"].mean()), finished)
+def _stages(groups: Iterable[DataFrame]) -> DataFrame:
+    """A row for each group of evaluations, the mean over its seeds, ordered by clips."""
+    stages = [
+        {
+            "clips": own["clips_seen"].astype(float).mean(),
+            "flops": 1e-15 * own["train_flops"].astype(float).mean(),
+            "accuracy": 100 * own["accuracy"].mean(),
+            "finished": own["checkpoint"].iloc[0] == "last",
+        }
+        for own in groups
+    ]
+    columns = ["clips", "flops", "accuracy", "finished"]
+    return DataFrame(stages, columns=columns).astype({"finished": bool}).sort_values(columns)
 
 
-def _numbers(grid: str) -> list[int]:
-    """``[8, 25, 1]`` for ``8x25+1``, so that it is before ``15x25+1``."""
-    return [int(digits) for digits in re.findall(r"\d+", grid)]
+def _natural(text: str) -> list[str | int]:
+    """Sort key by which ``8x25+1`` is before ``15x25+1``."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, times: float) -> None:
-    for line, course in panel.lines.items():
-        look = looks[line.label]
-        ends = _points(course.ends, over, times)
-        joined = len({x for x, _ in ends}) == len(ends)
-        axes.plot(*_columns(sorted(ends)), **look, linestyle="-" if joined else "", zorder=4, label=line.label)
-        for stages in course.ways:
-            if len(stages) > 1:
-                way = _columns(_points(stages, over, times))
-                axes.plot(*way, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
-            snapshots = _columns(_points([stage for stage in stages if not stage.finished], over, times))
-            axes.plot(*snapshots, **hollow(look), zorder=3, label=f"_{line.label}, snapshots")
-    stages = [stage for course in panel.lines.values() for stage in chain(course.ends, *course.ways)]
-    shown = [x for x, _ in _points(stages, over, times)]
-    if shown:
+def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, scale: float) -> None:
+    def plot(stages: DataFrame, **look: Any) -> None:
+        known = stages.dropna(subset=[over])
+        axes.plot(scale * known[over], known["accuracy"], **look)
+
+    for label, line in panel.lines.items():
+        look = looks[label]
+        joined = line.ends[over].dropna().is_unique
+        plot(line.ends, **look, linestyle="-" if joined else "", zorder=4, label=label)
+        for way in line.ways:
+            if len(way) > 1:
+                plot(way, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
+            plot(way[~way["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
+    shown = scale * panel.stages[over].dropna()
+    if len(shown):
         log_axis(axes, "x", shown, thousands if over == "clips" else number)
     else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)
-
-
-def _points(stages: Sequence[Stage], over: str, times: float) -> list[tuple[float, float]]:
-    """(clips or FLOPs, accuracy) of the stages for which the former is known."""
-    return [(times * x, stage.accuracy) for stage in stages if (x := getattr(stage, over)) is not None]
-
-
-def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]

@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-import json
+import base64
 import time
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
+from skelbench.core.spec import listed
 from skelbench.core.text import plain
 from skelbench.core.version import __version__
-from skelbench.pipeline.session import Session
+from skelbench.plugin.status import one_line
 from skelbench.records.errors import if_whole
 from skelbench.records.provenance import added
 from skelbench.records.run_dir import ReadRun
+from skelbench.reporting.controls import CONTROLS
+from skelbench.reporting.figures import NothingToDraw
+from skelbench.reporting.figures.base import encoded
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.page import paper_comparison, tables
-from skelbench.reporting.page.charts import charts
+from skelbench.reporting.page import tables
 from skelbench.reporting.page.summary import sentences
-from skelbench.reporting.skeletons.page import drawing
+from skelbench.reporting.table import Cell, Table, is_number
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+FIGURES = ("trade-off", "scaling", "robustness", "curves", "target-control", "confusion")
 
 
-def save(path: Path, inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> int:
-    """Write the page; returns its bytes. ``session`` extracts the features of the nearest neighbours, None = without;
-    ``names``: these tables only.
+def save(path: Path, inputs: TableInputs, skeletons: bool = True, names: Iterable[str] | None = None) -> int:
+    """Write the page and return its number of bytes.
+
+    ``skeletons``: with the figure ``retrieval``, which needs the features of a run; ``names``: these tables only.
 
     Raises:
         SkelbenchError: there is no run to report.
     """
-    text = build(inputs, session, names).encode()
+    text = build(inputs, skeletons, names).encode()
     write_whole(path, lambda file: file.write(text))
     return len(text)
 
 
-def build(inputs: TableInputs, session: Session | None = None, names: Iterable[str] | None = None) -> str:
-    """The page as text; see :func:`save`."""
+def build(inputs: TableInputs, skeletons: bool = False, names: Iterable[str] | None = None) -> str:
+    """Return the page as text; see :func:`save`."""
     if not inputs.stored:
         raise SkelbenchError(
             f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
@@ -49,47 +58,34 @@ def build(inputs: TableInputs, session: Session | None = None, names: Iterable[s
     runs = [run for name, run in whole.items() if name in asked]
     if not runs:
         raise SkelbenchError(f"no run in {inputs.store.root} matches {inputs.filters or 'the names given'}")
-    index = {run.name: place for place, run in enumerate(runs)}
+    places = {run.name: place for place, run in enumerate(runs)}
     inputs.significance = True
-    built = tables.build(inputs, names)
-    printed = tables.PrintedNumbers(inputs.host)
-    laid = {name: tables.lay_out(name, table, index, printed) for name, table in built.tables.items()}
-    example, reason = None, ""
-    if session is not None:
-        from skelbench.reporting.page.neighbours import nearest_neighbours
-
-        example, reason = nearest_neighbours(inputs, session)
+    built, failed = tables.build(inputs, names)
     folders = sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
-    changed = {name: len(also - set(inputs.frame["run"])) for name, also in built.also_shown.items()}
-    summary = sentences(runs, built.tables.get(tables.FIRST), folders - len(whole), inputs.left_out, changed)
+    summary = sentences(runs, built.get(tables.FIRST), folders - len(whole), inputs.left_out)
+    figures, undrawn = _figures(inputs)
+    retrieval, reason = _retrieval(inputs) if skeletons else (None, "")
+    own = {name: table for name, table in built.items() if _is_own(table)}
     return render(
-        summary=[(one, [index[name] for name in one.runs if name in index]) for one in summary],
-        own=[table for table in laid.values() if table.own],
-        published=[table for table in laid.values() if not table.own],
-        failed=built.failed,
-        differences=paper_comparison.differences(built.tables, laid, runs, printed),
-        conventions=[*paper_comparison.CONVENTIONS, *paper_comparison.notes(inputs.host, built.tables)],
-        runs=[_facts(run) for run in runs],
+        summary=[(one, [places[name] for name in one.runs if name in places]) for one in summary],
+        figures=figures,
+        own=own,
+        published={name: table for name, table in built.items() if name not in own},
+        failed={f"Table {name}": error for name, error in failed.items()} | undrawn,
+        runs=[(run, _facts(run)) for run in runs],
+        runs_of=lambda row: [places[name] for name in _names(row) if name in places],
         root=inputs.store.root,
         filters=str(inputs.filters),
         uncounted=[] if names is not None else tables.uncounted(inputs.host),
-        example=example,
+        retrieval=retrieval,
         reason=reason,
-        payload={
-            "charts": charts(inputs, index),
-            "neighbours": example,
-            "methods": sorted({run.spec.method for run in runs}),
-        },
     )
 
 
 def render(**values: Any) -> str:
-    """The page of the template; every value is escaped and made printable."""
+    """Return the page of the template; every value is escaped and made printable."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    from skelbench.reporting.figures.base import COLORS
 
     environment = Environment(
         loader=FunctionLoader(_part),
@@ -100,66 +96,82 @@ def render(**values: Any) -> str:
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
     environment.filters["date"] = lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""
-    values["payload"] |= {"colours": COLORS}
-    return environment.get_template("report.html.j2").render(
-        **values,
-        now=time.time(),
-        version=__version__,
-        style=Markup(_part("style.css")),
-        script=Markup("\n".join((drawing(), _part("report.js")))),
-        plotly=Markup(get_plotlyjs()),
-        plotly_version=version("plotly"),
-    )
+    parts = {"style": Markup(_part("style.css")), "script": Markup(_part("report.js"))}
+    return environment.get_template("report.html.j2").render(**values, **parts, now=time.time(), version=__version__)
 
 
 def _part(name: str) -> str:
     return files("skelbench.reporting.page").joinpath("parts", name).read_text(encoding="utf-8")
 
 
-def _facts(run: ReadRun) -> dict[str, Any]:
-    """The facts that the page shows of a run."""
-    from markupsafe import escape
+# ------------------------------------------------------------------------------------------------ tables
+def _names(row: Mapping[str, Cell]) -> list[str]:
+    """Names of the runs behind a row."""
+    return str(row["run"].value or "").split(", ") if "run" in row else []
 
+
+def _is_own(table: Table) -> bool:
+    """Whether some number in ``table`` was measured here."""
+    cells = (cell for row in table.rows for cell in row.values())
+    return any(map(any, map(_names, table.rows))) or any(is_number(one.value) and not one.published for one in cells)
+
+
+# ------------------------------------------------------------------------------------------------ figures
+def _figures(inputs: TableInputs) -> tuple[dict[str, Markup], dict[str, str]]:
+    """Return the figures that the results fill, and the error of each figure that could not be drawn."""
+    drawn, failed = dict[str, Any](), dict[str, str]()
+    with inputs.track(total=len(FIGURES), label="figures", unit="figures") as report:
+        for name in FIGURES:
+            try:
+                drawn[name] = _draw(name, inputs)
+            except NothingToDraw:
+                pass
+            except Exception as error:  # a damaged record: the other figures are shown
+                failed[f"Figure {name}"] = plain(one_line(error))
+            report(1)
+    return drawn, failed
+
+
+def _draw(name: str, inputs: TableInputs) -> Markup:
+    """Return figure ``name`` as an address that holds the whole picture."""
+    from markupsafe import Markup
+
+    figure = inputs.host.load(inputs.host.get("figures", name))(inputs)
+    return Markup(f"data:image/svg+xml;base64,{base64.b64encode(encoded(figure, 'svg')).decode()}")
+
+
+def _retrieval(inputs: TableInputs) -> tuple[Markup | None, str]:
+    """Return the figure ``retrieval`` of the trained run with the highest linear (else 1-NN) accuracy, or the reason
+    why there is none."""
+    weights = {run.name for run in inputs.stored if run.encoder_path().exists()}
+    frame = inputs.frame
+    frame = frame[(frame["checkpoint"] == "last") & (frame["source"] == "") & ~frame["method"].isin(CONTROLS)]
+    frame = frame[frame["protocol"].isin(("linear", "knn")) & frame["run"].isin(weights)]
+    if frame.empty:
+        return None, "No finished run has an encoder and a linear or 1-NN accuracy to choose it by."
+    best = frame.sort_values(["protocol", "accuracy"], ascending=False, kind="stable").iloc[0]
+    try:
+        return _draw("retrieval", replace(inputs, only=[best["run"]])), ""
+    except (SkelbenchError, OSError) as error:  # its data are not here anymore
+        return None, f"Not drawn: {best['title']}: {error}"
+
+
+# ------------------------------------------------------------------------------------------------ runs
+def _facts(run: ReadRun) -> dict[str, str]:
+    """The facts that the page lists for a run."""
     info, environment, origin = run.info, run.info.get("environment", {}), added(run.info)
-    changed = ", ".join(f"{key}={value}" for key, value in info["modified"].items())
-    minutes = f"{info['train_seconds'] / 60:.1f} minutes" if info.get("train_seconds") else ""
     made_with = {key: environment.get(key) for key in ("skelbench", "python")} | environment.get("packages", {})
     facts = {
         "Command": environment.get("command", ""),
         "Stopped because": run.reason,
         "Added from": origin.sentence if origin else "",
         "Suites": ", ".join(f"{name} {digest}" for name, digest in (info.get("suites") or {}).items()),
-        "Changed settings": changed,
+        "Changed settings": listed(info["modified"]),
         "Data fingerprint": run.spec.data.fingerprint,
         "Run id": run.spec.id,
         "Clips seen": f"{info['clips_seen']:,}" if info.get("clips_seen") else "",
-        "Training": minutes,
+        "Training": f"{info['train_seconds'] / 60:.1f} minutes" if info.get("train_seconds") else "",
         "Made with": ", ".join(f"{name} {value}" for name, value in made_with.items() if value),
         "Tags": ", ".join(info.get("tags") or ()),
     }
-    return {
-        "name": run.name,
-        "title": run.title,
-        "outcome": run.outcome,
-        "preset": info["preset"] + ("+" if info["modified"] else ""),
-        "data": f"{run.spec.data.title} {run.spec.data.split}",
-        "seed": run.spec.seed,
-        "hardware": run.hardware,
-        "created": "" if origin else info.get("created"),
-        "facts": {name: value for name, value in facts.items() if value},
-        "evaluations": [_evaluation(record) for record in run.records()],
-        "spec": escape(json.dumps(info["spec"], indent=1)),
-    }
-
-
-def _evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
-    spec = record["spec"]
-    at = "" if spec["checkpoint"] == "last" else f"@{spec['checkpoint']}"
-    return {
-        "title": f"{spec['protocol']}{at} on {spec['data']['name']} {spec['data']['split']}",
-        "accuracy": 100 * record["metrics"]["accuracy"],
-        "id": record["id"],
-        "command": record.get("environment", {}).get("command", ""),
-        "metrics": record["metrics"],
-        "notes": record.get("notes", []),
-    }
+    return {name: value for name, value in facts.items() if value}

@@ -25,8 +25,6 @@ MOST = 16
 """Largest number of frames in a row of a film strip: of more temporal tokens every second, third ... is shown."""
 MIN_DELAY_MS = 40
 """Viewers slow down animations with shorter frames."""
-VIEW_FRAMES = 48
-"""Frames of an animation of views, whose lengths differ."""
 
 
 def pose_axes(axes: Axes, scene: Scene, poses: int = 1) -> None:
@@ -155,57 +153,38 @@ def save_strip(scene: Scene, path: Path) -> None:
 
 
 def save_animation(scene: Scene, path: Path, report: Callable[[int], None] | None = None) -> None:
-    """Write a gif at the clip's own pace; views of different lengths start and end together.
-
-    ``report`` is called with 1 after each of :func:`animation_frames` frames.
-    """
-    many, whole = len(scene.panels) > 1, scene.panels[0]
-    shares = np.linspace(0, 1, animation_frames(scene))
-    delay_ms = max(MIN_DELAY_MS, 1000 * whole.frames / scene.fps / len(shares))
-    columns = min(5, len(scene.panels))
-    rows, cell = math.ceil(len(scene.panels) / columns), 1.9 if many else 4.2
-    width = max(4.2, columns * cell * scene.shape)
-    figure = Figure(figsize=(width, 0.8 + rows * (cell + 0.6 * many)), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    figure.suptitle(wrapped(scene.title, width), fontsize=8, color=INK, **PLAIN)
-    grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for axes in grid:
-        pose_axes(axes, scene)
-    _floor(grid[0], scene)
-    counters = [
-        axes.text(0.5, 0.01, "", transform=axes.transAxes, fontsize=7, color=PALE, ha="center") for axes in grid
-    ]
-    for panel, axes in zip(scene.panels, grid if many else ()):
-        axes.set_title(f"{panel.title}\n{panel.note}", fontsize=7, color=INK, pad=1, **PLAIN)
+    """Write the clip as a gif at its own pace; ``report`` is called with 1 after each of :func:`animation_frames`."""
+    panel, count = scene.panels[0], animation_frames(scene)
+    figure = Figure(figsize=(max(4.2, 4.2 * scene.shape), 5.0), dpi=100, layout="constrained")
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    figure.suptitle(wrapped(scene.title, figure.get_figwidth()), fontsize=8, color=INK, **PLAIN)
+    pose_axes(axes, scene)
+    axes.set_xlabel("0.0 s", fontsize=7, color=PALE)
+    _floor(axes, scene)
     sides_legend(figure, scene)
     canvas.draw()
-    still = canvas.copy_from_bbox(figure.bbox)
+    figure.set_layout_engine("none")  # the layout of the first frame
     images = []
-    for share in shares:
-        canvas.restore_region(still)
-        for panel, axes, counter in zip(scene.panels, grid, counters):
-            frame = round(share * (panel.frames - 1))
-            counter.set_text(f"{frame}" if many else f"{frame / scene.fps:.1f} s")
-            added = draw_pose(axes, scene, panel, frame, 2.2 if many else 3.6)
-            for artist in (*added, counter):
-                axes.draw_artist(artist)
-            for artist in added:
-                artist.remove()
+    for frame in np.linspace(0, panel.frames - 1, count).round().astype(int).tolist():
+        added = draw_pose(axes, scene, panel, frame, 3.6)
+        axes.set_xlabel(f"{frame / scene.fps:.1f} s")
+        canvas.draw()
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+        for artist in added:
+            artist.remove()
         if report:
             report(1)
     # One palette for all frames: with one each, colors flicker.
     palette = images[len(images) // 2].quantize(96)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    delay_ms = round(max(MIN_DELAY_MS, 1000 * panel.frames / scene.fps / count))
 
     def write(file: IO[bytes]) -> None:
-        frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=round(delay_ms), loop=0)
+        frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=delay_ms, loop=0)
 
     write_whole(path, write)
 
 
 def animation_frames(scene: Scene) -> int:
     """Number of frames of an animation of ``scene``."""
-    if len(scene.panels) > 1:
-        return VIEW_FRAMES
     return max(1, int(1000 * scene.panels[0].frames / scene.fps / MIN_DELAY_MS))

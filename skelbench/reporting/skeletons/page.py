@@ -1,4 +1,4 @@
-"""A scene as one HTML page that can be played, stopped and turned; it loads nothing from anywhere else."""
+"""A clip as one HTML page that can be played, stopped and turned; it loads nothing from anywhere else."""
 
 from __future__ import annotations
 
@@ -11,60 +11,44 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.files import write_whole
-from skelbench.reporting.skeletons.scene import COLORS, Panel, Scene, middle
+from skelbench.reporting.skeletons.scene import COLORS, Scene, middle
 
 
 def save_page(scene: Scene, path: Path) -> None:
     """Write the page."""
-    template = _part("page.html").replace("/*SKELETON*/", drawing())
+    template = files("skelbench.reporting.skeletons").joinpath("page.html").read_text(encoding="utf-8")
     # A "<" in a title could end the script element.
     data = json.dumps(page_data(scene)).replace("<", "\\u003c")
     write_whole(path, lambda file: file.write(template.replace("/*SCENE*/", data).encode()))
 
 
-def drawing() -> str:
-    """The script that draws a skeleton on a canvas: ``unpackPanel``, ``drawPanel``."""
-    return _part("skeleton.js")
-
-
-def _part(name: str) -> str:
-    return files("skelbench.reporting.skeletons").joinpath(name).read_text(encoding="utf-8")
-
-
 def page_data(scene: Scene) -> dict[str, Any]:
-    """Data that the page's script draws; coordinates are 16-bit multiples of each panel's ``unit`` meters."""
+    """Data that the page's script draws; coordinates are 16-bit multiples of ``unit`` meters.
+
+    Coordinates farther than eight times the scene's size from the middle are clipped, so that the rest is not coarse.
+    """
+    panel, reach = scene.panels[0], 8 * scene.size
+    x_MTJC = np.clip(panel.x_MTJC - middle(panel), -reach, reach)
+    unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
     yaw, pitch = scene.angles
     return {
         "title": scene.title,
         "fps": scene.fps,
         "flat": scene.flat,
         "size": scene.size,
-        "floor": scene.floor - float(middle(scene.panels[0])[1]),
+        "floor": scene.floor - float(middle(panel)[1]),
         "yaw": yaw,
         "pitch": pitch,
         "parents": scene.topology.parents,
         "sides": scene.sides,
         "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
         "colours": COLORS,
-        "panels": [_panel(panel, 8 * scene.size) for panel in scene.panels],
-    }
-
-
-def _panel(panel: Panel, reach: float) -> dict[str, Any]:
-    """One panel; coordinates farther than ``reach`` from the middle are clipped, so that the rest is not coarse."""
-    x_MTJC = np.clip(panel.x_MTJC - middle(panel), -reach, reach)
-    unit = max(float(np.abs(x_MTJC).max()), 1e-6) / 32767
-    return {
-        "title": panel.title,
-        "note": panel.note,
         "bodies": len(x_MTJC),
         "there": np.flatnonzero(panel.there_MTJ.any(axis=(1, 2))).tolist(),
         "frames": panel.frames,
-        "tokens": panel.tokens or 0,
         "unit": unit,
         "x": _text(np.round(x_MTJC / unit).astype("<i2")),
-        "hidden": None if panel.hidden_MPJ is None else _text(panel.hidden_MPJ.astype(np.uint8)),
-        "drawn": None if panel.there_MTJ.all() else _text(panel.there_MTJ.astype(np.uint8)),
+        "drawn": _text(panel.there_MTJ.astype(np.uint8)),
     }
 
 

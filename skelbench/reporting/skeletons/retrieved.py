@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
@@ -20,7 +20,6 @@ from skelbench.reporting.skeletons.draw import draw_pose, pose_axes, sides_legen
 from skelbench.reporting.skeletons.scene import Scene, clip_scene
 
 if TYPE_CHECKING:
-    from skelbench.data.store.clip_store import ClipStore
     from skelbench.evaluation.protocol import Features
     from skelbench.reporting.inputs import TableInputs
 
@@ -55,25 +54,9 @@ def skelbench_figures() -> list[FigureSpec]:
     return [FigureSpec(name="retrieval", target=":draw", config=":Retrieval", summary=summary, snapshots=True)]
 
 
-class Answer(NamedTuple):
-    """A training clip that was retrieved."""
-
-    clip: int
-    similarity: float
-    right: bool
-    """It has the query's class."""
-
-
-class Query(NamedTuple):
-    """A test clip, and the training clips retrieved for it, the most similar first."""
-
-    clip: int
-    answers: tuple[Answer, ...]
-
-
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """A row per query: the query, then its nearest training clips.
+    """Return a row per query: the query, then its nearest training clips.
 
     Raises:
         NothingToDraw: there is no trained run, or more than one, so that it has to be named.
@@ -81,67 +64,56 @@ def draw(inputs: TableInputs) -> Figure:
     settings = inputs.settings_as(Retrieval)
     ((run, checkpoint),) = chosen_runs(inputs, 1)
     features, store = features_of(inputs, run, checkpoint)
-    queries, accuracy = retrieved(features, settings)
-    misses = sum(not query.answers[0].right for query in queries)
+    near_nk, index_nk, right_nk = nearest(features, settings.neighbours)
+    queries = chosen_queries(right_nk[:, 0], settings.queries, settings.seed)
+    hits = int(right_nk[queries, 0].sum())
     facts = (
         f"{title_of(inputs, run, checkpoint)}; {run.spec.data.title}, {run.spec.data.split}; {facts_of(run)}; "
-        f"1-NN accuracy {100 * accuracy:.1f} % of {len(features.test_y):,} test clips"
+        f"1-NN accuracy {100 * right_nk[:, 0].mean():.1f} % of {len(features.test_y):,} test clips"
     )
-    caption = CAPTION.format(seed=settings.seed, hits=len(queries) - misses, misses=misses)
-    return _figure(store, queries, settings, facts, caption)
+    columns = 1 + near_nk.shape[1]
+    width = columns * CELL + 0.2
+    figure = Figure(figsize=(width, len(queries) * (POSE + 0.42) + 1.1), facecolor="white", layout="constrained")
+    title = f"Queries and their nearest neighbors\n{wrapped(facts, width - 0.2)}"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=NOTE + 1, color=INK, **PLAIN)
+    scenes: list[Scene] = []
+    for query, row in zip(queries, figure.subplots(len(queries), columns, squeeze=False)):
+        marks = [RIGHT if right else WRONG for right in right_nk[query]]
+        labels = ["query", *(f"{sign} {near:.3f}" for (_, sign), near in zip(marks, near_nk[query]))]
+        clips = [features.test_ids[query], *features.train_ids[index_nk[query]]]
+        for axes, clip, label, color in zip(row, map(int, clips), labels, [INK, *(color for color, _ in marks)]):
+            scenes.append(clip_scene(store, clip))
+            _draw_clip(axes, scenes[-1], settings.poses)
+            name = textwrap.shorten(plain(store.classes[int(store.labels[clip])]), 24, placeholder="…")
+            axes.set_xlabel(f"{label}\n{name}", fontsize=NOTE, color=color, **PLAIN)
+            axes.spines[:].set(visible=True, color=color, linewidth=1.1)
+            axes.spines[:].set_linestyle("-" if color != WRONG[0] else (0, (4, 2)))
+    caption = CAPTION.format(seed=settings.seed, hits=hits, misses=len(queries) - hits)
+    sides_legend(figure, replace(scenes[0], panels=tuple(scene.panels[0] for scene in scenes)), caption)
+    return figure
 
 
-# ------------------------------------------------------------------------------------------------ data
-def retrieved(features: Features, settings: Retrieval) -> tuple[list[Query], float]:
-    """Return the queries with their nearest training clips, right answers first, and the 1-NN accuracy."""
+def nearest(features: Features, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of the ``count`` nearest training clips of each test clip [n, k] the similarity, the place among the
+    training clips, and whether the class is the same; the most similar first."""
     from skelbench.evaluation.knn import similarities
 
-    count = min(settings.neighbours, len(features.train_y))
-    nearest = [similarity_QG.topk(count, dim=1) for similarity_QG in similarities([features], (1.0,), "cpu")]
-    near_nk, index_nk = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*nearest))
-    right_nk = features.train_y[index_nk] == features.test_y[:, None]
-    queries = []
-    for place in _drawn(right_nk[:, 0], settings.queries, settings.seed):
-        answers = tuple(
-            Answer(int(features.train_ids[index]), float(near), bool(right))
-            for index, near, right in zip(index_nk[place], near_nk[place], right_nk[place])
-        )
-        queries.append(Query(int(features.test_ids[place]), answers))
-    return queries, float(right_nk[:, 0].mean())
+    count = min(count, len(features.train_y))
+    found = [similarity_QG.topk(count, dim=1) for similarity_QG in similarities([features], (1.0,), "cpu")]
+    near_nk, index_nk = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*found))
+    return near_nk, index_nk, features.train_y[index_nk] == features.test_y[:, None]
 
 
-def _drawn(right_n: np.ndarray, count: int, seed: int) -> list[int]:
-    """Indices of ``count`` queries: half of them right, the others wrong; more of one kind if the other is rare."""
+def chosen_queries(right_n: np.ndarray, count: int, seed: int) -> list[int]:
+    """Places of ``count`` test clips: half of them right, the others wrong; more of one kind if the other is rare."""
     rng = np.random.default_rng(seed)
     right, wrong = (rng.permutation(np.flatnonzero(side)).tolist() for side in (right_n, ~right_n))
     chosen = right[: count - min(count // 2, len(wrong))]
     return [*chosen, *wrong[: count - len(chosen)]]
 
 
-# ------------------------------------------------------------------------------------------------ drawing
-def _figure(store: ClipStore, queries: Sequence[Query], settings: Retrieval, facts: str, caption: str) -> Figure:
-    columns = 1 + max(len(query.answers) for query in queries)
-    width = columns * CELL + 0.2
-    title = f"Queries and their nearest neighbors\n{wrapped(facts, width - 0.2)}"
-    figure = Figure(figsize=(width, len(queries) * (POSE + 0.42) + 1.1), facecolor="white", layout="constrained")
-    figure.suptitle(title, x=0.02, ha="left", fontsize=NOTE + 1, color=INK, **PLAIN)
-    scenes: list[Scene] = []
-    grid = figure.subplots(len(queries), columns, squeeze=False)
-    for query, row in zip(queries, grid):
-        clips = [(query.clip, "query", INK)]
-        for answer in query.answers:
-            color, sign = RIGHT if answer.right else WRONG
-            clips.append((answer.clip, f"{sign} {answer.similarity:.3f}", color))
-        for (clip, label, color), axes in zip(clips, row):
-            scene = clip_scene(store, clip)
-            scenes.append(scene)
-            pose_axes(axes, scene, settings.poses)
-            for place in range(settings.poses):
-                frame = int((place + 0.5) * scene.panels[0].frames / settings.poses)
-                draw_pose(axes, scene, scene.panels[0], frame, 0.9, place)
-            name = textwrap.shorten(plain(store.classes[int(store.labels[clip])]), 24, placeholder="…")
-            axes.set_xlabel(f"{label}\n{name}", fontsize=NOTE, color=color, **PLAIN)
-            axes.spines[:].set(visible=True, color=color, linewidth=1.1)
-            axes.spines[:].set_linestyle("-" if color != WRONG[0] else (0, (4, 2)))
-    sides_legend(figure, replace(scenes[0], panels=tuple(scene.panels[0] for scene in scenes)), caption)
-    return figure
+def _draw_clip(axes: Axes, scene: Scene, poses: int) -> None:
+    pose_axes(axes, scene, poses)
+    for place in range(poses):
+        frame = int((place + 0.5) * scene.panels[0].frames / poses)
+        draw_pose(axes, scene, scene.panels[0], frame, 0.9, place)
