@@ -1,9 +1,8 @@
-"""Seconds of commands over a results directory of many runs, the first and the second time.
+"""Seconds of commands over a results directory of many runs.
 
 ``python -m benchmarks.store --runs 10000`` makes the runs in a temporary folder, of nine methods, three token grids and
 five seeds, most of them with a changed setting as in a sweep; each has two evaluations of 40 clips. Every command is a
-process of its own, the CPU time of which stands beside the time that passed. They share a cache folder, in this order:
-what `compare` reads the first time `compare --all` need not read again.
+process of its own; its CPU time is printed in parentheses.
 """
 
 from __future__ import annotations
@@ -29,20 +28,16 @@ COMMANDS = (("runs", "list"), ("compare",), ("compare", "--all"))
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--turns", type=int, default=3, help="of the second time; the best counts")
     parser.add_argument("--store", type=Path, help="a results directory that is there already")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="store-") as folder:
         store = args.store or Path(folder) / "results"
         if not args.store:
             make(store, args.runs)
-        print(f"{sum(1 for _ in store.iterdir()):,} runs; seconds (of the processor), load {os.getloadavg()[0]:.1f}")
+        print(f"{sum(1 for _ in store.iterdir()):,} runs; seconds (CPU seconds), load {os.getloadavg()[0]:.1f}")
         for command in COMMANDS:
-            cache = Path(folder) / "cache"
-            first = seconds(command, store, cache)
-            again = min(seconds(command, store, cache) for _ in range(args.turns))
-            text = f"  {' '.join(command):<14} first time {first[0]:7.2f} ({first[1]:7.2f})"
-            print(f"{text}   again {again[0]:6.2f} ({again[1]:6.2f})", flush=True)
+            passed, worked = seconds(command, store)
+            print(f"  {' '.join(command):<14} {passed:7.2f} ({worked:7.2f})", flush=True)
 
 
 def make(root: Path, runs: int) -> None:
@@ -57,12 +52,12 @@ def make(root: Path, runs: int) -> None:
         made.run(method, right, seed=seed, tokens=tokens, knn=knn, modified=changed, lr=lr)
 
 
-def seconds(command: tuple[str, ...], store: Path, cache: Path) -> tuple[float, float]:
+def seconds(command: tuple[str, ...], store: Path) -> tuple[float, float]:
     """That pass, and of the processor."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "skelbench", *command, "--results", str(store)],
-        env=os.environ | {"XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=True,

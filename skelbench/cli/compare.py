@@ -95,7 +95,7 @@ def compare(
     from skelbench.reporting.table import sorted_by, with_columns
 
     format_ = format_of(format_, output)
-    store = ResultStore(results, progress if err.is_terminal else None)
+    store = ResultStore(results)
     store.check_readable()
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     inputs = TableInputs(host, store, exact_only=not all_, progress=progress, filters=filters)

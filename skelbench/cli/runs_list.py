@@ -42,23 +42,22 @@ def list_runs(
 ) -> None:
     """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
     Accuracies belong to the final weights."""
-    from skelbench.core.console import err, out, progress
+    from skelbench.core.console import out
     from skelbench.plugin.host import get_host
-    from skelbench.records.run_dir import shown
     from skelbench.records.store import ResultStore
     from skelbench.reporting.table import sorted_by, with_columns
     from skelbench.reporting.terminal import Terminal
 
     if as_json and (sort or columns):
         raise SkelbenchError("--json has every run with all that is known of it; leave --sort and --columns out")
-    store = ResultStore(results, progress if err.is_terminal else None)
+    store = ResultStore(results)
     numbered = store.numbered()
     filters = filters_of(dataset=dataset, method=method, protocol=protocol, preset=preset, tag=tag)
     if filters:  # else no plugin is asked for anything
         filters.check(numbered, get_host())
     numbers = {run.name: number for number, run in enumerate(numbered, 1)}
     runs = filters.runs(numbered)
-    facts = [_facts(numbers[run.name], run) for run in shown(runs, "evaluations", "reading evaluations")]
+    facts = [_facts(numbers[run.name], run) for run in runs]
     if as_json:
         out.print(json.dumps(facts, indent=2), soft_wrap=True)
         return

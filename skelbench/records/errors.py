@@ -12,8 +12,6 @@ from skelbench.core.errors import SkelbenchError
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
-skipped: list[str] = []
-"""Messages of the damaged files that :func:`if_whole` has skipped in this process."""
 
 
 class Damaged(SkelbenchError):
@@ -39,6 +37,5 @@ def if_whole(read: Callable[[], Found]) -> Found | None:
     try:
         return read()
     except Damaged as error:
-        skipped.append(str(error))
         warn_once(str(error))
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,11 +12,9 @@ from typing import Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json, write_json
-from skelbench.core.hashing import digest
 from skelbench.core.leases import Lease
 from skelbench.core.spec import EvalSpec, RunSpec, listed, titled
-from skelbench.records.cache import ALL, ResultsCache, Stamps, mark_of
-from skelbench.records.errors import Found, damage, if_whole
+from skelbench.records.errors import damage, if_whole
 from skelbench.records.provenance import FIELD as ADDED
 from skelbench.records.schema import CostFacts, RecordFacts, RunFacts, facts_of
 
@@ -231,19 +228,7 @@ class RunDir:
 
 
 class ReadRun(RunDir):
-    """A run as it was when it was first read, for commands that list many runs.
-
-    ``cache`` and ``stamps`` (taken before the first file was read) let :meth:`keep` find what was read earlier.
-    """
-
-    name = ""
-
-    def __init__(
-        self, path: Path, cache: ResultsCache | None = None, stamps: Stamps | None = None, name: str = ""
-    ) -> None:
-        super().__init__(path)
-        self.name = name or path.name
-        self.cache, self.stamps = cache, stamps or {}
+    """A run as it was when it was first read, for commands that list many runs."""
 
     info = cached_property(RunDir._info)
     spec = cached_property(RunDir._spec)
@@ -252,9 +237,6 @@ class ReadRun(RunDir):
     @property
     def evaluations(self) -> list[dict[str, Any]]:
         """Summaries of the records as plain data, oldest first."""
-        return self.keep("evaluations", ReadRun._evaluations)
-
-    def _evaluations(self) -> list[dict[str, Any]]:
         return [
             {
                 "protocol": record["spec"]["protocol"],
@@ -262,7 +244,7 @@ class ReadRun(RunDir):
                 "standard": record["standard"],
                 "accuracy": record["metrics"]["accuracy"],
             }
-            for record in self.records()
+            for record in self._records
         ]
 
     def records(self) -> list[dict[str, Any]]:
@@ -272,38 +254,3 @@ class ReadRun(RunDir):
     def _records(self) -> list[dict[str, Any]]:
         found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
         return sorted(filter(None, found), key=lambda record: record["finished"])
-
-    @cached_property
-    def mark(self) -> str:
-        """Hash of the stamps."""
-        return mark_of(self.stamps)
-
-    def keep(self, kind: str, make: Callable[[ReadRun], Found]) -> Found:
-        """``make(self)``, plain data that the files of this run decide, or its entry in the cache."""
-        if self.cache is None:
-            return make(self)
-        # A new object, because this one would not warn about damage again.
-        return self.cache.keep(kind, self.name, self.mark, lambda: make(ReadRun(self.path)))
-
-
-def keep_of(runs: Sequence[ReadRun], kind: str, make: Callable[[], Found]) -> Found:
-    """``make()``, plain data that the files of all ``runs`` decide, or its entry in the cache."""
-    cache = runs[0].cache if runs else None
-    if cache is None:
-        return make()
-    found = cache.keep(kind, ALL, digest([[run.name, run.mark] for run in runs], 24), make)
-    cache.save()
-    return found
-
-
-def shown(runs: Sequence[ReadRun], kind: str, label: str) -> Iterator[ReadRun]:
-    """Iterate over ``runs`` with progress while entries of ``kind`` are made; save the cache at the end."""
-    cache = runs[0].cache if runs else None
-    if cache is None:
-        yield from runs
-        return
-    missing = sum(cache.get(kind, run.name, run.mark) is None for run in runs)
-    with cache.filling(len(runs), missing, label) as report:
-        for run in runs:
-            yield run
-            report(1)

@@ -22,7 +22,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from skelbench.core.files import read_json, write_json
 from skelbench.core.leases import Lease
 from skelbench.core.spec import RunSpec, file_name, titled
 from skelbench.core.user_config import said
-from skelbench.records import cache
 from skelbench.records.errors import if_whole, warn_once
 from skelbench.records.run_dir import ReadRun, RunDir
 
@@ -40,6 +38,8 @@ FORMAT = 2
 DIGITS = 4
 """Fewest digits that name a run as a part of its id: a slip in a run's number must not name another run."""
 _MARK = "skelbench.json"
+SIGNS = ("run.json", "metrics.jsonl", "last.pt")
+"""A folder with one of these files is a run, perhaps a damaged one."""
 
 
 def default_root() -> Path:
@@ -53,11 +53,10 @@ def _other_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 class ResultStore:
-    """All runs below one directory. ``progress``: shown while many runs are read for the first time."""
+    """All runs below one directory."""
 
-    def __init__(self, root: Path | str | None = None, progress: cache.Progress | None = None) -> None:
+    def __init__(self, root: Path | str | None = None) -> None:
         self.root = Path(root) if root is not None else default_root()
-        self._progress = progress
 
     def check_readable(self) -> None:
         """SkelbenchError for a file in place of the directory, and for a directory of another format version."""
@@ -94,8 +93,8 @@ class ResultStore:
         return (RunDir(run.path) for run in self.read())
 
     def read(self) -> list[ReadRun]:
-        """The same runs as they are now; run.json of each is read once, or not at all if it is in the cache."""
-        runs = [*filter(None, self._read())]
+        """The same runs as they are now; run.json of each is read once."""
+        runs = [*filter(None, (if_whole(run.read) for run in self._directories()))]
         by_id: dict[str, ReadRun] = {}
         for run in sorted(runs, key=lambda run: (not run.name.endswith(f"-{run.about['id']}"), run.name)):
             first = by_id.setdefault(run.about["id"], run)
@@ -103,37 +102,16 @@ class ResultStore:
                 warn_once(f"{run.path} is a copy of run {first.name}; remove one of them")
         return sorted(by_id.values(), key=lambda run: run.name)
 
-    def _read(self) -> Iterator[ReadRun | None]:
-        names = self._names()
-        if len(names) < cache.LEAST:
-            yield from (if_whole(run.read) for run in self._directories(names))
-            return
-        found = [(name, stamps) for name in names if (stamps := cache.scan(f"{self.root}/{name}"))]
-        kept = cache.ResultsCache(self.root, [name for name, _ in found], self._progress)
-        runs = [ReadRun(self.root / name, kept, stamps, name) for name, stamps in found]
-        missing = sum(kept.get("runs", run.name, run.mark) is None for run in runs)
-        with kept.filling(len(runs), missing, "reading runs") as report:
-            for run in runs:
-                about = kept.keep("runs", run.name, run.mark, partial(if_whole, partial(_summary, run)))
-                if about is not None:
-                    run.about = about
-                    yield run
-                report(1)
-
     def numbered(self) -> list[ReadRun]:
         """The same runs, oldest first: the place of a run in this list, from 1, is its number."""
         return sorted(self.read(), key=lambda run: (run.about["created"], run.name))
 
-    def _directories(self, names: Sequence[str] | None = None) -> Iterator[RunDir]:
-        """Every directory with a file of a run, among ``names`` or all."""
-        for name in self._names() if names is None else names:
-            if any(os.path.lexists(f"{self.root}/{name}/{sign}") for sign in cache.SIGNS):
-                yield RunDir(self.root / name)
-
-    def _names(self) -> list[str]:
-        """Names of all entries that are not hidden."""
+    def _directories(self) -> Iterator[RunDir]:
+        """Every directory that is not hidden and has a file of a run."""
         self.check_readable()
-        return sorted(name for name in os.listdir(self.root) if name[0] != ".") if self.root.is_dir() else []
+        for name in sorted(os.listdir(self.root)) if self.root.is_dir() else ():
+            if name[0] != "." and any(os.path.lexists(f"{self.root}/{name}/{sign}") for sign in SIGNS):
+                yield RunDir(self.root / name)
 
     def find(self, pattern: str) -> tuple[RunDir, str]:
         """(run, checkpoint) of a name, id, title, number, or unambiguous part of name or id; ``RUN@50`` is a snapshot.
@@ -220,10 +198,6 @@ class ResultStore:
             run.update("budget", modified=dict(modified), **{k: facts[k] for k in ("budget",) if k in facts})
         if setting != run.info.get("setting", "shared") and not modified:
             run.update(setting=setting)  # settings typed one by one that equal the method's published setting
-
-
-def _summary(run: RunDir) -> dict[str, Any]:
-    return run.read().about
 
 
 def _id(run: RunDir) -> str:

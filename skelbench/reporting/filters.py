@@ -67,8 +67,6 @@ class Filters:
 
     def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
         """The wanted ``runs``."""
-        from skelbench.records.run_dir import shown
-
         found = [
             run
             for run in runs
@@ -76,8 +74,7 @@ class Filters:
         ]
         if not self.protocol:
             return found
-        every = shown(found, "evaluations", "reading evaluations")
-        return [run for run in every if any(self.takes(protocol=one["protocol"]) for one in run.evaluations)]
+        return [run for run in found if any(self.takes(protocol=one["protocol"]) for one in run.evaluations)]
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """The wanted rows of :func:`skelbench.reporting.frame.frame`.
@@ -114,11 +111,10 @@ class Filters:
         if not self:
             return
         from skelbench.pipeline.presets import BLURB
-        from skelbench.records.run_dir import shown
 
         def datasets() -> Iterator[str]:
             yield from host.names("datasets")
-            for run in shown(runs, "evaluations", "reading evaluations"):
+            for run in runs:
                 yield from (run.about["dataset"], *(one["dataset"] for one in run.evaluations))
 
         methods = [one for one in host.all("methods") if isinstance(one, MethodSpec)]

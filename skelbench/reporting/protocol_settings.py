@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skelbench.records.errors import if_whole
 from skelbench.records.metrics import logged_lines
 from skelbench.records.run_dir import ReadRun, RunDir
+from skelbench.reporting.controls import CONTROLS
 
 UNKNOWN = "settings of the probe"
 """Placeholder if there is no default-settings evaluation to compare with."""
@@ -20,39 +21,32 @@ _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bod
 """Others that decide a result have columns of their own: data, stream, checkpoint, seed."""
 
 
-def plain(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """By protocol the first evaluation with default settings."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for record in records:
+class UsualSettings:
+    """The first evaluation with default settings by each protocol: of a run itself, of its preset, or of any run."""
+
+    def __init__(self, runs: Iterable[ReadRun]) -> None:
+        self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for run in runs:
+            for record in run.records() if run.about["method"] not in CONTROLS else ():
+                for place in (run.name, f"preset {run.preset}", "") if record["standard"] else ():
+                    self._found.setdefault((record["spec"]["protocol"], place), record["spec"])
+
+    def changed(self, run: ReadRun, record: Mapping[str, Any]) -> str:
+        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones.
+
+        "" for none, and for an evaluation that only columns of their own describe: data, checkpoint, streams.
+        """
         if record["standard"]:
-            found.setdefault(record["spec"]["protocol"], record["spec"])
-    return found
-
-
-class Probe(NamedTuple):
-    """Settings of an evaluation besides its protocol; plain data."""
-
-    settings: Mapping[str, Any]
-    seed: int | None
-    """Seed of the evaluation, if it is not the run's."""
-    elsewhere: bool
-    """It has other data, another checkpoint or stream, for which tables have columns."""
-
-    @classmethod
-    def of(cls, run: RunDir, record: Mapping[str, Any]) -> Probe:
-        evaluated = record["spec"]
-        seed = evaluated["seed"] if evaluated["seed"] != run.spec.seed else None
-        return cls(_settings(evaluated), seed, _elsewhere(run, evaluated))
-
-    def changed(self, plain: Mapping[str, Any] | None, own: bool) -> str:
-        """``probe.lr=0.1, probe.readout=mean``: settings in which it differs from the evaluation ``plain`` of the same
-        protocol, the run's ``own`` or another one's; "" for none, also of one that is ``elsewhere``."""
-        theirs, apart = _settings(plain) if plain is not None else {}, set() if own else _OF_THE_RUN
-        mine = self.settings if plain is not None else {}
-        names = [name for name in mine if name not in apart and mine[name] != theirs.get(name)]
-        changed = [f"probe.{name}={mine[name]}" for name in names]
-        changed += [f"probe.seed={self.seed}"] if self.seed is not None else []
-        return ", ".join(changed) or ("" if self.elsewhere else UNKNOWN)
+            return ""
+        evaluated, changed = record["spec"], list[str]()
+        places = ((evaluated["protocol"], place) for place in (run.name, f"preset {run.preset}", ""))
+        place = next((place for place in places if place in self._found), None)
+        if place is not None:
+            usual, apart = _settings(self._found[place]), () if place[1] == run.name else _OF_THE_RUN
+            own = {name: value for name, value in _settings(evaluated).items() if name not in apart}
+            changed += [f"probe.{name}={value}" for name, value in own.items() if value != usual.get(name)]
+        changed += [f"probe.seed={evaluated['seed']}"] if evaluated["seed"] != run.spec.seed else []
+        return ", ".join(changed) or ("" if _elsewhere(run, evaluated) else UNKNOWN)
 
 
 def _elsewhere(run: RunDir, evaluated: Mapping[str, Any]) -> bool:
