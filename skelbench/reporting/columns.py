@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
 _SETTING = ["title", "dataset", "split", "data", "tokens", *_SHOWN]
-BLOCK = ["dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
+BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset")
 """Columns in which rows that compete agree; of presets the name without its changes."""
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
@@ -88,6 +88,10 @@ class ColumnTable:
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
+    block: Sequence[str] = BLOCK
+    """Columns in which rows that compete agree."""
+    extra: Sequence[Measure] = ()
+    """Columns behind the protocols."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
@@ -131,10 +135,11 @@ class ColumnTable:
             *map(setting, _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(seeds_text, measures)),
             *measures,
+            *self.extra,
             Measure(Column("run", "Run", shown="filled"), partial(runs_text, measures)),
         )
         footnotes = {"sd": "of one seed: ± is the standard deviation over draws of the corruption"}
-        return Layout(self.title, self.how, columns, BLOCK, footnotes=footnotes, ranks=False, order=_order)
+        return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=_order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Published figures by method, stream, data set and split: where there are runs, or all without runs."""
