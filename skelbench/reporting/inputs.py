@@ -100,8 +100,8 @@ class TableInputs:
     def added_notes(self) -> list[str]:
         """Note on the number of runs that were added from files."""
         shown = self.every["run"].isin({*self.frame["run"], *self.also_shown}) & self.every["added"].notna()
-        count = self.every["run"][shown].nunique()
-        return [f"Added from files, not made here: {count} runs (`skelbench runs list --columns +added`)."] if count else []
+        count, where = self.every["run"][shown].nunique(), "`skelbench runs list --columns +added`"
+        return [f"Added from files, not made here: {count} runs ({where})."] if count else []
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""

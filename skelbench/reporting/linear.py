@@ -133,7 +133,7 @@ def table(inputs: TableInputs) -> Table:
     if alone or any(row["paper"].value is not None for row in own):
         notes += published.notes(inputs.host, NAME)
     layout = replace(layout, order=partial(_order, own, papers.order))
-    built = builder.build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
+    built = builder.build(layout, [*rows, *alone], inputs, notes=notes, show=show)
     return replace(built, notes=(*built.notes, *_without_probe(inputs)))
 
 

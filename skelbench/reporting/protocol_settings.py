@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from skelbench.records.errors import if_whole
-from skelbench.records.metrics import logged_lines
 from skelbench.records.run_dir import ReadRun, RunDir
 from skelbench.reporting.controls import CONTROLS
 
@@ -63,21 +58,8 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
-    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
-
-    A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
-    """
-    info = run.info
-    whole: dict[str, float | None] = {name: info.get(name) for name in ("clips_seen", "train_seconds")}
-    if checkpoint == "last":
-        return whole
-    epoch = float(checkpoint)
-    lines = if_whole(partial(logged_lines, run)) or []
-    timed = [line for line in lines if line.get("seconds") is not None]
-    if timed:
-        epochs = [0.0, *(line["epoch"] for line in timed)]
-        clips = np.interp(epoch, epochs, [0.0, *(line["clips_seen"] for line in timed)])
-        seconds = np.interp(epoch, epochs, [0.0, *(line["seconds"] for line in timed)])
-        return {"clips_seen": float(clips), "train_seconds": float(seconds)}
-    share = min(1.0, epoch / run.spec.train.epochs) if run.spec.train.epochs else 0.0
-    return {name: None if value is None else share * value for name, value in whole.items()}
+    """``clips_seen`` and ``train_seconds`` of a run; of a snapshot its share of the schedule."""
+    epochs = run.spec.train.epochs
+    share = 1.0 if checkpoint == "last" else min(1.0, float(checkpoint) / epochs) if epochs else 0.0
+    whole = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
+    return {name: value if value is None or checkpoint == "last" else share * value for name, value in whole.items()}

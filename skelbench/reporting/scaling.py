@@ -68,7 +68,7 @@ def table(inputs: TableInputs) -> Table:
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
     shown = builder.probed(frame, checkpoint="last", source="")
     rows = builder.over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
-    return builder.build(LAYOUT, rows, frame=shown)
+    return builder.build(LAYOUT, rows)
 
 
 def trainings(inputs: TableInputs) -> DataFrame:

@@ -138,11 +138,6 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
     )
 
 
-def all_rows(constant: Sequence[str]) -> list[str]:
-    """Note on the values that all rows have in common."""
-    return [f"All rows: {', '.join(constant)}."] if constant else []
-
-
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
     """Words of a heading on an unusual setting, encoder or stream: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import titled
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.outcomes import paired_over_seeds
@@ -210,20 +209,11 @@ def variants(
     ]
 
 
-def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
-    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement, without
-    rows whose published figures cannot be read."""
-    host, found = inputs.host, []
-    for descriptor in host.all("rows"):
-        if isinstance(descriptor, RowsSpec) and descriptor.table == table:
-            rows = host.checked(descriptor, host.load(descriptor), Sequence, "list of rows")
-            if wrong := [row for row in rows if not isinstance(row, Row)]:
-                raise SkelbenchError(
-                    f"rows {descriptor.name!r} of plugin {host.origin(descriptor).name!r} hold a "
-                    f"{type(wrong[0]).__name__}, not a skelbench.reporting.study_rows.Row"
-                )
-            found.append([row for row in rows if not row.printed or published.readable(host, row.printed.table)])
-    return found
+def announced(inputs: TableInputs, table: str) -> list[Sequence[Row]]:
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement."""
+    host = inputs.host
+    found = [one for one in host.all("rows") if isinstance(one, RowsSpec) and one.table == table]
+    return [host.checked(one, host.load(one), Sequence, "list of rows") for one in found]
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
@@ -252,7 +242,7 @@ class _Builder:
         keys = [*(plain[key] for key in self.study.block), changed, plain["changed"].where(changed, "")]
         for _, block in headline.groupby(keys, dropna=False):
             self._fill(self.study.rows_for(block), block)
-        return self._finish(frame)
+        return self._finish()
 
     def _fill(self, rows: Sequence[Row], block: DataFrame) -> None:
         """Add the rows of one block, tested among each other; rows without a run only beside usual evaluations."""
@@ -303,7 +293,7 @@ class _Builder:
         partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
         return {"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value}
 
-    def _finish(self, frame: DataFrame) -> Table:
+    def _finish(self) -> Table:
         study, rows = self.study, [row for row, _ in self.filled]
         printed = any(column.key in row for row in rows for column in study.paper)
         command, notes = f"`skelbench study {study.name}`", list[str]()
@@ -312,10 +302,7 @@ class _Builder:
         if self.older:
             notes.append(f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(self.older)}.")
         notes += [*(published.notes(self.inputs.host, study.name) if printed else ()), *NOTES, *self._versions()]
-        places = {(row["dataset"], row["split"]) for row in rows}
-        shown = frame[frame["protocol"].astype(str).str.startswith(("linear", "knn"))]
-        shown = shown[[place in places for place in zip(shown["dataset"], shown["split"], strict=True)]]
-        return builder.build(self.layout, self.filled, self.inputs, notes=notes, frame=shown)
+        return builder.build(self.layout, self.filled, self.inputs, notes=notes)
 
     def _versions(self) -> Iterable[str]:
         """Notes on methods whose rows come from several versions, which differ in more than the rows say."""

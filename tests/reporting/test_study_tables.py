@@ -1,7 +1,6 @@
 """Tables of studies from a made results directory: which runs fill a row, and what stands beside it."""
 
 import itertools
-import re
 from functools import cache
 
 import numpy as np
@@ -217,32 +216,3 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
     assert rows["slim", 120, 4]["step_gflops"].value == 80
     missing = next(note for note in built.notes if note.startswith("No run yet"))
     assert "skeletonmae at 8 tokens" in missing and "sjepa" not in missing and "mamp" not in missing
-
-
-BEE = """
-from skelbench.plugin import PublishedSpec, RowsSpec, hookimpl
-from skelbench.reporting.study_rows import Printed, Row
-
-ROWS = [Row(method="bee", grid=(64, 8), printed=Printed("bee", "Bee", "8x25"))]
-
-
-@hookimpl
-def skelbench_rows():
-    return [RowsSpec(name="bee-budgets", table="token-budget", target=":ROWS")]
-
-
-@hookimpl
-def skelbench_published():
-    return [PublishedSpec(name="bee", file=__file__.replace("bees.py", "bee.csv"))]
-"""
-
-
-def test_published_figures_that_cannot_be_read_are_named_and_spoil_no_table(made, tmp_path, caplog):
-    (tmp_path / "bees.py").write_text(BEE)
-    (tmp_path / "bee.csv").write_text("method,value\nBee,1\n")
-    made.run("slim", tokens=30)
-    made.run("slim")
-    methods = table(made, "token-budget", host=Host([tmp_path / "bees.py"])).values("method")
-    assert "slim" in methods and "bee" not in methods
-    (record,) = [record for record in caplog.records if "left out" in record.message]
-    assert re.search("plugin 'bees': .*bee.csv cannot be read: .*no column 'variant'", record.message)
