@@ -63,6 +63,8 @@ class Measure:
     """The evaluations of a row that the measure is taken from; None = it has none."""
     predicted: str = ""
     """Name of the predictions whose accuracy it is; "" = no accuracy, so no tests between rows."""
+    protocols: Sequence[str] = ()
+    """Protocols that measure it, where a row has evaluations by several."""
 
     @property
     def key(self) -> str:

