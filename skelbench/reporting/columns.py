@@ -56,8 +56,7 @@ def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", 
 
 def _metric(group: DataFrame, name: str) -> Cell:
     """Mean of a metric with its t interval over seeds; of one seed the spread is over draws."""
-    found, cell = list(group["measures"]), seeds.metric(list(group["measures"]), name)
-    sd = found[0].get(f"{name}_sd") if len(found) == 1 else None
+    cell, sd = seeds.metric(group, name), group["measures"].iloc[0].get(f"{name}_sd") if len(group) == 1 else None
     if not sd:
         return cell
     half = sd[0] * (100 if sd[1].share else 1)

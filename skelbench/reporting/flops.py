@@ -7,6 +7,7 @@ Needs no training: rows come from counting (:mod:`skelbench.evaluation.cost`), n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +97,18 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """The cost of every method."""
-    return build(_counted(inputs, "flops", shares=True), inputs.host)
+    return _wanted(build(_counted(inputs, "flops", shares=True), inputs.host), inputs)
 
 
 def table_detail(inputs: TableInputs) -> Table:
     """The cost of every method by module."""
-    return build_detail(_counted(inputs, "flops-detail"), inputs.host)
+    return _wanted(build_detail(_counted(inputs, "flops-detail"), inputs.host), inputs)
+
+
+def _wanted(table: Table, inputs: TableInputs) -> Table:
+    """The rows of wanted methods."""
+    takes = inputs.filters.takes
+    return replace(table, rows=tuple(row for row in table.rows if takes(method=str(row["plugin"].value))))
 
 
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
@@ -183,7 +190,7 @@ def _published(
     """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
     values: dict[tuple[str, str], dict[str, float]] = {}
     for row in every:
-        column = _PRINTED.get((row["protocol"], row["metric"]))
+        column = _PRINTED.get((row["protocol"], row["metric"]), "")
         if column in shown:
             place = names[slug(row["method"])], row["variant"].split(",")[0]
             values.setdefault(place, {}).setdefault(column, row["value"])

@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.hashing import digest
+from skelbench.core.hashing import canonical_json, digest
 from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed, section, stream_names, streams_seen
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.count import passes
@@ -120,22 +120,19 @@ class _Shared:
         self.costs = {run: if_whole(run.cost) for run in runs}
         costed = [(run.spec, cost) for run, cost in self.costs.items() if cost]
         self.joints = {spec.data.fingerprint: cost["grid"].split(" x ")[1] for spec, cost in costed}
-        self.class_tokens = {_network(spec) for spec, cost in costed if _class_token(cost)}
+        self.class_tokens = {
+            (spec.encoder, canonical_json(spec.encoder_config))
+            for spec, cost in costed
+            if cost["encoder"].get("class_token", cost.get("class_token"))
+        }
 
     def grid(self, run: ReadRun) -> str:
         """Token grid, ``8x25``, with ``+1`` for a class token. A run without cost has joints and class token of other
         runs on the same data and with the same encoder."""
         joints = self.joints.get(run.spec.data.fingerprint)
         grid = f"{run.about['tokens']}x{joints}" if joints else str(run.about["tokens"])
-        return grid + ("+1" if _network(run.spec) in self.class_tokens else "")
-
-
-def _network(spec: RunSpec) -> str:
-    return digest([spec.encoder, spec.encoder_config])
-
-
-def _class_token(cost: Mapping[str, Any]) -> bool:
-    return bool(cost["encoder"].get("class_token", cost.get("class_token", False)))
+        network = run.spec.encoder, canonical_json(run.spec.encoder_config)
+        return grid + ("+1" if network in self.class_tokens else "")
 
 
 def _of_run(run: ReadRun, shared: _Shared) -> dict[str, Any]:

@@ -131,7 +131,6 @@ class TableInputs:
             table = replace(table, notes=(*table.notes, *self.added_notes))
         if not self.filters:
             return table
-        table = self.filters.narrowed(table, name)
         tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
         fewer = tested and (self.filters.method or self.filters.tag)
         adjusted = "; p is adjusted over the rows that are shown" if fewer else ""

@@ -185,7 +185,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
     for name, how in inputs.measures.items():
         key = f"metric {name}" if name in taken else name
         column = Column(key, how.label, ".1f" if how.share else ".4g", shown=False)
-        columns.append(builder.Measure(column, partial(_metric, name)))
+        columns.append(builder.Measure(column, partial(metric, name=name)))
     empty = (
         "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
@@ -193,10 +193,6 @@ def _layout(inputs: TableInputs) -> builder.Layout:
     return builder.Layout(
         "Linear evaluation: accuracy in percent", empty, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
     )
-
-
-def _metric(name: str, group: DataFrame) -> Cell:
-    return metric(list(group["measures"]), name)
 
 
 def _method(group: DataFrame) -> Cell:

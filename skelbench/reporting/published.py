@@ -72,7 +72,9 @@ def _read(file: str) -> tuple[Figure, ...]:
     try:
         with open(file, newline="", encoding="utf-8") as lines:
             rows = [{column: row[column] for column in COLUMNS} for row in csv.DictReader(lines, restval="")]
-        figures = [row | {name: float(row[name]) if row[name] else None for name in ("value", "std")} for row in rows]
+        figures: list[dict[str, Any]] = [
+            row | {name: float(row[name]) if row[name] else None for name in ("value", "std")} for row in rows
+        ]
         if not all(row["value"] is not None and isfinite(row["value"]) for row in figures):
             raise ValueError("a value is not a finite number")
         return tuple(figures)

@@ -215,14 +215,11 @@ def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
     return zip(*(frame[name] for name in _EVALUATION))
 
 
-def metric(groups: Sequence[Mapping[str, Any]], name: str) -> Cell:
-    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it.
-
-    ``groups``: the column ``measures`` of the frame.
-    """
-    if not all(name in each for each in groups):
+def metric(group: DataFrame, name: str) -> Cell:
+    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it."""
+    if not all(name in each for each in group["measures"]):
         return Cell()
-    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in groups])
+    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in group["measures"]])
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:

@@ -17,8 +17,8 @@ from skelbench.evaluation.linear import Linear
 from skelbench.pipeline.evaluate import feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
+from skelbench.reporting.downstream import TRANSFER
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.transfer import TRANSFER
 from skelbench.views.skeleton.topology import COCO17
 
 FAST = ["--set", "min_steps=20", "--set", "epochs=1", "--set", "tolerance=none"]

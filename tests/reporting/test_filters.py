@@ -75,15 +75,6 @@ def test_a_misspelt_name_is_refused(made, host, filters, said):
     assert said in str(refused.value)
 
 
-def test_a_table_without_evaluations_is_chosen_by_its_columns():
-    built = Table(
-        "Cost", (Column("method", "Method"), Column("flops", "FLOPs")), ({"method": "slim"}, {"method": "mamp"})
-    )
-    assert Filters(method=("mamp",)).narrowed(built, "flops").values("method") == ["mamp"]
-    with pytest.raises(SkelbenchError, match="table flops does not say a row's preset; leave --preset out"):
-        Filters(preset=("small",)).narrowed(built, "flops")
-
-
 COLUMNS = (
     Column("group", "Group", heads=True),
     Column("name", "Method", footnotes=("of",)),

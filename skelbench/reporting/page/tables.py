@@ -79,7 +79,6 @@ def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
         # Paired tests for each of its columns take minutes, and the page does not show their letters.
         inputs.significance = significance and not isinstance(make, ColumnTable)
         table = host.checked(descriptor, make(inputs), Table, "skelbench.reporting.table.Table")
-        table = inputs.filters.narrowed(table, name)
     except Exception as error:  # a plugin's code or a damaged record: the other tables are shown
         built.failed[name] = plain(one_line(error))
         return
