@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from skelbench.evaluation.cost import BODIES
@@ -131,7 +132,7 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     found = pandas.json_normalize(costs if whole else []).dropna(axis="columns")
 
     def over(key: str) -> float | None:
-        return float(found[key].mean()) if key in found else None
+        return mean(found[key].tolist()) if key in found else None
 
     def text(key: str) -> str:
         return ", ".join(dict.fromkeys(map(str, found[key]))) if key in found else ""

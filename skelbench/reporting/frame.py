@@ -7,6 +7,8 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skelbench.core.hashing import canonical_json, digest
 from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed, section, stream_names, streams_seen
 from skelbench.evaluation.cost import BODIES
@@ -14,6 +16,7 @@ from skelbench.evaluation.cost.count import passes
 from skelbench.evaluation.outcomes import paired_outcomes, reader
 from skelbench.records.errors import if_whole
 from skelbench.records.measures import measured
+from skelbench.records.metrics import logged_lines
 from skelbench.records.provenance import added
 from skelbench.records.run_dir import ReadRun, RunDir
 from skelbench.reporting.controls import CONTROLS, Controls, question
@@ -285,11 +288,21 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
-    """``clips_seen`` and ``train_seconds`` of a run; of a snapshot its share of the schedule."""
-    epochs = run.spec.train.epochs
-    share = 1.0 if checkpoint == "last" else min(1.0, float(checkpoint) / epochs) if epochs else 0.0
+    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
+
+    A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
+    """
     whole = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
-    return {name: value if value is None or checkpoint == "last" else share * value for name, value in whole.items()}
+    if checkpoint == "last":
+        return whole
+    epoch, lines = float(checkpoint), if_whole(partial(logged_lines, run)) or []
+    if timed := [line for line in lines if line.get("seconds") is not None]:
+        epochs = [0.0, *(line["epoch"] for line in timed)]
+        keys = {"clips_seen": "clips_seen", "train_seconds": "seconds"}
+        logged = {name: [0.0, *(line[key] for line in timed)] for name, key in keys.items()}
+        return {name: float(np.interp(epoch, epochs, values)) for name, values in logged.items()}
+    share = min(1.0, epoch / run.spec.train.epochs) if run.spec.train.epochs else 0.0
+    return {name: None if value is None else share * value for name, value in whole.items()}
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:

@@ -8,6 +8,11 @@ from fabricated import Fabricated
 from skelbench.core.spec import EvalSpec
 from skelbench.reporting.frame import frame
 
+METRICS = [
+    {"step": step, "epoch": step / 10, "clips_seen": 32 * step, "loss": 1.0, "seconds": 0.1 * step}
+    for step in (1, 500, 1000)
+]
+
 
 @pytest.fixture
 def made(tmp_path):
@@ -77,9 +82,11 @@ def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_se
     assert sorted(rows(made)["changed"]) == ["", "settings of the probe"]
 
 
-def test_a_snapshot_has_its_share_of_clips_and_minutes(made):
+def test_a_snapshot_has_its_own_clips_and_minutes(made):
+    made.run("slim", checkpoint="50", metrics=METRICS, epochs=100)
     made.run("mamp", checkpoint="25", epochs=100)
-    made.run("gfp")
     found = rows(made).drop_duplicates("title").set_index("title")
+    assert found.loc["slim", "clips_seen"] == 16_000 and found.loc["slim", "train_seconds"] == pytest.approx(50)
     assert found.loc["mamp", "clips_seen"] == 10_000 and found.loc["mamp", "train_seconds"] == 30
-    assert found.loc["gfp", "clips_seen"] == 40_000
+    made.run("gfp", metrics=METRICS)
+    assert set(rows(made).query("title == 'gfp'")["clips_seen"]) == {40_000}
