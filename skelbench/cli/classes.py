@@ -39,6 +39,8 @@ def print_classes(
     seen = "" if spec.stream_title == "joint" else f", {spec.stream_title}"
     title = f"{run.title}{seen} by {protocol} on {data.title} / {data.split}: class by class"
     out.print(Terminal(confusion.classes(counts_KK, names, title, top, draws)))
+    out.print()
+    out.print(Terminal(confusion.pairs(counts_KK, names)))
     where = named_root(run.path.parent)
     how = "" if protocol == "linear" else f" --protocol {protocol}"
     name = run.spec.id + ("" if checkpoint == "last" else f"@{checkpoint}")

@@ -82,7 +82,8 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     from skelbench.records.provenance import added
 
     about = run.about
-    accuracy = {each["protocol"]: each["accuracy"] for each in run.evaluations if each["standard"]}
+    standard = [record for record in run.records() if record["standard"]]
+    accuracy = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in standard}
     return {
         "number": number,
         "id": about["id"],

@@ -48,7 +48,7 @@ def show(
     data_root: DataRoot = None,
 ) -> None:
     """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
-    cost, evaluations. With --classes which classes are hard."""
+    cost, evaluations. With --classes which classes are hard, and the pairs that are confused."""
     from skelbench.cli.summary import cost_facts, named_root, print_records
     from skelbench.core.console import out, print_facts
     from skelbench.records.errors import if_whole

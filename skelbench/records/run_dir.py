@@ -51,9 +51,6 @@ class RunDir:
     @property
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
-        return self._info()
-
-    def _info(self) -> dict[str, Any]:
         with self.damage():
             info = read_json(self.path / "run.json")
             if not isinstance(info, dict) or "spec" not in info:
@@ -62,9 +59,6 @@ class RunDir:
 
     @property
     def spec(self) -> RunSpec:
-        return self._spec()
-
-    def _spec(self) -> RunSpec:
         info = self.info
         with self.damage():
             spec = facts_of(RunSpec, info["spec"])
@@ -79,9 +73,7 @@ class RunDir:
         """Return the run as it is now; :class:`Damaged` if run.json is not valid or its spec belongs to another id."""
         run = ReadRun(self.path)
         with self.damage():
-            facts = facts_of(RunFacts, run.info)
-            if run.spec.imported and facts.outcome == "done" and facts.imported is None:
-                raise ValueError("it does not say what was imported")
+            facts_of(RunFacts, run.info)
             if run.info.get("id", run.spec.id) != run.spec.id:
                 raise ValueError("its spec is not that of its id")
         return run
@@ -89,9 +81,6 @@ class RunDir:
     @property
     def about(self) -> dict[str, Any]:
         """Summary of run.json as plain data, for lists of runs."""
-        return self._about()
-
-    def _about(self) -> dict[str, Any]:
         info, spec = self.info, self.spec
         return {
             "id": spec.id,
@@ -200,7 +189,7 @@ class RunDir:
     def update(self, *removed: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json and remove the fields ``removed``; processes do so one after the other."""
         with Lease(self.path / ".run.json.lock", math.inf):
-            kept = {key: value for key, value in self._info().items() if key not in removed}
+            kept = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
             write_json(self.path / "run.json", {**kept, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
@@ -230,22 +219,9 @@ class RunDir:
 class ReadRun(RunDir):
     """A run as it was when it was first read, for commands that list many runs."""
 
-    info = cached_property(RunDir._info)
-    spec = cached_property(RunDir._spec)
-    about = cached_property(RunDir._about)
-
-    @property
-    def evaluations(self) -> list[dict[str, Any]]:
-        """Summaries of the records as plain data, oldest first."""
-        return [
-            {
-                "protocol": record["spec"]["protocol"],
-                "dataset": record["spec"]["data"]["name"],
-                "standard": record["standard"],
-                "accuracy": record["metrics"]["accuracy"],
-            }
-            for record in self._records
-        ]
+    info = cached_property[dict[str, Any]](vars(RunDir)["info"].fget)
+    spec = cached_property[RunSpec](vars(RunDir)["spec"].fget)
+    about = cached_property[dict[str, Any]](vars(RunDir)["about"].fget)
 
     def records(self) -> list[dict[str, Any]]:
         return list(self._records)

@@ -38,7 +38,7 @@ FORMAT = 2
 DIGITS = 4
 """Fewest digits that name a run as a part of its id: a slip in a run's number must not name another run."""
 _MARK = "skelbench.json"
-SIGNS = ("run.json", "metrics.jsonl", "last.pt")
+_SIGNS = ("run.json", "metrics.jsonl", "last.pt")
 """A folder with one of these files is a run, perhaps a damaged one."""
 
 
@@ -107,10 +107,10 @@ class ResultStore:
         return sorted(self.read(), key=lambda run: (run.about["created"], run.name))
 
     def _directories(self) -> Iterator[RunDir]:
-        """Every directory that is not hidden and has a file of a run."""
+        """Every directory with a file of a run that is not hidden, by name."""
         self.check_readable()
         for name in sorted(os.listdir(self.root)) if self.root.is_dir() else ():
-            if name[0] != "." and any(os.path.lexists(f"{self.root}/{name}/{sign}") for sign in SIGNS):
+            if name[0] != "." and any(os.path.lexists(self.root / name / sign) for sign in _SIGNS):
                 yield RunDir(self.root / name)
 
     def find(self, pattern: str) -> tuple[RunDir, str]:

@@ -158,7 +158,7 @@ def build(
     columns = [replace(one, shown=one.shown is True or one.key in shows.get(str(one.shown), show)) for one in columns]
     keys = {one.key for one in columns}
     kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
-    runs = [one.runs for one in rows if one.runs is not None]
+    runs = [one.runs for one in rows if one.runs is not None and "subjects" in one.runs]
     frame = pandas.concat(runs) if runs else None
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
     below |= published.footnotes(kept)

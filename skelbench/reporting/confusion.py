@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,34 @@ def classes(counts_KK: np.ndarray, names: Sequence[str], title: str, top: int = 
     ]
     notes += [f"Means over {draws} draws."] if draws > 1 else []
     return Table(title, columns, tuple(rows), tuple(notes))
+
+
+def pairs(counts_KK: np.ndarray, names: Sequence[str], top: int = 10) -> Table:
+    """The ``top`` pairs of classes by the share of their clips that are taken for the other class of the pair."""
+    clips_K = counts_KK.sum(1)
+    both_KK = counts_KK + counts_KK.T
+    of_KK = clips_K[:, None] + clips_K
+    share_KK = np.divide(both_KK, of_KK, out=np.zeros_like(both_KK), where=of_KK > 0)
+    found = [(a, b) for a, b in combinations(range(len(names)), 2) if both_KK[a, b]]
+    found.sort(key=lambda pair: (-share_KK[pair], pair))
+    rows = [
+        {
+            "one": short(names[a]),
+            "other": short(names[b]),
+            "share": 100 * share_KK[a, b],
+            "one_as_other": 100 * counts_KK[a, b] / clips_K[a] if clips_K[a] else None,
+            "other_as_one": 100 * counts_KK[b, a] / clips_K[b] if clips_K[b] else None,
+        }
+        for a, b in found[: top or None]
+    ]
+    columns = (
+        Column("one", "One", leads=True),
+        Column("other", "Other", leads=True),
+        Column("share", "Of both, %", ".1f"),
+        Column("one_as_other", "One as other", ".1f"),
+        Column("other_as_one", "Back", ".1f"),
+    )
+    note = "Of the clips of both classes the share that is taken for the other of the two; then each way for itself."
+    return Table(
+        "Pairs that are confused most", columns, tuple(rows), (note if rows else "No clip was taken for another.",)
+    )

@@ -73,7 +73,7 @@ class Filters:
         ]
         if not self.protocol:
             return found
-        return [run for run in found if any(self.takes(protocol=one["protocol"]) for one in run.evaluations)]
+        return [run for run in found if any(self.takes(protocol=one["spec"]["protocol"]) for one in run.records())]
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """The wanted rows of :func:`skelbench.reporting.frame.frame`.
@@ -100,7 +100,7 @@ class Filters:
         def datasets() -> Iterator[str]:
             yield from host.names("datasets")
             for run in runs:
-                yield from (run.about["dataset"], *(one["dataset"] for one in run.evaluations))
+                yield from (run.about["dataset"], *(one["spec"]["data"]["name"] for one in run.records()))
 
         methods = [one for one in host.all("methods") if isinstance(one, MethodSpec)]
         variants = (f"{one.name}:{variant}" for one in methods for variant in one.variants)

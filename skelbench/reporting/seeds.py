@@ -162,8 +162,6 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
     """Note on the number of subjects of each data set and split, and where it is too small."""
-    if "subjects" not in frame:
-        return
     told = []
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         known = group["subjects"].dropna()

@@ -8,7 +8,7 @@ from small import write_small_store
 from skelbench.cli.main import main
 from skelbench.evaluation.stats.paired import wilson
 from skelbench.plugin.host import Host
-from skelbench.reporting.confusion import classes, classes_of, matrix
+from skelbench.reporting.confusion import classes, classes_of, matrix, pairs
 from skelbench.reporting.figures import NothingToDraw, confusion
 from skelbench.reporting.inputs import TableInputs
 
@@ -43,6 +43,17 @@ def test_the_hardest_class_comes_first_with_what_it_is_taken_for():
     assert "All 3 classes. Mean class accuracy 70.0 %, of all clips 64.0 %" in table.notes[0]
     assert "The 2 hardest of 3 classes" in classes(counts, NAMES, "T", top=2).notes[0]
     assert len(classes(counts, NAMES, "T", top=0).rows) == 3
+
+
+def test_pairs_are_by_what_both_lose_to_each_other():
+    table = pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES)
+    cells = [
+        tuple(row[key].value for key in ("one", "other", "share", "one_as_other", "other_as_one")) for row in table.rows
+    ]
+    assert cells[0] == ("sit", "stand", 40, 30, 50)
+    assert cells[1] == ("stand", "wave", pytest.approx(100 / 15), 10, 0) and len(cells) == 2
+    assert len(pairs(matrix({"labels": LABELS, "predicted": PREDICTED}, 4), NAMES, top=1).rows) == 1
+    assert pairs(matrix({"labels": LABELS, "predicted": LABELS}, 4), NAMES).notes == ("No clip was taken for another.",)
 
 
 def test_classes_have_names_where_the_data_set_is_here(tmp_path):
@@ -85,7 +96,7 @@ def test_commands(made, tmp_path, monkeypatch, capsys):
     assert main(["runs", "show", name, "--classes", *place]) == 0
     shown = capsys.readouterr().out
     assert "slim by linear on moves / cross-view: class by class" in shown and "class 1" in shown
-    assert "skelbench plot confusion --run" in shown
+    assert "Pairs that are confused most" in shown and "skelbench plot confusion --run" in shown
     assert main(["plot", "confusion", "--run", name, "--dpi", "50", *place]) == 0
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
     assert main(["runs", "show", name, "--classes", "--protocol", "knn", *place]) == 2
