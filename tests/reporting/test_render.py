@@ -5,7 +5,6 @@ import json
 import pytest
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.text import printable
 from skelbench.reporting.render import FORMATS, render
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -111,17 +110,6 @@ def test_csv_golden_carries_raw_numbers_and_hidden_columns():
         "mae <1>,False,80,,,,False,,,,28.32,\n"
         "MAMP,True,84.9,,,,True,,,,,\n"
     )
-
-
-def test_strangers_words_are_text_in_every_document():
-    name = "\x1b]0;x\x07<script>[a](b)\n\\input{x}"
-    table = Table(name, (Column("name", "Name"),), ({"name": name},), notes=(name,))
-    shown = {format: render(table, format) for format in FORMATS}
-    assert "\\<script>[a\\](b) \\\\input{x}" in shown["md"] and shown["md"].count("\n") == 7
-    assert r"?]0;x?$<$script$>$[a](b) \textbackslash{}input\{x\}" in shown["latex"]
-    assert json.loads(shown["json"])["title"] == name
-    assert list(csv.reader(io.StringIO(shown["csv"])))[1] == [printable(name)]
-    assert not any("\x1b" in shown[format] for format in FORMATS)
 
 
 def test_json_holds_everything():
