@@ -30,7 +30,6 @@ PLACES: tuple[str, ...] = (
     "skelbench.reporting.scaling",
     "skelbench.reporting.target_control",
     "skelbench.reporting.token_budget",
-    "skelbench.reporting.transfer",
     "skelbench.reporting.tuned",
     "skelbench.views.skeleton.topology.known",
     "skelbench.pipeline.studies.local",

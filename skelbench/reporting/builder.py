@@ -16,7 +16,6 @@ from skelbench.reporting.seeds import (
     accuracy,
     adjust,
     alike,
-    all_rows,
     block_of,
     every_seed,
     footnotes,
@@ -64,6 +63,8 @@ class Measure:
     """The evaluations of a row that the measure is taken from; None = it has none."""
     predicted: str = ""
     """Name of the predictions whose accuracy it is; "" = no accuracy, so no tests between rows."""
+    protocols: Sequence[str] = ()
+    """Protocols that measure it, where a row has evaluations by several."""
 
     @property
     def key(self) -> str:
@@ -130,14 +131,15 @@ def build(
     *,
     notes: Sequence[str] = (),
     texts: Mapping[str, str] | None = None,
-    frame: DataFrame | None = None,
     show: Collection[str] = (),
 ) -> Table:
     """The table of ``layout`` with ``rows``.
 
     ``inputs`` says which comparisons were asked for; ``notes`` and ``texts`` (of footnotes) come after the layout's;
-    ``frame``: the evaluations whose subjects a note counts; ``show``: keys of columns that are shown in any case.
+    ``show``: keys of columns that are shown in any case. A note counts the subjects of the rows' evaluations.
     """
+    import pandas
+
     columns = [*_expanded(layout, inputs)]
     if not rows:
         shown = tuple(replace(one, shown=one.shown is True) for one in columns)
@@ -156,12 +158,15 @@ def build(
     columns = [replace(one, shown=one.shown is True or one.key in shows.get(str(one.shown), show)) for one in columns]
     keys = {one.key for one in columns}
     kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
+    runs = [one.runs for one in rows if one.runs is not None and "subjects" in one.runs]
+    frame = pandas.concat(runs) if runs else None
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
     below |= published.footnotes(kept)
     used = {note for one in columns for note in one.footnotes} | {*footnotes_of(kept, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
-    every = (*all_rows(constant), *layout.notes, *notes, *subjects, *told)
+    common = [f"All rows: {', '.join(constant)}."] if constant else []
+    every = (*common, *layout.notes, *notes, *subjects, *told)
     table = Table(layout.title, tuple(columns), kept, every, below)
     return table.ranked(within=partial(block_of, layout.block))
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.data.store.splits import full_name
-from skelbench.reporting import published
+from skelbench.reporting import published, seeds
 from skelbench.reporting.builder import Filled, Layout, Measure, build, is_printed, over_seeds, setting
 from skelbench.reporting.controls import CONTROLS, controls_beside
-from skelbench.reporting.seeds import INTERVALS, accuracy, metric, seeds_of
-from skelbench.reporting.study_rows import figures_of
+from skelbench.reporting.seeds import INTERVALS, accuracy, seeds_of
+from skelbench.reporting.study_rows import Row, figures_of
 from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
 _SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
-_SETTING = ["title", "dataset", "split", "data", "tokens", *_SHOWN]
-BLOCK = ["dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset"]
+BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset")
 """Columns in which rows that compete agree; of presets the name without its changes."""
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
@@ -35,44 +34,37 @@ PRINTED = (
 SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One column: the headline of a protocol, or one of its metrics.
+def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
+    """The headline of ``protocols`` as a column, or their metric ``metric``.
 
-    >>> Measured("map", "mAP", ("retrieval",), "map").header
-    'mAP'
+    Of several protocols the one with most seeds is shown. ``predicted``: name of the predictions whose accuracy the
+    metric is.
+
+    >>> measured("map", "mAP", ("retrieval",), "map").protocols
+    ('retrieval',)
     """
 
-    key: str
-    header: str
-    protocols: Sequence[str]
-    """Protocols that measure it; the one with most seeds is shown, of several the first."""
-    metric: str = ""
-    """Name of the metric; "" = the headline accuracy."""
-    predicted: str = ""
-    """Name of the predictions whose accuracy the metric is; "" = the headline's, or none for a metric."""
-
-    def pick(self, group: DataFrame) -> DataFrame | None:
-        """The evaluations of a row that the column shows: by the protocol with most seeds."""
-        there = (group[group["protocol"] == name] for name in self.protocols)
-        has = (one for one in there if len(one) and all(not self.metric or self.metric in m for m in one["measures"]))
+    def pick(group: DataFrame) -> DataFrame | None:
+        there = (group[group["protocol"] == name] for name in protocols)
+        has = (one for one in there if len(one) and all(not metric or metric in m for m in one["measures"]))
         return max(has, key=len, default=None)
 
-    def cell(self, group: DataFrame) -> Cell:
-        """Its t interval is over seeds; of one seed a metric's spread is over draws."""
-        if not self.metric:
-            return accuracy(group)
-        found, cell = list(group["measures"]), metric(list(group["measures"]), self.metric)
-        sd = found[0].get(f"{self.metric}_sd") if len(found) == 1 else None
-        half = sd and sd[0] * (100 if sd[1].share else 1)
-        if not sd:
-            return cell
-        return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
+    column = Column(key, header, ".1f", best="max")
+    tested = predicted or ("" if metric else "predicted")
+    return Measure(column, partial(_metric, name=metric) if metric else accuracy, pick, tested, protocols)
 
-    def measure(self) -> Measure:
-        """The column of the one builder."""
-        predicted = self.predicted or ("" if self.metric else "predicted")
-        return Measure(Column(self.key, self.header, ".1f", best="max"), self.cell, self.pick, predicted)
+
+def _metric(group: DataFrame, name: str) -> Cell:
+    """Mean of a metric with its t interval over seeds; of one seed the spread is over draws."""
+    cell, sd = seeds.metric(group, name), group["measures"].iloc[0].get(f"{name}_sd") if len(group) == 1 else None
+    if not sd:
+        return cell
+    half = sd[0] * (100 if sd[1].share else 1)
+    return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
+
+
+PLACE = (Column("dataset", "Data set", leads=True), Column("split", "Split", leads=True))
+"""Columns of the data that a row is tested on."""
 
 
 @dataclass(frozen=True)
@@ -81,30 +73,35 @@ class ColumnTable:
 
     name: str
     title: str
-    columns: Callable[[DataFrame], Sequence[Measured]]
+    columns: Callable[[DataFrame], Sequence[Measure]]
     """The columns, for the evaluations that there are."""
     how: str
     """Note of a table without runs: the commands that fill it."""
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
     """The only methods that it is about; () = every one."""
+    block: Sequence[str] = BLOCK
+    """Columns in which rows that compete agree."""
+    place: Sequence[Column] = PLACE
+    """Columns that a published figure and its row have in common."""
+    extra: Sequence[Measure] = ()
+    """Columns behind the protocols."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
-        frame = inputs.frame
-        if self.titles:
-            frame = frame[frame["title"].isin(list(self.titles))]
+        frame = self.evaluations(inputs)
         wanted = self.columns(frame)
         protocols = {name for column in wanted for name in column.protocols}
         frame = controls_beside(frame[frame["protocol"].isin(protocols)])
         keys = {column.key for column in wanted}
-        layout = self._layout([column.measure() for column in wanted])
-        rows = over_seeds(layout.columns, trainings(frame, _SETTING))
+        layout = self._layout(wanted)
+        setting = ["title", *self.keys, "data", "tokens", *_SHOWN]
+        rows = over_seeds(layout.columns, trainings(frame, setting))
         rows = [one for one in rows if any(one.row[key].value is not None for key in keys)]
         own = [row for row, _ in rows]
         papers = [row for row in self._papers(inputs, own) if keys & row.keys()]
         for row in own if papers else ():
-            row["method"] = smaller(row)
+            row["method"] = _smaller(row)
         gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *own))}
         layout = replace(layout, columns=[one for one in layout.columns if one.key not in gone])
         notes = [
@@ -115,48 +112,72 @@ class ColumnTable:
         ]
         studied = self.name in inputs.host.names("studies")
         also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
-        texts = {"printed": PRINTED + also, **size_footnotes(own)}
+        presets = sorted({row["preset"].removesuffix("+") for row in own})
+        texts = {"printed": PRINTED + also, **{f"preset {one}": SMALLER.format(one) for one in presets}}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
         every = [*rows, *map(Filled, papers)]
-        return build(layout, every, inputs, notes=notes, texts=texts, frame=frame if rows else None, show=show)
+        return build(layout, every, inputs, notes=notes, texts=texts, show=show)
+
+    def evaluations(self, inputs: TableInputs) -> DataFrame:
+        """The evaluations that the table is about."""
+        frame = inputs.frame
+        return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
+
+    def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
+        """Column of a published figure of ``row``, and its ``place``."""
+        return row.labels["column"], {"dataset": figure["dataset"], "split": figure["split"]}
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the columns ``place``."""
+        return [column.key for column in self.place]
 
     def _layout(self, measures: Sequence[Measure]) -> Layout:
         columns: tuple[Column | Measure, ...] = (
             Measure(Column("method", "Method", leads=True), lambda group: Cell(group["title"].iloc[0])),
-            Column("dataset", "Data set", leads=True),
-            Column("split", "Split", leads=True),
+            *self.place,
             setting("data", leads=True),
-            Measure(setting("changed", leads=True), partial(changed_text, measures)),
+            Measure(setting("changed", leads=True), partial(_changed, measures)),
             Column("tokens", "Tokens", shown="filled"),
             *map(setting, _SHOWN),
-            Measure(Column("seeds", "Seeds", shown="filled"), partial(seeds_text, measures)),
+            Measure(Column("seeds", "Seeds", shown="filled"), partial(_seeds, measures)),
             *measures,
-            Measure(Column("run", "Run", shown="filled"), partial(runs_text, measures)),
+            *self.extra,
+            Measure(Column("run", "Run", shown="filled"), partial(_runs, measures)),
         )
         footnotes = {"sd": "of one seed: ± is the standard deviation over draws of the corruption"}
-        return Layout(self.title, self.how, columns, BLOCK, footnotes=footnotes, ranks=False, order=_order)
+        return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=self._order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Published figures by method, stream, data set and split: where there are runs, or all without runs."""
-        places = {(row["dataset"], full_name(row["split"])): row["split"] for row in own}
+        """Rows of published figures by method, stream and place: where there are runs, or all without runs."""
+        places = {self._full(row): row for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
             stream = row.labels.get("stream", "joint")
             for one in figures:
-                place = one["dataset"], full_name(one["split"])
-                if places and place not in places:
+                column, place = self.published_at(row, one)
+                full = self._full(place)
+                if places and full not in places:
                     continue
                 name = one["method"] + (f":{row.variant}" if row.variant else "")
                 first = {
                     "title": row.title,
                     "method": Cell(name, published=True, footnotes=("printed",)),
-                    "dataset": Cell(one["dataset"], published=True),
-                    "split": Cell(places.get(place, one["split"]), published=True),
+                    **{key: Cell(places.get(full, place)[key], published=True) for key in self.keys},
                     "stream": stream,
                 }
-                made = rows.setdefault((row.title, stream, *place), first)
-                made.setdefault(row.labels["column"], published.cell(one))
+                rows.setdefault((row.title, stream, *full), first).setdefault(column, published.cell(one))
         yield from rows.values()
+
+    def _full(self, place: Mapping[str, Any]) -> tuple[str, ...]:
+        """Place with full names of splits, also behind a data set (``ntu60 xsub``)."""
+        return tuple(" ".join(map(full_name, place[key].split(" "))) for key in self.keys)
+
+    def _order(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Place, controls last, a published row below the same method's own rows."""
+        places = (str(row[key].value if isinstance(row[key], Cell) else row[key]) for key in self.keys)
+        title = row["title"] if is_printed(row) else row["method"].value
+        return *places, title in CONTROLS, title, is_printed(row), row["stream"]
 
 
 def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
@@ -179,23 +200,23 @@ def _picked(measures: Sequence[Measure], group: DataFrame) -> list[DataFrame]:
     return [one for measure in measures if (one := measure.pick(group)) is not None] or [group]
 
 
-def changed_text(measures: Sequence[Measure], group: DataFrame) -> str:
+def _changed(measures: Sequence[Measure], group: DataFrame) -> str:
     """Changed settings of the evaluations behind the shown numbers."""
     return "; ".join(dict.fromkeys(text for one in _picked(measures, group) for text in one["changed"] if text))
 
 
-def seeds_text(measures: Sequence[Measure], group: DataFrame) -> int | str:
+def _seeds(measures: Sequence[Measure], group: DataFrame) -> int | str:
     """Number of seeds behind the shown numbers: ``3``, or ``1 to 3``."""
     counts = {len(one) for one in _picked(measures, group)}
     return counts.pop() if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
-def runs_text(measures: Sequence[Measure], group: DataFrame) -> str:
+def _runs(measures: Sequence[Measure], group: DataFrame) -> str:
     """Names of the runs behind the shown numbers."""
     return ", ".join(dict.fromkeys(str(run) for one in _picked(measures, group) for run in one["run"]))
 
 
-def smaller(row: Mapping[str, Any]) -> Cell:
+def _smaller(row: Mapping[str, Any]) -> Cell:
     """The name of a row of runs next to published rows, marked unless it is of their size."""
     preset, cell = row["preset"].removesuffix("+"), row["method"]
     if preset in published.SIZES or cell.value in CONTROLS:
@@ -203,18 +224,5 @@ def smaller(row: Mapping[str, Any]) -> Cell:
     return replace(cell, footnotes=(*cell.footnotes, f"preset {preset}"))
 
 
-def size_footnotes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The footnotes that :func:`smaller` may give."""
-    presets = sorted({row["preset"].removesuffix("+") for row in rows if row.get("preset")})
-    return {f"preset {preset}": SMALLER.format(preset) for preset in presets}
-
-
 def _filled(value: Any) -> bool:
     return isinstance(value, Cell) and value.value is not None
-
-
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Data set and split, controls last, a published row below the same method's own rows."""
-    places = (str(row[key].value if isinstance(row[key], Cell) else row[key]) for key in ("dataset", "split"))
-    title = row["title"] if is_printed(row) else row["method"].value
-    return *places, title in CONTROLS, title, is_printed(row), row["stream"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.hashing import digest
@@ -18,7 +17,7 @@ CONTROLS = ("untrained", "raw")
 
 
 class Controls:
-    """The controls among finished ``runs``, the first of each shape, and their records."""
+    """The controls among finished ``runs``, the first of each shape."""
 
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
@@ -27,17 +26,13 @@ class Controls:
         for run in sorted(there, key=lambda run: not run.spec.components):
             kind = run.about["method"]
             self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
-        self.records = cache(lambda run, seed: {question(record, seed): record for record in run.records()})
 
     def of(self, kind: str, spec: RunSpec) -> ReadRun | None:
         """``kind`` "untrained": the untrained run with the same encoder, grid, data, precision and seed; "raw": the one
         on the same data and clip length. None where there is none, and for a control itself."""
-        return self.beside(kind, spec.method, _SHAPES[kind](spec)) if self._found[kind] else None
-
-    def beside(self, kind: str, method: str, shape: str) -> ReadRun | None:
-        """:meth:`of` a run of ``method`` and of a shape (:func:`shapes`)."""
-        apart = CONTROLS if kind == "untrained" else ("raw",)
-        return None if method in apart else self._found[kind].get(shape)
+        if not self._found[kind] or spec.method in (CONTROLS if kind == "untrained" else ("raw",)):
+            return None
+        return self._found[kind].get(_SHAPES[kind](spec))
 
 
 def _shape(spec: RunSpec) -> str:
@@ -50,11 +45,6 @@ def _raw_shape(spec: RunSpec) -> str:
 
 
 _SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _raw_shape}
-
-
-def shapes(spec: RunSpec) -> dict[str, str]:
-    """By kind of control what a run and its control have in common, as a hash."""
-    return {kind: shape(spec) for kind, shape in _SHAPES.items()}
 
 
 def question(record: Mapping[str, Any], seed: bool = True) -> str:

@@ -1,15 +1,23 @@
-"""``compare --table finetune``, ``semi``, ``robustness``, ``missing-representation`` and ``retrieval``."""
+"""``compare --table finetune``, ``semi``, ``robustness``, ``missing-representation``, ``retrieval``, ``transfer``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skelbench.plugin import TableSpec, hookimpl
-from skelbench.reporting.columns import ColumnTable, Measured
+from skelbench.reporting import published
+from skelbench.reporting.builder import OVER_UNTRAINED, Measure
+from skelbench.reporting.columns import BLOCK, PLACE, ColumnTable, measured
+from skelbench.reporting.controls import CONTROLS
+from skelbench.reporting.study_rows import Row
+from skelbench.reporting.table import Cell, Column
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from skelbench.reporting.inputs import TableInputs
 
 KINDS = ("missing", "parent-fill", "zero-fill", "noise")
 """Degradations, in the order in which they are shown."""
@@ -17,6 +25,14 @@ USUAL = ("missing_0.12", "missing_0.2", "missing_0.32")
 DEGRADED = (
     "The probe saw clean clips alone. Percent: share of the joints, 12, 20 and 32 % are 3, 5 and 8 of 25; noise: "
     "standard deviation in mean bone lengths."
+)
+TRANSFER_HOW = (
+    "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
+    "controls, on another data set; `skelbench study transfer` trains the paper's encoders that are here"
+)
+TRANSFER_NOTE = (
+    "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
+    "Over untrained: minus the same encoder as initialised, measured the same way."
 )
 
 
@@ -27,6 +43,7 @@ def skelbench_tables() -> list[TableSpec]:
         "semi": "encoders that were fine-tuned on 1 and 10 % of the labels, by each recipe; papers' figures",
         "robustness": "a linear probe of clean clips on clips with missing joints and with noise; papers' figures",
         "missing-representation": "missing joints declared, or filled in unflagged; papers' figures",
+        "transfer": "runs on other data than they were trained on: source, target, a column for each protocol",
         "retrieval": "nearest neighbours: 1-NN accuracy, mean average precision, recall; papers' figures",
     }
     return [
@@ -35,13 +52,13 @@ def skelbench_tables() -> list[TableSpec]:
     ]
 
 
-def fine_tuned(frame: DataFrame) -> list[Measured]:
+def fine_tuned(frame: DataFrame) -> list[Measure]:
     """``supervised``, ``finetune`` and every recipe of another source."""
     there = sorted(name for name in set(frame["protocol"]) if name.startswith("finetune@"))
-    return [Measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
+    return [measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
 
 
-def few_labels(frame: DataFrame) -> list[Measured]:
+def few_labels(frame: DataFrame) -> list[Measure]:
     """1 and 10 %, and every recipe of another source behind them."""
     there = {name for name in frame["protocol"] if name.startswith("semi@")} | {"semi@1", "semi@10"}
 
@@ -53,18 +70,18 @@ def few_labels(frame: DataFrame) -> list[Measured]:
         share, _, source = name.removeprefix("semi@").partition("@")
         return f"{share} %" + (f", {source}" if source else "")
 
-    return [Measured(name, header(name), (name,)) for name in sorted(there, key=order)]
+    return [measured(name, header(name), (name,)) for name in sorted(there, key=order)]
 
 
-def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measured]]:
+def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measure]]:
     """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
 
-    def columns(frame: DataFrame) -> list[Measured]:
+    def columns(frame: DataFrame) -> list[Measure]:
         found = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
         return [
-            Measured("clean", "Clean", protocols),
+            measured("clean", "Clean", protocols),
             *(
-                Measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
+                measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
                 for name in sorted(found, key=_order)
             ),
         ]
@@ -90,12 +107,12 @@ def _header(name: str) -> str:
     return f"{kind.capitalize()} {amount if kind == 'noise' else f'{100 * float(amount):g} %'}"
 
 
-def neighbours(frame: DataFrame) -> list[Measured]:
-    """1-NN accuracy by either protocol, and the rest by ``retrieval``."""
+def neighbours(frame: DataFrame) -> list[Measure]:
+    """1-NN accuracy by either protocol, and the rest by ``retrieval`` and ``transfer``."""
     further = {"map": "mAP", **{f"recall_at_{k}": f"Recall@{k}" for k in (1, 5, 10)}}
     return [
-        Measured("accuracy", "1-NN", ("retrieval", "knn")),
-        *(Measured(name, header, ("retrieval",), name) for name, header in further.items()),
+        measured("accuracy", "1-NN", ("retrieval", "knn")),
+        *(measured(name, header, ("retrieval",), name) for name, header in further.items()),
     ]
 
 
@@ -139,4 +156,46 @@ RETRIEVAL = ColumnTable(
     neighbours,
     "no run was measured by nearest neighbours yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
     "--protocol retrieval`",
+)
+
+
+class Transfer(ColumnTable):
+    """Rows by source and target of the transfer."""
+
+    def evaluations(self, inputs: TableInputs) -> DataFrame:
+        """Evaluations by the protocols that measure on other data; ``dataset`` is the target."""
+        frame = inputs.frame
+        elsewhere = {one.name for one in inputs.host.all("protocols") if getattr(one, "elsewhere", False)}
+        frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
+        targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
+        return frame.assign(dataset=targets)
+
+    def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
+        """The ``variant`` of a published figure is ``from DATASET SPLIT``."""
+        source = figure["variant"].removeprefix("from ")
+        return f"paper {figure['protocol']}", {"source": source, "dataset": figure["dataset"], "split": figure["split"]}
+
+
+def transferred(frame: DataFrame) -> list[Measure]:
+    """Accuracy and lead over the untrained encoder of every protocol; published figures by how they were measured."""
+    columns: list[Measure] = []
+    for name in sorted(set(frame["protocol"])):
+        accuracy, lead = measured(name, name, (name,)), Column(f"{name}, over untrained", "Over untrained", "+.1f")
+        columns += [accuracy, replace(accuracy, column=lead, cell=_over_untrained, predicted="")]
+    papers = {"paper linear": "Paper, frozen", "paper finetune": "Paper, fine-tuned"}
+    return [*columns, *(measured(key, header, ()) for key, header in papers.items())]
+
+
+def _over_untrained(group: DataFrame) -> Cell:
+    return Cell() if group["title"].iloc[0] in CONTROLS else OVER_UNTRAINED.cell(group)
+
+
+TRANSFER = Transfer(
+    "transfer",
+    "Transfer to another data set: accuracy in percent",
+    transferred,
+    TRANSFER_HOW,
+    notes=(TRANSFER_NOTE,),
+    block=("source", *BLOCK),
+    place=(Column("source", "Trained on", leads=True), *PLACE),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial, reduce
+from functools import partial
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -120,39 +120,33 @@ def table(inputs: TableInputs) -> Table:
     rows = builder.over_seeds(LAYOUT.columns, seeds_of(frame, _SETTING))
     for row, group in rows:
         row |= _machine(group, inputs.store)
-    return builder.build(LAYOUT, rows, frame=frame)
+    return builder.build(LAYOUT, rows)
 
 
 def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     """Cells of what was measured on the machine, means over seeds; empty unless every run has its cost."""
+    import pandas
+
     costs = [cost for name in group["run"] if (cost := if_whole(partial(RunDir.cost, RunDir(store.root / name))))]
     whole = len(costs) == len(group)
-    name = Cell(group["title"].iloc[0], footnotes=() if whole else ("costless",))
+    found = pandas.json_normalize(costs if whole else []).dropna(axis="columns")
 
-    def each(*keys: str) -> list[Any]:
-        found = [reduce(_entry, keys, cost) for cost in costs]
-        return found if whole and None not in found else []
+    def over(key: str) -> float | None:
+        return mean(found[key].tolist()) if key in found else None
 
-    def over(*keys: str) -> float | None:
-        return mean(numbers) if (numbers := each(*keys)) else None
+    def text(key: str) -> str:
+        return ", ".join(dict.fromkeys(map(str, found[key]))) if key in found else ""
 
-    def text(*keys: str) -> str:
-        return ", ".join(dict.fromkeys(map(str, each(*keys))))
-
-    device, threads = text("latency", "batch 1", "device"), text("latency", "batch 1", "threads")
-    memory = over("peak_memory", "bytes")
+    device, threads = text("latency.batch 1.device"), text("latency.batch 1.threads")
+    memory = over("peak_memory.bytes")
     return {
-        "method": name,
-        "latency_1": over("latency", "batch 1", "median_ms"),
-        "latency_64": over("latency", "batch 64", "median_ms"),
+        "method": Cell(group["title"].iloc[0], footnotes=() if whole else ("costless",)),
+        "latency_1": over("latency.batch 1.median_ms"),
+        "latency_64": over("latency.batch 64.median_ms"),
         "memory": None if memory is None else memory / 1e6,
-        "parameters": over("parameters", "encoder"),
-        "trainable": over("parameters", "trainable"),
+        "parameters": over("parameters.encoder"),
+        "trainable": over("parameters.trainable"),
         "timed": device + (f" (threads: {threads})" if threads else ""),
-        "memory_how": text("peak_memory", "how"),
+        "memory_how": text("peak_memory.how"),
         "bodies": over("bodies_timed"),
     }
-
-
-def _entry(cost: Any, key: str) -> Any:
-    return cost.get(key) if isinstance(cost, Mapping) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from skelbench.plugin.host import Host
     from skelbench.records.run_dir import ReadRun
-    from skelbench.reporting.table import Table
 
 _CALLED = {"dataset": "data set", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
 _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
@@ -85,20 +83,6 @@ class Filters(Arguments):
             wanted = [self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]
             frame = frame.iloc[[place for place, one in enumerate(wanted) if one]]
         return frame
-
-    def narrowed(self, table: Table, name: str) -> Table:
-        """The wanted rows of ``table``, which the host calls ``name``; evaluations were chosen before.
-
-        A column ``plugin`` has a method's name here where ``method`` spells it as papers do.
-        """
-        keys = {column.key for column in table.columns}
-        if not self or "run" in keys:
-            return table
-        if table.rows:
-            self.check_told(name, keys)
-        columns = {kind: "plugin" if kind == "method" and "plugin" in keys else kind for kind in self.wanted}
-        rows = [row for row in table.rows if self.takes(**{kind: str(row[key].value) for kind, key in columns.items()})]
-        return replace(table, rows=tuple(rows))
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:
         """Reject a filter by a kind that the rows of table ``name``, which have ``kinds``, cannot be chosen by."""

@@ -6,7 +6,8 @@ Needs no training: rows come from counting (:mod:`skelbench.evaluation.cost`), n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -44,39 +45,44 @@ _PRINTED = {
 }
 """(protocol, metric) of published tables -> column."""
 
-_LEADING = (
-    Column("method", "Method"),
-    Column("tokens", "Tokens"),
-    Column("plugin", "Plugin", shown=False),  # the method as it is called here; "method" spells it as papers do
+Counted = tuple[Column, Callable[["CostRow"], Any]]
+"""A column and its value for a counted method."""
+
+
+def _gflops(name: str) -> Callable[[CostRow], float | None]:
+    """GFLOPs of a clip with :data:`BODIES` bodies, from the MACs of one body ``name``."""
+    return lambda cost: None if (macs := getattr(cost, name)) is None else 2 * BODIES * macs / 1e9
+
+
+def _step(cost: CostRow) -> float | None:
+    return None if cost.step_flops is None else cost.step_flops / 1e9
+
+
+def _paper(**headers: str) -> tuple[Column, ...]:
+    return tuple(Column(f"published_{key}", f"Paper: {name}", ".2f", published=True) for key, name in headers.items())
+
+
+_COLUMNS: tuple[Counted, ...] = (
+    (Column("gmacs_body", "GMAC per body", ".3f"), lambda cost: cost.encoder.body_macs / 1e9),
+    (Column("gflops_1", "GFLOPs, 1 body", ".2f"), lambda cost: cost.encoder.flops() / 1e9),
+    (Column("gflops_2", "GFLOPs, 2 bodies", ".2f"), lambda cost: cost.encoder.flops(BODIES) / 1e9),
+    (Column("ratio", "30x25 / row", ".2f"), lambda cost: None),
+    (Column("pretrain_encoder", "Train encoder", ".2f"), _gflops("visible_macs")),
+    (Column("pretrain_decoder", "Train decoder", ".2f"), _gflops("decoder_macs")),
+    (Column("step", "Whole step per clip", ".1f"), _step),
 )
-_COLUMNS = (
-    *_LEADING,
-    Column("gmacs_body", "GMAC per body", ".3f"),
-    Column("gflops_1", "GFLOPs, 1 body", ".2f"),
-    Column("gflops_2", "GFLOPs, 2 bodies", ".2f"),
-    Column("ratio", "30x25 / row", ".2f"),
-    Column("pretrain_encoder", "Train encoder", ".2f"),
-    Column("pretrain_decoder", "Train decoder", ".2f"),
-    Column("step", "Whole step per clip", ".1f"),
-    Column("published_inference", "Paper: encoder", ".2f", published=True),
-    Column("published_encoder", "Paper: train encoder", ".2f", published=True),
-    Column("published_decoder", "Paper: decoder", ".2f", published=True),
+_PAPER = _paper(inference="encoder", encoder="train encoder", decoder="decoder")
+_COLUMNS_DETAIL: tuple[Counted, ...] = (
+    (Column("grid", "Grid"), lambda cost: "native" if cost.native else "budget"),
+    (Column("visible", "Visible", "d"), lambda cost: cost.visible or cost.encoder.tokens),
+    (Column("inference", "Inference", ".2f"), lambda cost: cost.encoder.flops(BODIES) / 1e9),
+    (Column("student", "Student encoder", ".2f"), _gflops("visible_macs")),
+    (Column("decoder", "Decoder", ".2f"), _gflops("decoder_macs")),
+    (Column("target", "Target / auxiliary", ".2f"), _gflops("target_macs")),
+    (Column("heads", "Heads", ".2f"), _gflops("head_macs")),
+    (Column("step", "Whole step", ".1f"), _step),
 )
-_COLUMNS_DETAIL = (
-    *_LEADING,
-    Column("grid", "Grid"),
-    Column("visible", "Visible", "d"),
-    Column("inference", "Inference", ".2f"),
-    Column("student", "Student encoder", ".2f"),
-    Column("decoder", "Decoder", ".2f"),
-    Column("target", "Target / auxiliary", ".2f"),
-    Column("heads", "Heads", ".2f"),
-    Column("step", "Whole step", ".1f"),
-    Column("published_inference", "Paper: inference", ".2f", published=True),
-    Column("published_encoder", "Paper: student", ".2f", published=True),
-    Column("published_decoder", "Paper: decoder", ".2f", published=True),
-    Column("published_target", "Paper: target", ".2f", published=True),
-)
+_PAPER_DETAIL = _paper(inference="inference", encoder="student", decoder="decoder", target="target")
 
 
 @hookimpl
@@ -91,12 +97,18 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """The cost of every method."""
-    return build(_counted(inputs, "flops", shares=True), inputs.host)
+    return _wanted(build(_counted(inputs, "flops", shares=True), inputs.host), inputs)
 
 
 def table_detail(inputs: TableInputs) -> Table:
     """The cost of every method by module."""
-    return build_detail(_counted(inputs, "flops-detail"), inputs.host)
+    return _wanted(build_detail(_counted(inputs, "flops-detail"), inputs.host), inputs)
+
+
+def _wanted(table: Table, inputs: TableInputs) -> Table:
+    """The rows of wanted methods."""
+    takes = inputs.filters.takes
+    return replace(table, rows=tuple(row for row in table.rows if takes(method=str(row["plugin"].value))))
 
 
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
@@ -115,87 +127,71 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:
     """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
-    return _build("flops", "Cost of encoders and of pre-training", _COLUMNS, SCOPE, [*costs], host)
+    title, notes = "Cost of encoders and of pre-training", published.notes(host, "flops")
+    return _build(title, _COLUMNS, _PAPER, (SCOPE, *notes), [*costs], host)
 
 
 def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
     """Methods on their native grids, then on the other budgets, then those only papers give figures for."""
-    costs, title = sorted(costs, key=lambda cost: not cost.native), "Cost of the modules of a pre-training step"
-    return _build("flops-detail", title, _COLUMNS_DETAIL, SCOPE_DETAIL, costs, host)
+    title, notes = "Cost of the modules of a pre-training step", published.notes(host, "flops-detail")
+    ordered = sorted(costs, key=lambda cost: not cost.native)
+    return _build(title, _COLUMNS_DETAIL, _PAPER_DETAIL, (SCOPE_DETAIL, *notes), ordered, host)
 
 
-def _gflops(macs_body: float | None) -> float | None:
-    """GFLOPs of a clip with :data:`BODIES` bodies."""
-    return None if macs_body is None else 2 * BODIES * macs_body / 1e9
-
-
-_COUNTED: Mapping[str, Callable[[CostRow], Any]] = {
-    "gmacs_body": lambda cost: cost.encoder.body_macs / 1e9,
-    "gflops_1": lambda cost: cost.encoder.flops() / 1e9,
-    "gflops_2": lambda cost: cost.encoder.flops(BODIES) / 1e9,
-    "pretrain_encoder": lambda cost: _gflops(cost.visible_macs),
-    "pretrain_decoder": lambda cost: _gflops(cost.decoder_macs),
-    "grid": lambda cost: "native" if cost.native else "budget",
-    "visible": lambda cost: cost.visible or cost.encoder.tokens,
-    "inference": lambda cost: _gflops(cost.encoder.body_macs),
-    "student": lambda cost: _gflops(cost.visible_macs),
-    "decoder": lambda cost: _gflops(cost.decoder_macs),
-    "target": lambda cost: _gflops(cost.target_macs),
-    "heads": lambda cost: _gflops(cost.head_macs),
-    "step": lambda cost: None if cost.step_flops is None else cost.step_flops / 1e9,
-}
-"""Value of a counted column by its key."""
-
-
-def _build(table: str, title: str, columns: tuple[Column, ...], scope: str, costs: list[CostRow], host: Host) -> Table:
+def _build(
+    title: str, counted: Sequence[Counted], paper: tuple[Column, ...], texts: Sequence[str], costs: list[CostRow],
+    host: Host,
+) -> Table:  # fmt: skip
     """A row per cost beside its published figures, and the notes that both tables share."""
-    figures = _published(columns, host)
-    names = {slug(row["method"]): row["method"] for row in reversed([*chain(*published.tables(host).values())])}
+    every = [*chain(*published.tables(host).values())]
+    names = {slug(row["method"]): row["method"] for row in reversed(every)}
+    figures = _published({column.key for column in paper}, every, names)
     dense = next((cost.encoder.body_macs for cost in costs if cost.tokens == DENSE and not cost.class_token), None)
-    shown = {column.key for column in columns}
+    keys = {column.key for column, _ in counted}
     rows: list[dict[str, Any]] = []
     for cost in costs:
         name = names.get(slug(cost.method), cost.method)
-        row = {
+        row = {column.key: value(cost) for column, value in counted} | {
             "method": Cell(name, footnotes=("one-body",) if cost.one_body else ()),
-            "plugin": cost.method,
             "tokens": cost.tokens + ("+1" if cost.class_token else ""),
-            **{key: value(cost) for key, value in _COUNTED.items() if key in shown},
+            "plugin": cost.method,
         }
-        row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in shown else {}
+        row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in keys else {}
         rows.append(row | figures.get((name, cost.tokens), {}))
-    counted = {slug(cost.method) for cost in costs}
+    there = {slug(cost.method) for cost in costs}
     for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
-        if "published_encoder" in values and slug(method) not in counted:
+        if "published_encoder" in values and slug(method) not in there:
             alone = Cell(method, published=True, footnotes=("published",))
             rows.append({"method": alone, "tokens": Cell(tokens, published=True), **values})
-    notes = (*_notes(costs, scope), *published.notes(host, table))
-    return Table(title, columns, tuple(rows), notes, footnotes_of(rows, _FOOTNOTES))
+    # "plugin" is the method as it is called here; "method" has the spelling of papers.
+    leading = Column("method", "Method"), Column("tokens", "Tokens"), Column("plugin", "Plugin", shown=False)
+    columns = (*leading, *(column for column, _ in counted), *paper)
+    return Table(title, columns, tuple(rows), (*_notes(costs, texts),), footnotes_of(rows, _FOOTNOTES))
 
 
-def _notes(costs: list[CostRow], scope: str) -> Iterator[str]:
-    """The convention, what the figures speak of (``scope``), and the counters."""
+def _notes(costs: list[CostRow], texts: Sequence[str]) -> Iterator[str]:
+    """The convention and the counters, and ``texts``."""
     if not costs:
         yield "Nothing was counted: no method could be loaded; see `skelbench plugins list`."
-        return
-    first = costs[0].encoder
-    yield f"{first.convention} Tokens +1: class token."
-    yield scope
-    ops = sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
-    yield (
-        f"Counted by fvcore {first.versions.get('fvcore', '')} and agreeing within 1 % with "
-        f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
-        f"form. Operators not counted: {', '.join(ops) or 'none'}."
-    )
+    else:
+        first, ops = costs[0].encoder, sorted({op for cost in costs for op in cost.encoder.uncounted_ops})
+        yield f"{first.convention} Tokens +1: class token."
+        yield (
+            f"Counted by fvcore {first.versions.get('fvcore', '')} and agreeing within 1 % with "
+            f"torch.utils.flop_counter (torch {first.versions.get('torch', '')}) and, where there is one, the closed "
+            f"form. Operators not counted: {', '.join(ops) or 'none'}."
+        )
+    yield from texts
 
 
-def _published(columns: Iterable[Column], host: Host) -> dict[tuple[str, str], dict[str, float]]:
+def _published(
+    shown: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
+) -> dict[tuple[str, str], dict[str, float]]:
     """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
     values: dict[tuple[str, str], dict[str, float]] = {}
-    shown, names = {column.key for column in columns}, dict[str, str]()
-    for row in chain.from_iterable(published.tables(host).values()):
-        name = names.setdefault(slug(row["method"]), row["method"])
-        column = _PRINTED.get((row["protocol"], row["metric"]))
+    for row in every:
+        column = _PRINTED.get((row["protocol"], row["metric"]), "")
         if column in shown:
-            values.setdefault((name, row["variant"].split(",")[0]), {}).setdefault(column, row["value"])
+            place = names[slug(row["method"])], row["variant"].split(",")[0]
+            values.setdefault(place, {}).setdefault(column, row["value"])
     return values

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skelbench.core.hashing import canonical_json, digest
-from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed, stream_names, streams_seen, twin_fields
+from skelbench.core.spec import DataSpec, EvalSpec, RunSpec, listed, section, stream_names, streams_seen
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.count import passes
-from skelbench.evaluation.outcomes import Reader, paired_outcomes, reader
+from skelbench.evaluation.outcomes import paired_outcomes, reader
 from skelbench.records.errors import if_whole
 from skelbench.records.measures import measured
+from skelbench.records.metrics import logged_lines
 from skelbench.records.provenance import added
 from skelbench.records.run_dir import ReadRun, RunDir
-from skelbench.reporting.controls import CONTROLS, Controls, question, shapes
-from skelbench.reporting.protocol_settings import Probe, plain, spent
+from skelbench.reporting.controls import CONTROLS, Controls, question
 from skelbench.training.anomalies import describe
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ NUMBERS = (
 DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
 """Defaults, which notes of tables do not mention."""
 
+UNKNOWN = "settings of the probe"
+"""Placeholder if there is no default-settings evaluation to compare with."""
+_OF_THE_RUN = {"bodies", "centre", "align"}
+"""Settings that an evaluation takes from its run unless told otherwise."""
+_SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "centre", "align")
+"""Others that decide a result have columns of their own: data, stream, checkpoint, seed."""
+
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     """One row per evaluation record of a finished run, with the paired tests against its controls.
@@ -73,60 +80,81 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     import pandas
 
     runs = [run for run in every if run.outcome == "done"]
-    rows = _rows(runs)
+    shared = _Shared(runs)
+    rows = [row for run in runs for row in _rows(run, shared)]
     found = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
     return found.assign(**{name: pandas.to_numeric(found[name]) for name in NUMBERS})
 
 
-def _rows(runs: Sequence[ReadRun]) -> list[dict[str, Any]]:
-    """The rows of finished runs: facts from a run's own files (:func:`_facts`), and what other runs decide."""
-    read, rows = reader(), list[dict[str, Any]]()
-    facts_of = cache(partial(_facts, read=read))
-    by_id = {run.about["id"]: run for run in runs}
-    tested = _Tests(facts_of, runs, by_id)
-    tests = {run.name: tested.of(run) for run in runs}
-    facts = {run.name: facts_of(run) for run in runs}
-    grids, encoders, plain = _grids(runs, facts), _encoders(runs, facts), _Plain(runs, facts)
-    for run in runs:
-        found = facts[run.name]
-        own = {"run": run.name, "tokens": grids[run.name], "encoder": encoders[run.name], **found["row"]}
-        for one in found["evaluations"]:
-            group, partners = one["row"]["group"], [name.partition("@")[::2] for name in one["partners"]]
-            there = [(by_id[name], epoch) for name, epoch in partners if name in by_id]
-            trained = [[facts[partner.name]["row"]["training"], epoch] for partner, epoch in there]
-            seen = chain(found["streams"], *(facts[partner.name]["streams"] for partner, _ in there))
-            probe, fused = plain.changed(one, run.preset), [_fused(run, *partner) for partner in there]
-            rows.append(
-                own
-                | one["row"]
-                | {
-                    "group": digest([group, trained, len(partners)]) if partners else group,
-                    "trained_on": stream_names(seen),
-                    "changed": ", ".join(filter(None, [run.about["changed"], *fused, probe])),
-                    "probe": probe,
-                }
-                | tests[run.name][one["row"]["evaluation"]]
-            )
-    return rows
+def _rows(run: ReadRun, shared: _Shared) -> Iterator[dict[str, Any]]:
+    """The rows of one run."""
+    own = _of_run(run, shared)
+    for record in run.records():
+        partners = [name.partition("@")[::2] for name in record["spec"].get("partners", ())]
+        there = [(shared.by_id[name], epoch) for name, epoch in partners if name in shared.by_id]
+        trained = [[shared.training(partner), epoch] for partner, epoch in there]
+        seen = chain(streams_seen(run.spec), *(streams_seen(partner.spec) for partner, _ in there))
+        probe, group = shared.usual.changed(run, record), digest([own["training"], question(record, seed=False)])
+        changed = [run.about["changed"], *(_fused(run, *partner) for partner in there), probe]
+        yield (
+            own
+            | _of_record(run, record, shared)
+            | {
+                "group": digest([group, trained, len(partners)]) if partners else group,
+                "trained_on": stream_names(seen),
+                "changed": ", ".join(filter(None, changed)),
+                "probe": probe,
+                **_tests(run, record, shared),
+            }
+        )
 
 
-def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
-    """Facts from a run's own files."""
-    spec, info, cost = run.spec, run.info, if_whole(run.cost)
-    origin = added(info)
-    records = run.records()
-    by_protocol = plain(records)
-    training = but_for_seed(run)
-    own = {
+class _Shared:
+    """All finished runs, and what their rows share."""
+
+    def __init__(self, runs: Sequence[ReadRun]) -> None:
+        self.by_id = {run.about["id"]: run for run in runs}
+        self.training = cache(but_for_seed)
+        self.usual = _UsualSettings(runs)
+        self.read = reader()
+        controls = Controls(runs)
+        self.control = cache(lambda kind, run: controls.of(kind, run.spec))
+        self.asked = cache(lambda run, seed: {_asked(record, seed): record for record in run.records()})
+        self.costs = {run: if_whole(run.cost) for run in runs}
+        costed = [(run.spec, cost) for run, cost in self.costs.items() if cost]
+        self.joints = {spec.data.fingerprint: cost["grid"].split(" x ")[1] for spec, cost in costed}
+        self.class_tokens = {
+            (spec.encoder, canonical_json(spec.encoder_config))
+            for spec, cost in costed
+            if cost["encoder"].get("class_token", cost.get("class_token"))
+        }
+
+    def grid(self, run: ReadRun) -> str:
+        """Token grid, ``8x25``, with ``+1`` for a class token. A run without cost has joints and class token of other
+        runs on the same data and with the same encoder."""
+        joints = self.joints.get(run.spec.data.fingerprint)
+        grid = f"{run.about['tokens']}x{joints}" if joints else str(run.about["tokens"])
+        network = run.spec.encoder, canonical_json(run.spec.encoder_config)
+        return grid + ("+1" if network in self.class_tokens else "")
+
+
+def _of_run(run: ReadRun, shared: _Shared) -> dict[str, Any]:
+    """Columns that all evaluations of a run share."""
+    spec, info, cost, origin = run.spec, run.info, shared.costs[run], added(run.info)
+    encoder = section(info["modified"], "encoder")
+    return {
+        "run": run.name,
         "title": run.title,
-        "training": training,
+        "training": shared.training(run),
         "method": spec.method,
         "version": spec.method_version,
         "variant": info.get("variant", ""),
         "setting": info.get("setting", "shared"),
+        "tokens": shared.grid(run),
         "frames": spec.grid.frames,
         "patch": spec.grid.patch,
         "preset": info["preset"] + ("+" if info["modified"] else ""),
+        "encoder": spec.encoder + (f" ({listed(encoder)})" if encoder else ""),
         "hardware": run.hardware,
         "seed": spec.seed,
         "gflops": _gflops(cost, 1),
@@ -136,40 +164,21 @@ def _facts(run: ReadRun, read: Reader) -> dict[str, Any]:
         "collapse": "; ".join(map(describe, info.get("collapse") or ())) or None,
         "finished": info.get("finished"),
         "tags": ", ".join(run.tags),
-        "added": origin.sentence if origin else None,
-    }
-    return {
-        "row": own,
-        "shapes": shapes(spec),
-        "streams": sorted(streams_seen(spec)),
-        "fingerprint": spec.data.fingerprint,
-        "network": digest([spec.encoder, spec.encoder_config]),
-        "config": canonical_json(twin_fields(spec)["encoder_config"]),
-        "grid": cost and cost["grid"].split(" x ")[1],
-        "class_token": cost and cost["encoder"].get("class_token", cost.get("class_token", False)),
-        "evaluations": [_evaluation(run, record, cost, by_protocol, training, read) for record in records],
+        "added": origin and origin.sentence,
     }
 
 
-def _evaluation(
-    run: ReadRun,
-    record: Mapping[str, Any],
-    cost: dict[str, Any] | None,
-    by_protocol: Mapping[str, Mapping[str, Any]],
-    training: str,
-    read: Reader,
-) -> dict[str, Any]:
-    """Facts of one evaluation, from its record and predictions.
-
-    ``by_protocol``: the run's evaluations with default settings; ``training``: see :func:`but_for_seed`.
-    """
+def _of_record(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
+    """Columns of one evaluation, from its record and predictions."""
     spec, evaluated, metrics = run.spec, record["spec"], record["metrics"]
     data, source = DataSpec.model_validate(evaluated["data"]), ""
     if (data.title, data.split) != (spec.data.title, spec.data.split):
         source = f"{spec.data.title} {spec.data.split}"
-    spending, unseeded = spent(run, evaluated["checkpoint"]), question(record, seed=False)
-    row = {
-        "group": digest([training, unseeded]),
+    spending = _spent(run, evaluated["checkpoint"])
+    outcomes = if_whole(partial(shared.read, run.path, record["id"], record["predictions"]))
+    by_subject = outcomes and outcomes.by_subject
+    spread = metrics.get("accuracy_sd")
+    return {
         "dataset": data.title + (f" (from {source})" if source else ""),
         "split": data.split,
         "source": source,
@@ -183,31 +192,18 @@ def _evaluation(
         "accuracy": metrics["accuracy"],
         "accuracy_selected": metrics.get("accuracy_selected"),
         "accuracy_best_on_test": metrics.get("accuracy_best_on_test"),
-        "accuracy_sd": metrics.get("accuracy_sd"),
+        "accuracy_sd": outcomes.spread if spread is None and outcomes else spread,
+        "draws": outcomes and len(outcomes.correct_DC),
         "drawn": record.get("drawn", ""),
         "n_test": int(metrics["n_test"]),
+        "subjects": by_subject and len(by_subject),
+        "by_subject": by_subject,
         **spending,
-        "train_flops": _train_flops(cost, spending["clips_seen"]),
+        "train_flops": _train_flops(shared.costs[run], spending["clips_seen"]),
         "evaluation": record["id"],
         "predictions": record["predictions"],
         "measures": measured(record),
     }
-    found = {
-        "row": row,
-        "partners": list(evaluated.get("partners", ())),
-        "standard": record["standard"],
-        "what": {"untrained": question(record), "raw": unseeded},
-    }
-    if not record["standard"]:
-        probe, own = Probe.of(run, record), by_protocol.get(evaluated["protocol"])
-        found |= {"probe": list(probe)} if own is None else {"changed": probe.changed(own, own=True)}
-    mine = if_whole(partial(read, run.path, record["id"], record["predictions"]))
-    if mine is not None:
-        by_subject = mine.by_subject
-        row |= {"draws": len(mine.correct_DC), "subjects": by_subject and len(by_subject)}
-        row["accuracy_sd"] = mine.spread if row["accuracy_sd"] is None else row["accuracy_sd"]
-        row["by_subject"] = by_subject or None
-    return found
 
 
 def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
@@ -220,84 +216,93 @@ def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
     return text if other or epoch else ""
 
 
-class _Plain:
-    """The first evaluation with default settings by each protocol, for runs that have none of their own.
-
-    A preset may decide a protocol's settings: an evaluation of the run's preset goes before others.
-    """
-
-    def __init__(self, runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> None:
-        self._runs: dict[tuple[str, str], ReadRun] = {}
-        for run in runs:
-            for one in facts[run.name]["evaluations"]:
-                if one["standard"] and run.about["method"] not in CONTROLS:
-                    for preset in (run.preset, ""):
-                        self._runs.setdefault((one["row"]["protocol"], preset), run)
-        self._of = cache(lambda protocol, preset: plain(self._runs[protocol, preset].records())[protocol])
-
-    def changed(self, evaluation: Mapping[str, Any], preset: str) -> str:
-        """Changed settings of an evaluation (:func:`_evaluation`) of a run of ``preset``."""
-        if "probe" not in evaluation:
-            return evaluation.get("changed", "")
-        protocol = evaluation["row"]["protocol"]
-        like = next((key for key in ((protocol, preset), (protocol, "")) if key in self._runs), None)
-        return Probe(*evaluation["probe"]).changed(self._of(*like) if like else None, own=False)
+def _asked(record: Mapping[str, Any], seed: bool) -> tuple[str, ...]:
+    return question(record, seed), *record["spec"].get("partners", ())
 
 
-class _Tests:
-    """Paired tests of evaluations against the controls of their runs."""
-
-    def __init__(
-        self, facts_of: Callable[[ReadRun], dict[str, Any]], runs: Sequence[ReadRun], by_id: Mapping[str, ReadRun]
-    ) -> None:
-        self._facts_of, self._by_id, self._controls, self._read = facts_of, by_id, Controls(runs), reader()
-
-    def of(self, run: ReadRun) -> dict[str, dict[str, Any]]:
-        """By evaluation of ``run`` the columns of the frame that the controls fill."""
-        filled: dict[str, dict[str, Any]] = {}
-        for one in self._facts_of(run)["evaluations"]:
-            cells = filled.setdefault(one["row"]["evaluation"], {})
-            for kind in CONTROLS:
-                found = self._same_question(kind, run, one)
-                if found is None:
-                    continue
-                control, beside = found
-                names = ("difference", "p_value") if kind == "untrained" else ("raw_difference", "raw_p_value")
-                cells |= dict(zip(names, self._tested(run, one["row"], control, beside)))
-                if kind == "untrained":
-                    cells |= {"control_run": control.name, "control_accuracy": beside["accuracy"]}
-                else:
-                    cells["raw_evaluation"] = beside["evaluation"]
-        return filled
-
-    def _control(self, kind: str, run: ReadRun) -> ReadRun | None:
-        facts = self._facts_of(run)
-        return self._controls.beside(kind, facts["row"]["method"], facts["shapes"][kind])
-
-    def _same_question(
-        self, kind: str, run: ReadRun, evaluation: Mapping[str, Any]
-    ) -> tuple[ReadRun, dict[str, Any]] | None:
-        """The control of a run, and its evaluation (a row of the frame) with the same settings and fused controls."""
-        control = self._control(kind, run)
-        fused = [self._by_id.get(name.partition("@")[0]) for name in evaluation["partners"]]
-        beside = [other for one in fused if one and (other := self._control(kind, one))]
-        if control is None or len(beside) < len(fused):
-            return None
-        partners, question = [other.about["id"] for other in beside], evaluation["what"][kind]
-        theirs = self._facts_of(control)["evaluations"]
-        same = [one["row"] for one in theirs if one["what"][kind] == question and one["partners"] == partners]
-        return (control, same[-1]) if same else None
-
-    def _tested(
-        self, run: ReadRun, mine: Mapping[str, Any], control: ReadRun, theirs: Mapping[str, Any]
-    ) -> Sequence[float]:
-        """Difference and p; nothing if predictions are missing or of other clips."""
-        first, second = (
-            if_whole(partial(self._read, one.path, row["evaluation"], row["predictions"]))
-            for one, row in ((run, mine), (control, theirs))
+def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
+    """Columns of the paired tests against the controls, which were evaluated alike and are fused as ``run`` is."""
+    cells: dict[str, Any] = {}
+    fused = [shared.by_id.get(name.partition("@")[0]) for name in record["spec"].get("partners", ())]
+    for kind in CONTROLS:
+        seed, control = kind == "untrained", shared.control(kind, run)
+        beside = [one and shared.control(kind, one) for one in fused]
+        asked = question(record, seed), *(other.about["id"] for other in beside if other)
+        if control is None or None in beside or (same := shared.asked(control, seed).get(asked)) is None:
+            continue
+        if seed:
+            cells |= {"control_run": control.name, "control_accuracy": same["metrics"]["accuracy"]}
+        else:
+            cells["raw_evaluation"] = same["id"]
+        mine, theirs = (
+            if_whole(partial(shared.read, one.path, row["id"], row["predictions"]))
+            for one, row in ((run, record), (control, same))
         )
-        test = first and second and if_whole(partial(paired_outcomes, first, second, (run.name, control.name)))
-        return [test.difference, test.p_value] if test else ()
+        test = mine and theirs and if_whole(partial(paired_outcomes, mine, theirs, (run.name, control.name)))
+        if test:
+            prefix = "" if seed else "raw_"
+            cells |= {f"{prefix}difference": test.difference, f"{prefix}p_value": test.p_value}
+    return cells
+
+
+class _UsualSettings:
+    """The first evaluation with default settings by each protocol: of a run itself, of its preset, or of any run."""
+
+    def __init__(self, runs: Iterable[ReadRun]) -> None:
+        self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for run in runs:
+            places = (run.name,) if run.about["method"] in CONTROLS else (run.name, f"preset {run.preset}", "")
+            for record in (one for one in run.records() if one["standard"]):
+                for place in places:
+                    self._found.setdefault((record["spec"]["protocol"], place), record["spec"])
+
+    def changed(self, run: ReadRun, record: Mapping[str, Any]) -> str:
+        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones.
+
+        "" for none, and for an evaluation that only columns of their own describe: data, checkpoint, streams.
+        """
+        if record["standard"]:
+            return ""
+        evaluated, changed = record["spec"], list[str]()
+        places = ((evaluated["protocol"], place) for place in (run.name, f"preset {run.preset}", ""))
+        place = next((place for place in places if place in self._found), None)
+        if place is not None:
+            usual, apart = _settings(self._found[place]), () if place[1] == run.name else _OF_THE_RUN
+            own = {name: value for name, value in _settings(evaluated).items() if name not in apart}
+            changed += [f"probe.{name}={value}" for name, value in own.items() if value != usual.get(name)]
+        changed += [f"probe.seed={evaluated['seed']}"] if evaluated["seed"] != run.spec.seed else []
+        return ", ".join(changed) or ("" if _elsewhere(run, evaluated) else UNKNOWN)
+
+
+def _elsewhere(run: RunDir, evaluated: Mapping[str, Any]) -> bool:
+    """Whether columns of their own say what is special about an evaluation: data, checkpoint, streams."""
+    data = run.spec.data.model_dump(mode="json")
+    if evaluated["checkpoint"] != "last" or evaluated["fusion"] != "none" or evaluated["streams"] != ["joint"]:
+        return True
+    return any(evaluated["data"].get(name) != data.get(name) for name in ("name", "split", "second_body", "min_frames"))
+
+
+def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: evaluated[name] for name in _SETTINGS if name in evaluated}
+    return {**evaluated["protocol_config"], **own}
+
+
+def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
+    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
+
+    A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
+    """
+    whole = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
+    if checkpoint == "last":
+        return whole
+    epoch, lines = float(checkpoint), if_whole(partial(logged_lines, run)) or []
+    if timed := [line for line in lines if line.get("seconds") is not None]:
+        epochs = [0.0, *(line["epoch"] for line in timed)]
+        keys = {"clips_seen": "clips_seen", "train_seconds": "seconds"}
+        logged = {name: [0.0, *(line[key] for line in timed)] for name, key in keys.items()}
+        return {name: float(np.interp(epoch, epochs, values)) for name, values in logged.items()}
+    share = min(1.0, epoch / run.spec.train.epochs) if run.spec.train.epochs else 0.0
+    return {name: None if value is None else share * value for name, value in whole.items()}
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
@@ -308,43 +313,6 @@ def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:
     """FLOPs of pre-training on ``clips`` clips; None without a counted step or clip."""
     return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
-
-
-def _grids(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Token grid of each run, ``8x25``, with ``+1`` for a class token. A run without cost has joints and class token of
-    other runs on the same data and with the same encoder."""
-    costed = [found for found in facts.values() if found["grid"]]
-    joints = {found["fingerprint"]: found["grid"] for found in costed}
-    class_token = {found["network"]: found["class_token"] for found in costed}
-    return {
-        run.name: "x".join(filter(None, [str(run.about["tokens"]), joints.get(facts[run.name]["fingerprint"])]))
-        + ("+1" if class_token.get(facts[run.name]["network"]) else "")
-        for run in runs
-    }
-
-
-def _encoders(runs: Sequence[ReadRun], facts: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """The encoder of each run: its name, and settings that differ from the encoder of its preset's exact runs. Native
-    settings, which have an encoder of their own, are not spelled out."""
-    settings: dict[tuple[str, ...], list[ReadRun]] = {}
-    labels = {run.name: run.about["encoder"] for run in runs}
-    for run in runs:
-        if facts[run.name]["row"]["setting"] == "shared":
-            settings.setdefault((run.about["encoder"], run.about["preset"]), []).append(run)
-    for group in settings.values():
-        exact = [run for run in group if not run.about["modified"]] or group
-        usual = Counter(facts[run.name]["config"] for run in exact).most_common(1)[0][0]
-        for run in group:
-            labels[run.name] += _apart(facts[run.name]["config"], usual)
-    return labels
-
-
-@cache
-def _apart(config: str, usual: str) -> str:
-    """`` (dim=32)``: settings, given as JSON, in which an encoder differs from the usual one."""
-    theirs = json.loads(usual)
-    own = {key: value for key, value in json.loads(config).items() if key not in theirs or theirs[key] != value}
-    return f" ({listed(own)})" if own else ""
 
 
 def but_for_seed(run: RunDir) -> str:

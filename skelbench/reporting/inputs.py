@@ -109,10 +109,11 @@ class TableInputs:
         return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
 
     @property
-    def added(self) -> list[str]:
-        """Files that runs of a table came from which were not made here."""
-        shown = self.every["run"].isin({*self.frame["run"], *self.also_shown})
-        return sorted(set(self.every["added"][shown].dropna()))
+    def added_notes(self) -> list[str]:
+        """Note on the number of runs that were added from files."""
+        shown = self.every["run"].isin({*self.frame["run"], *self.also_shown}) & self.every["added"].notna()
+        count, where = self.every["run"][shown].nunique(), "`skelbench runs list --columns +added`"
+        return [f"Added from files, not made here: {count} runs ({where})."] if count else []
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
@@ -138,11 +139,10 @@ class TableInputs:
         built = self.host.load(descriptor)(self)
         table = replace(self.host.checked(descriptor, built, Table, "skelbench.reporting.table.Table"), name=name)
         self.check_answered(name, table)
-        if descriptor.needs_runs and table.rows and (files := self.added):
-            table = replace(table, notes=(*table.notes, f"Runs that were not made here are from: {'; '.join(files)}."))
+        if descriptor.needs_runs and table.rows:
+            table = replace(table, notes=(*table.notes, *self.added_notes))
         if not self.filters:
             return table
-        table = self.filters.narrowed(table, name)
         tested = self.significance or self.against or any(column.key == "p_value" for column in table.columns)
         fewer = tested and (self.filters.method or self.filters.tag)
         adjusted = "; p is adjusted over the rows that are shown" if fewer else ""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.data.store.splits import for_choosing, full_name
+from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.reporting import builder, published
 from skelbench.reporting.controls import CONTROLS, controls_beside
@@ -133,8 +133,7 @@ def table(inputs: TableInputs) -> Table:
     if alone or any(row["paper"].value is not None for row in own):
         notes += published.notes(inputs.host, NAME)
     layout = replace(layout, order=partial(_order, own, papers.order))
-    built = builder.build(layout, [*rows, *alone], inputs, notes=notes, frame=linear, show=show)
-    return replace(built, notes=(*built.notes, *_without_probe(inputs)))
+    return builder.build(layout, [*rows, *alone], inputs, notes=notes, show=show)
 
 
 def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
@@ -186,7 +185,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
     for name, how in inputs.measures.items():
         key = f"metric {name}" if name in taken else name
         column = Column(key, how.label, ".1f" if how.share else ".4g", shown=False)
-        columns.append(builder.Measure(column, partial(_metric, name)))
+        columns.append(builder.Measure(column, partial(metric, name=name)))
     empty = (
         "nothing to compare yet: `skelbench run METHOD --tokens 8` trains and evaluates a method, "
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
@@ -194,10 +193,6 @@ def _layout(inputs: TableInputs) -> builder.Layout:
     return builder.Layout(
         "Linear evaluation: accuracy in percent", empty, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
     )
-
-
-def _metric(name: str, group: DataFrame) -> Cell:
-    return metric(list(group["measures"]), name)
 
 
 def _method(group: DataFrame) -> Cell:
@@ -217,19 +212,3 @@ def _clips(group: DataFrame) -> int | None:
 def _tags(group: DataFrame) -> str:
     """Tags of any of the runs, each once."""
     return ", ".join(dict.fromkeys(tag for each in group["tags"] for tag in each.split(", ") if tag))
-
-
-def _without_probe(inputs: TableInputs) -> Iterator[str]:
-    """Note on finished runs that are missing from the table because they have no linear probe."""
-    probed = set(builder.probed(inputs.every)["run"])
-    names = [
-        run.name
-        for run in inputs.runs
-        if run.name not in probed
-        and run.about["outcome"] == "done"
-        and inputs.admits(run)
-        and (run.name in inputs.only if inputs.only is not None else not for_choosing(run.about["split"]))
-    ]
-    if names:
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"Without a linear probe: {', '.join(names[:3])}{more} (`skelbench eval RUN --protocol linear`)."

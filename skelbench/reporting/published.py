@@ -10,20 +10,17 @@ before comparing.
 from __future__ import annotations
 
 import csv
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import isfinite
 from typing import Any
 
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.splits import full_name
 from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
 from skelbench.reporting.table import Cell
-
-log = logging.getLogger(__name__)
 
 COLUMNS = ("method", "variant", "dataset", "split", "protocol", "metric", "value", "std", "source", "note")
 
@@ -38,11 +35,8 @@ def load(host: Host, name: str, **filters: Any) -> list[Figure]:
     """Rows of published table ``name`` whose columns equal ``filters``, in the paper's order.
 
     Raises:
-        SkelbenchError: unknown table or column, or a file that cannot be read.
+        SkelbenchError: unknown table, or a file that cannot be read.
     """
-    for column in filters:
-        if column not in COLUMNS:
-            raise SkelbenchError(did_you_mean(column, COLUMNS, "column of published tables"))
     descriptor = host.get("published", name)
     assert isinstance(descriptor, PublishedSpec)
     rows = _read(descriptor.file)
@@ -50,26 +44,8 @@ def load(host: Host, name: str, **filters: Any) -> list[Figure]:
 
 
 def tables(host: Host) -> dict[str, list[Figure]]:
-    """Every published table that can be read, by name."""
-    return {name: load(host, name) for name in host.names("published") if readable(host, name)}
-
-
-def readable(host: Host, name: str) -> bool:
-    """Whether there are figures in published table ``name``: a plugin's file that cannot be read is noted once, and
-    spoils no table of others."""
-    descriptor = host.get("published", name)
-    assert isinstance(descriptor, PublishedSpec)
-    return _readable(descriptor.file, host.origin(descriptor).name)
-
-
-@cache
-def _readable(file: str, plugin: str) -> bool:
-    try:
-        _read(file)
-    except SkelbenchError as error:
-        log.warning("note: plugin %r: %s; what is shown of them is left out", plugin, error)
-        return False
-    return True
+    """Every published table by name."""
+    return {name: load(host, name) for name in host.names("published")}
 
 
 def notes(host: Host, shown_by: str) -> Iterator[str]:
@@ -95,19 +71,14 @@ def footnotes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _read(file: str) -> tuple[Figure, ...]:
     try:
         with open(file, newline="", encoding="utf-8") as lines:
-            reader = csv.DictReader(lines)
-            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
-                raise ValueError(f"it has no column {missing[0]!r}")
-            rows = list(reader)
-        if bad := [row for row in rows if row.keys() != set(reader.fieldnames or ()) or None in row.values()]:
-            raise ValueError(f"row {rows.index(bad[0]) + 1} has not as many fields as there are columns")
+            rows = [{column: row[column] for column in COLUMNS} for row in csv.DictReader(lines, restval="")]
         figures: list[dict[str, Any]] = [
-            row | {"value": float(row["value"]), "std": float(row["std"]) if row["std"] else None} for row in rows
+            row | {name: float(row[name]) if row[name] else None for name in ("value", "std")} for row in rows
         ]
-        if not all(isfinite(row["value"]) and isfinite(row["std"] or 0) for row in figures):
+        if not all(row["value"] is not None and isfinite(row["value"]) for row in figures):
             raise ValueError("a value is not a finite number")
         return tuple(figures)
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError, KeyError, csv.Error) as error:
         raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
 
 

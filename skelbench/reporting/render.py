@@ -193,11 +193,6 @@ def to_json(table: Table) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ latex
-PREAMBLE = r"\usepackage{booktabs,graphicx}"
-"""Packages that a LaTeX document needs for a table."""
-WIDE = 6
-"""Tables with more columns span both columns of a page."""
-
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "×": r"$\times$",
@@ -205,27 +200,16 @@ _LATEX = {
     "≥": r"$\geq$", "Δ": r"$\Delta$", "→": r"$\rightarrow$", "σ": r"$\sigma$", "°": r"$^\circ$", "“": "``", "”": "''",
     "‘": "`", "’": "'", "`": r"\textasciigrave{}", "\N{REPLACEMENT CHARACTER}": "?",
 }  # fmt: skip
-_CODE = re.compile(r"(`[^`]+`)")
-_EXPONENT = re.compile(r"e([+-]\d+)")
 
 
-def _latex_escape(text: str) -> str:
+def _latex_text(text: str) -> str:
     pieces = plain(text).split("--")  # which LaTeX would join to a dash, as in `--all`
     return "-{}-".join("".join(_LATEX.get(character, character) for character in piece) for piece in pieces)
 
 
-def _latex_text(text: str) -> str:
-    """A heading, name or note; commands in typewriter."""
-    parts = _CODE.split(plain(text))
-    return "".join(
-        rf"\texttt{{{_latex_escape(part[1:-1])}}}" if place % 2 else _latex_escape(part)
-        for place, part in enumerate(parts)
-    )
-
-
 def _latex_number(text: str) -> str:
     """A number with its spread as mathematics, in which a hyphen is a minus."""
-    text = _EXPONENT.sub(lambda match: rf"\times10^{{{int(match[1])}}}", text)
+    text = re.sub(r"e([+-]\d+)", lambda match: rf"\times10^{{{int(match[1])}}}", text)
     text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace("%", r"\%")
     return f"${re.sub(r'(?<=[0-9]),(?=[0-9])', '{,}', text)}$"
 
@@ -236,8 +220,7 @@ _LATEX_MARKUP = _Markup(
 
 
 def latex(table: Table) -> str:
-    """A ``table`` environment with booktabs rules, at most as wide as the column (a ``table*`` with more than
-    :data:`WIDE` columns), without names of runs; needs :data:`PREAMBLE`."""
+    """A ``table*`` environment with booktabs rules over both columns of a page, without names of runs."""
     shown = [column for column in table.shown if column.key != "run"]
     table = table.narrowed(shown)
 
@@ -252,11 +235,10 @@ def latex(table: Table) -> str:
                 yield rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
             yield from (line(_LATEX_MARKUP.cell(table, one, row[one.key]) for one in shown) for row in rows)
 
-    kind = "table*" if len(shown) > WIDE else "table"
     label = re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
     lines = [
-        f"% Needs in the preamble: {PREAMBLE}",
-        rf"\begin{{{kind}}}[t]",
+        r"% Needs in the preamble: \usepackage{booktabs,graphicx}",
+        r"\begin{table*}[t]",
         r"\centering",
         rf"\caption{{{_latex_text(table.title)}}}",
         rf"\label{{tab:{label}}}",
@@ -273,4 +255,4 @@ def latex(table: Table) -> str:
             r"\end{tabular}}",
         ]
     lines += [rf"{{\par\smallskip\raggedright\footnotesize {text}\par}}" for text in _LATEX_MARKUP.below(table)]
-    return "\n".join([*lines, rf"\end{{{kind}}}"]) + "\n"
+    return "\n".join([*lines, r"\end{table*}"]) + "\n"

@@ -16,7 +16,6 @@ from skelbench.reporting.table import Column, Table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.inputs import TableInputs
 
 NAME = "scaling"
@@ -68,7 +67,7 @@ def table(inputs: TableInputs) -> Table:
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
     shown = builder.probed(frame, checkpoint="last", source="")
     rows = builder.over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
-    return builder.build(LAYOUT, rows, frame=shown)
+    return builder.build(LAYOUT, rows)
 
 
 def trainings(inputs: TableInputs) -> DataFrame:
@@ -78,18 +77,15 @@ def trainings(inputs: TableInputs) -> DataFrame:
     """
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
-    trained = {run.name: (run.about["changed"], _other_settings(run)) for run in inputs.stored}
-    others = [
-        changed.replace(*trained[run], 1) if trained[run][0] else changed
-        for run, changed in zip(frame["run"], frame["changed"])
-    ]
-    frame = frame.assign(others=[text.removeprefix(", ") for text in others])
+    trained = {}
+    for run in inputs.stored:
+        others = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
+        trained[run.name] = run.about["changed"], others
+    pairs = zip(frame["run"], frame["changed"])
+    changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
+    frame = frame.assign(others=[text.removeprefix(", ") for text in changes])
     if inputs.exact_only:
         alone = (frame["others"] == "") & frame["standard"].astype(bool)
         frame = frame[alone | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][alone])))]
         inputs.also_shown = {*inputs.also_shown, *frame["run"]}
     return frame
-
-
-def _other_settings(run: ReadRun) -> str:
-    return listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})

@@ -138,11 +138,6 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
     )
 
 
-def all_rows(constant: Sequence[str]) -> list[str]:
-    """Note on the values that all rows have in common."""
-    return [f"All rows: {', '.join(constant)}."] if constant else []
-
-
 def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
     """Words of a heading on an unusual setting, encoder or stream: ``stream bone``."""
     return alike([{"setting": setting.replace("shared", ""), "encoder": encoder, "stream": stream}], _UNUSUAL)[1]
@@ -167,8 +162,6 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
     """Note on the number of subjects of each data set and split, and where it is too small."""
-    if "subjects" not in frame:
-        return
     told = []
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         known = group["subjects"].dropna()
@@ -220,14 +213,11 @@ def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
     return zip(*(frame[name] for name in _EVALUATION))
 
 
-def metric(groups: Sequence[Mapping[str, Any]], name: str) -> Cell:
-    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it.
-
-    ``groups``: the column ``measures`` of the frame.
-    """
-    if not all(name in each for each in groups):
+def metric(group: DataFrame, name: str) -> Cell:
+    """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it."""
+    if not all(name in each for each in group["measures"]):
         return Cell()
-    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in groups])
+    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in group["measures"]])
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:

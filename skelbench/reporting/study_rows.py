@@ -6,13 +6,13 @@ in the token grid). Within a block a row is the mean over all seeds of its runs;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import titled
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.outcomes import paired_over_seeds
@@ -111,11 +111,6 @@ class Row:
         return titled(self.method, self.variant)
 
     @property
-    def name(self) -> str:
-        """Title, and temporal tokens where a row has a grid."""
-        return self.title + (f" at {self.tokens} tokens" if self.grid else "")
-
-    @property
     def tokens(self) -> int:
         """Temporal tokens; 0 = as in the block."""
         return self.grid[0] // self.grid[1] if self.grid else 0
@@ -151,11 +146,65 @@ class StudyTable:
     """Keys of columns that are otherwise in CSV and JSON only."""
 
     def __call__(self, inputs: TableInputs) -> Table:
-        """The table; a ``TableSpec`` can name the definition."""
-        return _Builder(self, inputs).table()
+        """The declared rows, filled block by block. Changed settings (``compare --all``) have blocks of their own."""
+        headline = builder.probed(with_other_protocols(inputs.frame), checkpoint="last", setting="shared")
+        changed = ~headline["exact"].astype(bool)
+        plain = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
+        keys = [*(plain[key] for key in self.block), changed, plain["changed"].where(changed, "")]
+        layout, filled, older = self.layout(), list[builder.Filled](), list[str]()
+        for _, block in headline.groupby(keys, dropna=False):
+            filled += self._filled(block, layout, inputs, older)
+        notes = list[str]()
+        if any(runs is None for _, runs in filled):
+            notes.append(f"Rows without numbers have no run yet; see `skelbench study {self.name} --dry-run`.")
+        if older:
+            notes.append(f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}.")
+        if any(column.key in row for row, _ in filled for column in self.paper):
+            notes += published.notes(inputs.host, self.name)
+        return builder.build(layout, filled, inputs, notes=[*notes, *NOTES, *_versions(filled)])
 
-    def rows_for(self, block: DataFrame) -> list[Row]:
-        return list(self.rows(block) if callable(self.rows) else self.rows)
+    def _filled(
+        self, block: DataFrame, layout: builder.Layout, inputs: TableInputs, older: list[str]
+    ) -> Iterator[builder.Filled]:
+        """The rows of one block, tested among each other; rows without a run only beside usual evaluations.
+
+        Names of runs that later runs of the same rows replace are added to ``older``.
+        """
+        rows, replaced = list(self.rows(block) if callable(self.rows) else self.rows), list[str]()
+        runs = [newest(row.fits(block), replaced) for row in rows]
+        there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
+        first, takes = block.iloc[0], inputs.filters.takes
+        if len(there) < 2 and not (first["exact"] and any(row.against is not None for row in there)):
+            return
+        older += replaced
+        usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
+        for row, group in zip(rows, runs, strict=True):
+            if group is not None:
+                cells = builder.fill(layout.columns, group) | {
+                    key: int(group[key].iloc[0]) for key in ("frames", "patch")
+                }
+                cells |= self.measure(group, inputs.store) if self.measure else {}
+                cells |= self._labels(row, group, inputs.host)
+                if row.against is not None and (other := runs[row.against]) is not None:
+                    cells |= _test(group, other, inputs.store)
+                yield builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group)
+            elif usual and row.expected and takes(method=row.title):
+                common = {key: first[key] for key in self.block}
+                yield builder.Filled(common | {"changed": ""} | self._labels(row, block, inputs.host))
+
+    def _labels(self, row: Row, runs: DataFrame, host: Host) -> dict[str, Any]:
+        """Title, grid and labels of a row, and its published figures.
+
+        Accuracies are those on the data set of ``runs``; costs do not depend on it.
+        """
+        grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
+        cells = {"title": row.title, **grid, **row.labels}
+        columns, dataset = {column.key for column in self.paper}, runs["dataset"].iloc[0]
+        for one in row.printed.figures(host) if row.printed else ():
+            key = PAPER.get((one["metric"], one["split"]))
+            if key in columns and (one["metric"] != "accuracy" or one["dataset"] == dataset):
+                cells[key] = Cell(one["value"], one["std"], published=True)
+        return cells
 
     def layout(self) -> builder.Layout:
         """Columns, blocks and notes."""
@@ -210,20 +259,11 @@ def variants(
     ]
 
 
-def announced(inputs: TableInputs, table: str) -> list[list[Row]]:
-    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement, without
-    rows whose published figures cannot be read."""
-    host, found = inputs.host, []
-    for descriptor in host.all("rows"):
-        if isinstance(descriptor, RowsSpec) and descriptor.table == table:
-            rows = host.checked(descriptor, host.load(descriptor), Sequence, "list of rows")
-            if wrong := [row for row in rows if not isinstance(row, Row)]:
-                raise SkelbenchError(
-                    f"rows {descriptor.name!r} of plugin {host.origin(descriptor).name!r} hold a "
-                    f"{type(wrong[0]).__name__}, not a skelbench.reporting.study_rows.Row"
-                )
-            found.append([row for row in rows if not row.printed or published.readable(host, row.printed.table)])
-    return found
+def announced(inputs: TableInputs, table: str) -> list[Sequence[Row]]:
+    """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement."""
+    host = inputs.host
+    found = [one for one in host.all("rows") if isinstance(one, RowsSpec) and one.table == table]
+    return [host.checked(one, host.load(one), Sequence, "list of rows") for one in found]
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
@@ -233,100 +273,22 @@ def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[publ
         yield row, [one for one in figures if inputs.filters.takes(method=row.title, dataset=one["dataset"])]
 
 
-class _Builder:
-    """Fill the declared rows of a study, block by block. Changed settings (``compare --all``) have their own."""
+def _test(group: DataFrame, other: DataFrame, store: ResultStore) -> dict[str, Any]:
+    """Cells of the difference to another row's runs, and its p-value before adjustment."""
+    test = if_whole(partial(paired_over_seeds, store, group, other))
+    if test is None:
+        return {}
+    cell = difference(test)
+    partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
+    return {"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value}
 
-    def __init__(self, study: StudyTable, inputs: TableInputs) -> None:
-        self.study, self.inputs, self.layout = study, inputs, study.layout()
-        self.filled: list[builder.Filled] = []
-        self.older: list[str] = []
-        """Names of runs that later runs of the same rows replace."""
-        self.missing: list[str] = []
-        """Names of planned rows without a run."""
 
-    def table(self) -> Table:
-        frame = with_other_protocols(self.inputs.frame)
-        headline = builder.probed(frame, checkpoint="last", setting="shared")
-        changed = ~headline["exact"].astype(bool)
-        plain = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
-        keys = [*(plain[key] for key in self.study.block), changed, plain["changed"].where(changed, "")]
-        for _, block in headline.groupby(keys, dropna=False):
-            self._fill(self.study.rows_for(block), block)
-        return self._finish(frame)
-
-    def _fill(self, rows: Sequence[Row], block: DataFrame) -> None:
-        """Add the rows of one block, tested among each other; rows without a run only beside usual evaluations."""
-        older: list[str] = []
-        runs = [newest(row.fits(block), older) for row in rows]
-        there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
-        first, takes = block.iloc[0], self.inputs.filters.takes
-        if len(there) < 2 and not (first["exact"] and any(row.against is not None for row in there)):
-            return
-        self.older += older
-        usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
-        for row, group in zip(rows, runs, strict=True):
-            if group is not None:
-                other = runs[row.against] if row.against is not None else None
-                cells = self._cells(group) | self._labels(row, group) | self._test(group, other)
-                self.filled.append(builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group))
-            elif usual and row.expected and takes(method=row.title):
-                common = {key: first[key] for key in self.study.block}
-                self.filled.append(builder.Filled(common | {"changed": ""} | self._labels(row, block)))
-                self.missing += [row.name] if row.planned else []
-
-    def _cells(self, group: DataFrame) -> dict[str, Any]:
-        first = group.iloc[0]
-        cells = builder.fill(self.layout.columns, group) | {key: int(first[key]) for key in ("frames", "patch")}
-        return cells | (dict(self.study.measure(group, self.inputs.store)) if self.study.measure else {})
-
-    def _labels(self, row: Row, runs: DataFrame) -> dict[str, Any]:
-        """Title, grid and labels of a row, and its published figures.
-
-        Accuracies are those on the data set of ``runs``; costs do not depend on it.
-        """
-        grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
-        cells = {"title": row.title, **grid, **row.labels}
-        figures = row.printed.figures(self.inputs.host) if row.printed else []
-        columns, dataset = {column.key for column in self.study.paper}, runs["dataset"].iloc[0]
-        for one in figures:
-            key = PAPER.get((one["metric"], one["split"]))
-            if key in columns and (one["metric"] != "accuracy" or one["dataset"] == dataset):
-                cells[key] = Cell(one["value"], one["std"], published=True)
-        return cells
-
-    def _test(self, group: DataFrame, other: DataFrame | None) -> dict[str, Any]:
-        """Cells of the difference to another row's runs, and its p-value before adjustment."""
-        test = if_whole(partial(paired_over_seeds, self.inputs.store, group, other)) if other is not None else None
-        if test is None or other is None:
-            return {}
-        cell = difference(test)
-        partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
-        return {"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value}
-
-    def _finish(self, frame: DataFrame) -> Table:
-        study, rows = self.study, [row for row, _ in self.filled]
-        printed = any(column.key in row for row in rows for column in study.paper)
-        command, notes = f"`skelbench study {study.name}`", list[str]()
-        if missing := list(dict.fromkeys(self.missing)):
-            notes.append(f"No run yet: {', '.join(missing)}. {command} runs what is missing (see --dry-run).")
-        if self.older:
-            notes.append(f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(self.older)}.")
-        notes += [*(published.notes(self.inputs.host, study.name) if printed else ()), *NOTES, *self._versions()]
-        places = {(row["dataset"], row["split"]) for row in rows}
-        shown = frame[frame["protocol"].astype(str).str.startswith(("linear", "knn"))]
-        shown = shown[[place in places for place in zip(shown["dataset"], shown["split"], strict=True)]]
-        return builder.build(self.layout, self.filled, self.inputs, notes=notes, frame=shown)
-
-    def _versions(self) -> Iterable[str]:
-        """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
-        by_method: dict[str, set[int]] = {}
-        for _, runs in self.filled:
-            if runs is not None:
-                by_method.setdefault(runs["method"].iloc[0], set()).add(int(runs["version"].iloc[0]))
-        for method, versions in by_method.items():
-            if len(versions) > 1:
-                numbers = ", ".join(map(str, sorted(versions)))
-                yield f"Rows of {method} come from its versions {numbers}; the study runs rows of older versions again."
+def _versions(filled: Iterable[builder.Filled]) -> Iterator[str]:
+    """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
+    runs = {(one["method"].iloc[0], int(one["version"].iloc[0])) for _, one in filled if one is not None}
+    for method, count in Counter(method for method, _ in runs).items():
+        if count > 1:
+            yield f"Rows of {method} come from {count} of its versions; the study runs the older ones again."
 
 
 def _over_untrained(group: DataFrame) -> Cell:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-BROKEN = 16
-"""Words of leading columns that are longer may be broken on a narrow terminal: names of variants."""
-
 
 class Terminal:
     """A rich renderable of a table with its notes. A number is never cut.
@@ -41,12 +38,11 @@ class Terminal:
         yield Text(self.table.title, style="bold")
         yield Text()
         if self.table.rows:
-            widths = seen._widths(columns, room)
-            yield Padding(seen._grid(columns, widths, (), header=True), (0, 1))
+            yield Padding(seen._grid((), header=True), (0, 1))
             for heading, rows in seen.table.sections:
                 if heading:
                     yield Text(f" {plain(heading)}", style="italic")
-                yield Padding(seen._grid(columns, widths, rows, header=False), (0, 1))
+                yield Padding(seen._grid(rows, header=False), (0, 1))
             yield Text()
         if hidden:
             names = ", ".join(column.header for column in hidden)
@@ -68,52 +64,28 @@ class Terminal:
         The first leading column and the headline are kept first, then what an option asked for, other leading columns,
         and the rest from the left; minor and empty columns go first.
         """
-        shown, leading = self.table.shown, self._leading()
+        shown = self.table.shown
+        leading = [column for column in shown if column.leads] or list(shown[:1])
         filled = {column.key for column in shown if any(row[column.key].value is not None for row in self.table.rows)}
         headline = next((one for one in shown if one.best and one.key in filled), None)
 
         def importance(column: Column) -> tuple[Any, ...]:
-            named = column in leading[:1] or column is headline
+            named = column is leading[0] or column is headline
             last = column.key not in filled, column.minor, column.best is None, shown.index(column)
             return not named, not column.asked, column not in leading, *last
 
         chosen, taken = list[Column](), 1
         for column in sorted(shown, key=importance):
             width = 3 + self._width(column)
-            if column in leading and taken + width > room:
-                width = 3 + self._narrow(column)
             if not chosen or column is headline or taken + width <= room:
                 chosen.append(column)
                 taken += width
         return [column for column in shown if column in chosen], [column for column in shown if column not in chosen]
 
-    def _leading(self) -> list[Column]:
-        """Columns that lead; without one, the first if it is text."""
-        leading = [column for column in self.table.shown if column.leads]
-        first = [column for column in self.table.shown[:1] if not self.table.numeric(column)]
-        return leading or first
-
-    def _widths(self, columns: list[Column], room: int | None) -> list[int]:
-        """Widths of the columns; leading ones shrink, the first of them last, where ``room`` is short."""
-        widths = [self._width(column) for column in columns]
-        over = 1 + sum(width + 3 for width in widths) - room if room else 0
-        leading = self._leading()
-        for place in reversed([place for place, column in enumerate(columns) if column in leading]):
-            spare = max(0, min(over, widths[place] - self._narrow(columns[place])))
-            widths[place] -= spare
-            over -= spare
-        return widths
-
     def _width(self, column: Column) -> int:
         """Least width in which no cell and no word of the header is broken."""
         words = map(len, self._header(column).split())
         return max(1, *words, *(self._cell(column, row[column.key]).cell_len for row in self.table.rows))
-
-    def _narrow(self, column: Column) -> int:
-        """Least width in which no word is broken, or only words longer than ``BROKEN``."""
-        header = self._header(column).split()
-        words = (word for row in self.table.rows for word in self._cell(column, row[column.key]).plain.split())
-        return max(1, *map(len, header), min(BROKEN, max(map(len, words), default=1)))
 
     def _header(self, column: Column) -> str:
         return column.header + (f" ({self.table.markers(column.footnotes)})" if column.footnotes else "")
@@ -125,20 +97,19 @@ class Terminal:
         text = Text().append(shown_text(column, cell), style=style.strip())
         return text.append(f" ({self.table.markers(cell.footnotes)})") if cell.footnotes else text
 
-    def _grid(
-        self, columns: list[Column], widths: list[int], rows: Iterable[Mapping[str, Cell]], header: bool
-    ) -> RichTable:
+    def _grid(self, rows: Iterable[Mapping[str, Cell]], header: bool) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, show_header=header)
-        for column, width in zip(columns, widths, strict=True):
+        for column in self.table.shown:
             style = "dim italic" if column.published else "bold"
-            grid.add_column(Text(self._header(column)), header_style=style, width=width, overflow="fold")
+            header_text, width = Text(self._header(column)), self._width(column)
+            grid.add_column(header_text, header_style=style, width=width, overflow="fold")
             grid.columns[-1].justify = "right" if self.table.numeric(column) else "left"
         for row in rows:
-            grid.add_row(*(self._cell(column, row[column.key]) for column in columns))
+            grid.add_row(*(self._cell(column, row[column.key]) for column in self.table.shown))
         return grid
 
 

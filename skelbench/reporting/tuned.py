@@ -72,6 +72,8 @@ def table(inputs: TableInputs) -> Table:
     """The table of the wanted records of the results directory: p is adjusted over these."""
     takes = inputs.filters.takes
     records = read_all(inputs.store)
+    if records:
+        inputs.filters.check_told("tuned", ("method", "dataset", "preset"))
     return build([one for one in records if takes(method=one.method, dataset=one.dataset, preset=one.preset)])
 
 

@@ -46,13 +46,6 @@ def test_significance(results, capsys):
     assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
 
 
-def test_a_run_that_no_probe_has_seen_is_named(results, capsys):
-    name = results.run("gfp", None)
-    results.run("amr", None, modified={"train.lr": 1})
-    results.run("dino", None, outcome="failed")
-    assert f"Without a linear probe: {name} (" in shown(capsys, "compare", "--format", "md")
-
-
 @pytest.mark.parametrize(("option", "table"), [("--significance", "flops"), ("--best-on-test", "token-budget")])
 def test_an_option_without_a_column_in_the_table_is_refused(results, capsys, option, table):
     results.run("slim", np.arange(200) < 150, tokens=30, knn=None)

@@ -64,8 +64,7 @@ def test_a_damaged_run_stops_no_other(results, capsys, text, command):
 def test_a_damaged_record_stops_no_other(results, capsys, text, command):
     path = sorted(results.glob("slim-*/eval-*.json"))[0]
     path.write_text(text(path.read_text()) if callable(text) else text)
-    out = others_are_shown(capsys, command, path, "remove it and evaluate again")
-    assert "slim" in out
+    others_are_shown(capsys, command, path, "remove it and evaluate again")
 
 
 def test_damaged_predictions_skip_only_the_paired_test(results, capsys):

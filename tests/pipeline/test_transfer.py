@@ -17,8 +17,8 @@ from skelbench.evaluation.linear import Linear
 from skelbench.pipeline.evaluate import feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
+from skelbench.reporting.downstream import TRANSFER
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.transfer import table
 from skelbench.views.skeleton.topology import COCO17
 
 FAST = ["--set", "min_steps=20", "--set", "epochs=1", "--set", "tolerance=none"]
@@ -111,11 +111,11 @@ def made(tmp_path):
 
 
 def test_frozen_and_fine_tuned_share_no_column(made):
-    rows = {row["method"].value: row for row in table(made).rows if row["run"].value}
+    rows = {row["method"].value: row for row in TRANSFER(made).rows if row["run"].value}
     assert {name: rows["mamp"][name].value for name in ("transfer", "transfer@finetune")} == {
         "transfer": 50.0,
         "transfer@finetune": 70.0,
     }
     assert rows["slim"]["transfer"].value is None and rows["slim"]["transfer@finetune"].mark == "best"
     assert rows["mamp"]["transfer"].mark is None  # one alone is not ranked
-    assert (rows["mamp"]["source"].value, rows["mamp"]["target"].value) == ("moves cross-subject", "jumps")
+    assert (rows["mamp"]["source"].value, rows["mamp"]["dataset"].value) == ("moves cross-subject", "jumps")

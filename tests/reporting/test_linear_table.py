@@ -92,14 +92,6 @@ def test_rows_without_a_common_seed_share_a_letter_and_that_is_said(made):
     assert any("2 pairs without a seed or the same test clips in common" in note for note in built.notes)
 
 
-def test_over_few_subjects_nothing_can_be_told_apart(made):
-    made.run("slim", np.ones(40, bool), subjects=np.arange(40) % 5)
-    made.run("mamp", np.zeros(40, bool), subjects=np.arange(40) % 5)
-    built = build(made, significance=True)
-    assert {row["letters"].value for row in built.rows} == {"a"}
-    assert any("5 subjects" in note and "p = 0.062 after adjusting for 1 pair" in note for note in built.notes)
-
-
 def test_rows_are_held_against_those_of_a_method(made):
     """Of several to that with the same tokens; p is adjusted over the block, and the method is nothing over itself."""
     rng, mine, theirs = np.random.default_rng(0), [], []

