@@ -68,15 +68,9 @@ class PrototypeObjective(nn.Module):
         offset_K = teacher_offset(centering, teacher_z, teacher_W, temp)
         self._seen.append(_Teacher(teacher_z, teacher_W, offset_K, temp))
         return prototype_cross_entropy(
-            student_z,
-            student_W,
-            teacher_z,
-            teacher_W,
-            weights,
-            teacher_temp=temp,
-            student_temp=self.student_temp,
-            offset_K=offset_K,
-        )
+            student_z, student_W, teacher_z, teacher_W, weights,
+            teacher_temp=temp, student_temp=self.student_temp, offset_K=offset_K,
+        )  # fmt: skip
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from skelbench.models import prototype_objective
-from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy, teacher_offset
 from skelbench.models.prototype_objective import PrototypeObjective
 
 MODES = ["sinkhorn", "running", "none"]
@@ -61,7 +61,8 @@ def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
     objective, tensors = objective_of(mode), sample()
     student = [x.requires_grad_() for x in tensors[:2]]
     centering = {"sinkhorn": Sinkhorn(), "running": objective.centre and objective.centre.centre, "none": None}[mode]
-    alone = prototype_cross_entropy(*tensors, teacher_temp=0.05, student_temp=0.1, centering=centering)
+    offset_K = teacher_offset(centering, *tensors[2:4], 0.05)
+    alone = prototype_cross_entropy(*tensors, teacher_temp=0.05, student_temp=0.1, offset_K=offset_K)
     loss = objective(*tensors, 0.05)
     objective.figures()
     assert torch.equal(loss, alone)
