@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MOMENTUM_SPACE, MOTION_SPACE, RATES_SPACE
 
-from skelbench.core.distributed import all_reduce_sum, spread
+from skelbench.core.distributed import spread
 from skelbench.methods import MaskedConfig, Method
 from skelbench.models.decoder import MaskedDecoder
 from skelbench.models.ema import ema_copy, ema_update
@@ -104,7 +104,7 @@ class SJEPA(Method):
 
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
-        self.centre.update(step.kept("target"), all_reduce=all_reduce_sum)
+        self.centre.update(step.kept("target"))
 
     def inference_encoder(self):
         return self.teacher

@@ -42,9 +42,8 @@ class Encoded:
     """
 
     tokens_RND: Tensor
-    """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of all joints together if it is
-    ``by_frame``; else whatever sequence it has, or none (N = 0)."""
+    """Features after the final norm: all N tokens of the grid, or the K visible ones. With the ability "cells" alone
+    T' x J stretches, time-major; frames if ``by_frame``; else any sequence, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -64,24 +63,22 @@ class Encoded:
         return self.of_clips(self.summary_RD, view)
 
     def of_clips(self, x_RD: Tensor, view: View) -> Tensor:
-        """``x_RD``, one of its features, with one entry per view of a clip, [count * B, D]: the mean over a clip's
-        present bodies, unless the encoder has seen them together."""
+        """Feature ``x_RD`` with one entry per view of a clip, [count * B, D]: the mean over present bodies."""
         return x_RD if self.per_clip else view.per_clip(x_RD)
 
     def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
-        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
-        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
-        joints of their mean over patches."""
+        """[R, D] each ("time-and-space"): readouts ``time`` and ``space`` of two branches; else the maximum over
+        patches of the tokens' mean over ``joints``, and the maximum over joints of their mean over patches."""
         if "time" in self.levels:
             return self.levels["time"], self.levels["space"]
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
     def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
-        """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
-        "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
-        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours
-        by twos, of these by twos, and so on until there is one; what is left over at the end goes."""
+        """[R, G, D] over time and over joints at G granularities, the finest first ("granularities").
+
+        Readouts ``times`` and ``spaces`` ([R, G * D]); else ``count`` maxima of the tokens' mean over ``joints``, and
+        over patches, each of means of two neighbours of the one before. A last one without a neighbour is dropped."""
         if "times" in self.levels:
             times_RGD, spaces_RGD = (
                 self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
@@ -91,13 +88,12 @@ class Encoded:
         return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
 
     def steps(self, joints: int) -> Tensor:
-        """[R, S, D], of an encoder with the ability "steps": its tokens if they are frames, else the mean over
-        ``joints`` of those of each patch of frames."""
+        """[R, S, D] ("steps"): frames, or the mean over ``joints`` of the tokens of each patch of frames."""
         return self.tokens_RND if self.by_frame else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
 
     @property
     def readouts(self) -> dict[str, Tensor]:
-        """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
+        """Features of a whole view: ``cls``, if it has one, and ``pooled``."""
         return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
 
 
@@ -171,7 +167,7 @@ class Encoder(nn.Module):
 
     @property
     def stream(self) -> Stream:
-        """What it looks at where nothing else is said: all streams, if it can."""
+        """Default input: all streams, if it can take them."""
         return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
@@ -225,18 +221,16 @@ class Encoder(nn.Module):
             message = f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
             raise wrong(self.forward, message)
         rows = view.count * view.clips if encoded.per_clip else view.rows
+        kind = "views of clips, as per_clip says" if encoded.per_clip else "bodies in the view"
         pooled = self.summary_width if summary else self.features
-        right = {"pooled_RD": [rows, pooled], "cls_RD": [rows, self.width], "tokens_RND": [rows, "N", self.width]}
-        for name, shape in right.items():
+        for name, width in {"pooled_RD": pooled, "cls_RD": self.width, "tokens_RND": self.width}.items():
             x = getattr(encoded, name)
-            seen = list(getattr(x, "shape", []))
-            tokens = seen[1:2] if name == "tokens_RND" else []
-            if (x is None and name == "cls_RD") or tokens == [0] or seen == [*shape[:1], *tokens, *shape[-1:]]:
-                continue
-            kind = "views of clips, as per_clip says" if encoded.per_clip else "bodies in the view"
-            raise wrong(
-                self.forward, f"returned {name} of shape {seen}, not {shape}: {rows} rows ({kind}) and its width"
-            )
+            seen, right = list(getattr(x, "shape", [])), list[Any]([rows, width])
+            if name == "tokens_RND":
+                right.insert(1, seen[1] if len(seen) == 3 else "N")
+            none = x is None if name == "cls_RD" else right[1] == 0
+            if seen != right and not none:
+                raise wrong(self.forward, f"returned {name} of shape {seen}, not {right}: {rows} rows ({kind})")
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).

@@ -25,19 +25,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from skelbench.core.distributed import all_reduce_sum
 from skelbench.models import ahead
 from skelbench.models.precision import no_autocast, on_accelerator, rounds_products
-
-AllReduce = Callable[[Tensor], Tensor]
-"""Sums a tensor over all ranks and returns it; every rank calls it equally often."""
 
 TILE = 2**24
 """Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits. Four
 times as many on an accelerator, where a tile is some fifty operations to be issued."""
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x
 
 
 def _balanced(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
@@ -112,7 +106,6 @@ class Sinkhorn:
     """
 
     iterations: int = 3
-    all_reduce: AllReduce = _identity
 
     @torch.no_grad()
     def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float) -> Tensor:
@@ -129,13 +122,13 @@ class Sinkhorn:
             largest_K, sum_K = run.gathered(_logits(z_cD, W_KD), largest_K, sum_K)
         tiny = torch.finfo(z_nD.dtype).tiny
         # Float64 spans what ranks with different maxima can add up to.
-        mass_K = self.all_reduce((largest_K + sum_K.clamp_min(tiny).log()).double().exp())
+        mass_K = all_reduce_sum((largest_K + sum_K.clamp_min(tiny).log()).double().exp())
         offset_K = -mass_K.clamp_min(tiny).log().to(z_nD.dtype)
         for _ in range(self.iterations - 1):
             mass_K = torch.zeros_like(offset_K)
             for z_cD in parts:
                 mass_K += run.mass(_logits(z_cD, W_KD), offset_K)
-            offset_K = offset_K - self.all_reduce(mass_K.double()).clamp_min(tiny).log().to(offset_K.dtype)
+            offset_K = offset_K - all_reduce_sum(mass_K.double()).clamp_min(tiny).log().to(offset_K.dtype)
         return offset_K
 
 
@@ -158,9 +151,7 @@ class RunningCentre(nn.Module):
         self.register_buffer("centre", torch.zeros(prototypes))
 
     @torch.no_grad()
-    def update(
-        self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None, all_reduce: AllReduce = _identity
-    ) -> None:
+    def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None) -> None:
         """centre <- momentum * centre + (1 - momentum) * mean over all ranks' samples; no samples, no change.
 
         Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). Ancestors update
@@ -168,7 +159,7 @@ class RunningCentre(nn.Module):
         """
         with no_autocast(teacher_z_nD):
             z_nD = teacher_z_nD.to(self.centre.dtype)
-            total = all_reduce(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
+            total = all_reduce_sum(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
             mean_K = total[:-1] / total[-1].clamp_min(1.0)
             if teacher_W_KD is not None:
                 mean_K = teacher_W_KD.to(self.centre.dtype) @ mean_K

@@ -225,8 +225,8 @@ class BoneScale(Augment):
 
     def draw(self, draws: Draws) -> Change:
         basis = scaling_basis(draws.topology, self.groups)
-        u_KG = draws.per_body(len(basis) - 1)
-        return draws.linear(joints_KJJ=bone_scaling(basis, self.lo + u_KG * (self.hi - self.lo)))
+        scale_KG = self.lo + draws.per_body(len(basis) - 1) * (self.hi - self.lo)
+        return draws.linear(joints_KJJ=(basis[0] + torch.einsum("kg,gij->kij", scale_KG, basis[1:])).float())
 
 
 class CoordinateScale(Augment):
@@ -387,8 +387,3 @@ def _bones_basis(topology: Topology) -> Tensor:
     bone_JJ = eye_JJ - eye_JJ[list(begins)]
     held = eye_JJ.index_fill(0, torch.tensor(leads), 0.0)
     return torch.stack([(path_JJ @ held).T, *(torch.outer(path_JJ[:, j], bone_JJ[j]).T for j in leads)])
-
-
-def bone_scaling(basis: Tensor, scale_KG: Tensor) -> Tensor:
-    """W of bone scaling, float32 [K, J, J], for factors float64 [K, G]."""
-    return (basis[0] + torch.einsum("kg,gij->kij", scale_KG, basis[1:])).float()

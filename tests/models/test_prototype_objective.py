@@ -70,21 +70,6 @@ def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
         assert torch.equal(mine, theirs)
 
 
-def test_one_prototype_for_all_and_all_for_each():
-    objective, (student_z, student_W, z, _, weights) = PrototypeObjective(K, "none"), sample()
-    toward = torch.zeros(K, 6)
-    objective(student_z, student_W, z, toward, weights, 0.1)
-    uniform = objective.figures()
-    assert float(uniform["teacher_entropy"]) == pytest.approx(math.log(K), rel=1e-5)
-    assert float(uniform["prototypes_used"]) == pytest.approx(K, rel=1e-4)
-    z = z.abs()
-    toward[3] = 50.0
-    objective(student_z, student_W, z, toward, weights, 0.1)
-    one = objective.figures()
-    assert float(one["teacher_entropy"]) == pytest.approx(0, abs=1e-4)
-    assert float(one["prototypes_used"]) == pytest.approx(1, rel=1e-4)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_it_forgets_the_step_and_counts_the_samples_of_all_processes(mode, monkeypatch):
     objective = objective_of(mode)

@@ -27,7 +27,7 @@ sizes = st.integers(1, 12)
 seeds = st.integers(0, 999)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 5))
 def test_it_is_the_formula(n, D, seed, decay):
     x = features(n, D, seed, decay)
@@ -57,7 +57,7 @@ def test_nothing_to_speak_of_is_zero_and_never_nan(centred):
 
 
 @given(n=st.integers(0, 5000), most=st.integers(1, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_sampled_rows_are_spread_over_all(n, most):
     rows = sample_rows(torch.arange(n).unsqueeze(1), most)[:, 0]
     assert len(rows) == min(n, most)

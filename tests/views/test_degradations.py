@@ -145,7 +145,7 @@ def test_bones_and_noise_are_of_what_is_there():
     assert not noisy[..., 2].any(), "2-D poses stay flat"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     which=st.lists(st.integers(0, len(LENGTHS) - 1), min_size=1, max_size=8),
     steps=st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),

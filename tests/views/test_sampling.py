@@ -100,7 +100,7 @@ def test_ends_is_numpy_linspace_and_interp(frames):
 
 
 @given(length=st.integers(1, 300), frames=st.integers(1, 128), seed=st.integers(0, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_half_pixel_is_torch_interpolate(length, frames, seed):
     x = torch.from_numpy(np.random.default_rng(seed).normal(size=length))
     interval = draw(Free(lo=0.3, hi=1, whole_frames=True, min_frames=4), "half-pixel", lengths(length))
@@ -169,7 +169,7 @@ def test_bins_is_the_literal_sampling(count, frames):
 
 
 @given(length=st.integers(1, 60), extend=st.integers(0, 150))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_extension_plays_forth_and_back(length, extend):
     clip = list(range(length))
     played, forward = list(clip), True
@@ -187,7 +187,7 @@ def test_extension_plays_forth_and_back(length, extend):
 
 
 @given(st.integers(1, 40), LENGTH, st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_uniform_frames_are_recorded_ones_of_longer_crops_and_ends_of_others(frames, length, share, place):
     duration = share * (length - 1)
     interval = Interval(*(torch.tensor([x], dtype=torch.float64) for x in (place * (length - 1 - duration), duration)))

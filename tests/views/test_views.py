@@ -195,7 +195,7 @@ def test_views_do_not_depend_on_order_of_declaration(store):
 
 
 @given(st.permutations(range(6)), st.integers(1, 6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_a_clips_views_do_not_depend_on_its_batch(order, size):
     _, batch = make_store(LENGTHS, BODIES)
     specs = {**SLIM, "noisy": ViewSpec(frames=8, augment=(Noise(), AxisDrop()), resize="bins", mask=RandomTokens())}
