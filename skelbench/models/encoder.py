@@ -225,7 +225,8 @@ class Encoder(nn.Module):
         pooled = self.summary_width if summary else self.features
         for name, width in {"pooled_RD": pooled, "cls_RD": self.width, "tokens_RND": self.width}.items():
             x = getattr(encoded, name)
-            seen, right = list(getattr(x, "shape", [])), list[Any]([rows, width])
+            seen: list[Any] = list(getattr(x, "shape", []))
+            right: list[Any] = [rows, width]
             if name == "tokens_RND":
                 right.insert(1, seen[1] if len(seen) == 3 else "N")
             none = x is None if name == "cls_RD" else right[1] == 0

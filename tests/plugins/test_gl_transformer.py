@@ -183,6 +183,3 @@ def test_a_public_checkpoint_is_read(classifier):
     assert not fit(other, imported.weights, "public_state"), "the encoder alone"
     for name, x in made.state_dict().items():
         assert torch.equal(other.encoder.state_dict()[name], x), name
-
-
-# ------------------------------------------------------------------------------------------------ the encoder
