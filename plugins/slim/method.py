@@ -189,17 +189,17 @@ class Slim(Method):
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
             whole = teacher["encoder"](both)
-        masked, out, loss = None, {}, 0.0
+        passed, out, loss = [], {}, 0.0
         if self.target is not None:
-            masked = self.encoder(both, both.mask_RN)
-            hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, temp, step)
+            passed = [self.encoder(both, both.mask_RN)]
+            hidden = Hidden(both, passed[0].tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
             with torch.no_grad():
                 anchors_RE = teacher["cl_head"](whole.summary_RD)
-            clean = masked is None or c.clean_pass
-            passed = [self.encoder(both, summary=True) if clean else masked]
+            if c.clean_pass or not passed:
+                passed = [self.encoder(both, summary=True)]
             local = self._locals(views)
             passed += [self.encoder(view, view.mask_RN, summary=True) for view in local]
             embedded_RE = embedded(self.cl_head, passed)
