@@ -37,7 +37,7 @@ from torch import Tensor
 
 from benchmarks.scale import Issued
 from skelbench.models import prototype_loss
-from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy
+from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy, teacher_offset
 
 STUDENT_TEMP, TEACHER_TEMP = 0.1, 0.04
 LIMITS = {"centre": 1.0, "sinkhorn": 1.5}
@@ -88,7 +88,13 @@ def plain(centering: Tensor | None, student_z: Tensor, student_W: Tensor, **othe
 
 def chunked(centering: Tensor | None, **given: Any) -> Tensor:
     kind = Sinkhorn() if centering is None else centering
-    return prototype_cross_entropy(**given, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, centering=kind)
+    offset_K = teacher_offset(kind, given["teacher_z"], given["teacher_W"], TEACHER_TEMP)
+    return prototype_cross_entropy(**given, teacher_temp=TEACHER_TEMP, student_temp=STUDENT_TEMP, offset_K=offset_K)
+
+
+def rounding(on: bool) -> Any:
+    """Round factors of products to bfloat16 as on a GPU, or not."""
+    return patch.object(prototype_loss, "rounds_products", lambda like: on)
 
 
 VERSIONS: dict[str, Callable[..., Tensor]] = {"plain": plain, "chunked": chunked}
@@ -175,8 +181,9 @@ def rounded(args: argparse.Namespace) -> bool:
             tensors[f"{side}_z"] = mixed_nD.requires_grad_(side == "student")
         for mode, centering in (("centre", centre_of(args.prototypes)), ("sinkhorn", None)):
             found = []
-            for factors in (torch.float32, torch.bfloat16):
-                loss = chunked(centering, **tensors, factors=factors)
+            for on in (False, True):
+                with rounding(on):
+                    loss = chunked(centering, **tensors)
                 grads = torch.autograd.grad(loss, [tensors["student_z"], tensors["student_W"]])
                 found.append([loss.detach(), *grads])
             errors = [relative(a, b) for a, b in zip(found[1], found[0])]
@@ -197,7 +204,7 @@ def traffic(args: argparse.Namespace) -> None:
         return torch.mm(a, b).to(dtype) if a.dtype == dtype else torch.ops.aten.mm.dtype(a, b, dtype)
 
     many_nD, W_KD = (torch.empty(n, args.width, device="meta") for n in (prototype_loss.TILE, args.prototypes))
-    found, rows = [], len(prototype_loss._tile(many_nD, W_KD, None))  # of a GPU's tile
+    found, rows = [], prototype_loss._rows(many_nD, W_KD)  # of a GPU's tile
     for tiles in (2, 4):
         shapes = {"student_z": rows * tiles, "student_W": args.prototypes}
         shapes |= {"teacher_z": rows * tiles, "teacher_W": args.prototypes}
@@ -205,8 +212,8 @@ def traffic(args: argparse.Namespace) -> None:
         given["student_z"].requires_grad_()
         given["student_W"].requires_grad_()
         weights = torch.empty(rows * tiles, device="meta")
-        with patch.object(prototype_loss, "_product", product), Issued() as issued:
-            chunked(None, **given, weights=weights, factors=torch.bfloat16).backward()
+        with patch.object(prototype_loss, "_product", product), rounding(True), Issued() as issued:
+            chunked(None, **given, weights=weights).backward()
         found.append((issued.bytes, issued.count))
     (less, few), (more, many) = found
     print(

@@ -13,10 +13,8 @@ from skelbench_plugins._recipes import DISTILLED_SPACE, MULTI_CROP_READINGS, MUL
 from skelbench.methods import (
     Method,
     MultiCropConfig,
-    Pass,
     Teacher,
     embedded,
-    encode_all,
     match_views,
     other_views,
     self_distillation_groups,
@@ -56,9 +54,7 @@ class DINO(Method):
         encoder, head = self.teacher["encoder"], self.teacher["cl_head"]
         with torch.no_grad():
             anchors_RE = head(encoder(views["global"]).summary_RD)
-        embedded_RE = embedded(
-            self.cl_head, encode_all(self.encoder, [Pass(view, summary=True) for view in views.values()])
-        )
+        embedded_RE = embedded(self.cl_head, [self.encoder(view, summary=True) for view in views.values()])
         pieces = {name: view.chunk(x_RE) for (name, view), x_RE in zip(views.items(), embedded_RE)}
         students_RVE = other_views(pieces["global"], pieces.get("local", ()))
         temp = self.config.teacher_temp_at(step)

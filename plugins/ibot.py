@@ -17,9 +17,7 @@ from skelbench.methods import (
     Hidden,
     Method,
     MultiCropConfig,
-    Pass,
     Teacher,
-    encode_all,
     match_views,
     other_views,
     predict_prototypes,
@@ -82,8 +80,7 @@ class IBOT(Method):
         with torch.no_grad():
             whole = self.teacher["encoder"](both)
             anchors_RE = self.teacher["cl_head"](whole.summary_RD)
-        passes = [Pass(both, both.mask_RN), *([Pass(local, summary=True)] if local is not None else [])]
-        masked, *short = encode_all(self.encoder, passes)
+        masked = self.encoder(both, both.mask_RN)
 
         hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
         name = self.heads[0]
@@ -91,7 +88,9 @@ class IBOT(Method):
         patch = step.mean(patch, both.rows)
 
         global_RE = both.chunk(self.cl_head(masked.summary_RD))
-        local_RE = local.chunk(self.cl_head(short[0].summary_RD)) if local is not None else ()
+        local_RE = ()
+        if local is not None:
+            local_RE = local.chunk(self.cl_head(self.encoder(local, summary=True).summary_RD))
         students_RVE, head = other_views(global_RE, local_RE), self.teacher["cl_head"]
         cls = match_views(self.cl_loss, self.cl_head, head, students_RVE, anchors_RE, c.cls_teacher_temp)
         cls = step.mean(cls, len(anchors_RE))

@@ -26,7 +26,7 @@ from skelbench.methods import Imported, MaskedAutoencoder, MaskedAutoencoderConf
 from skelbench.methods.imported import masked_autoencoder
 from skelbench.models.initial import xavier_linear
 from skelbench.plugin import MethodSpec, ProtocolSpec, hookimpl
-from skelbench.views.masks import some_visible
+from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import check_stride, displacement, motion_masks
 
 
@@ -47,7 +47,7 @@ class MAMP(MaskedAutoencoder):
     def __init__(self, config, context):
         super().__init__(config, context)
         check_stride(config.motion_stride, context.grid.frames)
-        self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
+        self.visible = visible_tokens(context.grid.tokens, config.mask_ratio, config.keep)
 
     @classmethod
     def views(cls, config, grid):

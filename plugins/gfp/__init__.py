@@ -15,7 +15,7 @@ from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MAS
 
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
 from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views.masks import some_visible
+from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import check_stride, displacement, motion_masks
 
 from .pyramid import PyramidDecoder, TargetGenerator
@@ -75,7 +75,7 @@ class GFP(Method):
         grid, c = context.grid, config
         self.stride = c.motion_stride or grid.patch
         check_stride(self.stride, grid.frames)
-        self.visible = some_visible(grid.tokens, c.mask_ratio, c.keep)
+        self.visible = visible_tokens(grid.tokens, c.mask_ratio, c.keep)
         self.encoder = context.encoder()
         self.decoder = PyramidDecoder(
             context.width, **c.decoder_sizes, counts=c.windows, grid=grid, out_dim=c.target_dim, norm_eps=1e-5

@@ -15,13 +15,12 @@ from pydantic import Field
 from skelbench_plugins._recipes import LONG_CONTRAST_NATIVE, LONG_CONTRAST_RECIPE, MOMENTUM_SPACE, RATES_SPACE
 from torch import Tensor
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import DistortedContrastConfig, LevelContrast
 from skelbench.models.contrast import info_nce, similarities
 from skelbench.plugin import EncoderSpec, Log, MethodSpec, NativeProbe, hookimpl
 from skelbench.views import AxisRotate, Mirror, Shear
 from skelbench.views.augmentations import Augment, Draws
-from skelbench.views.bounds import in_unit
+from skelbench.views.bounds import Fraction
 from skelbench.views.keyed import pick
 from skelbench.views.transfer import send
 from skelbench.views.transform import Change
@@ -34,14 +33,11 @@ class HideJoints(Augment):
     """Put joints near each other at the origin: the ``share`` of all to which most walks of two steps, along bones or
     staying, lead from ``seeds`` joints, which are drawn with repeats; where as many lead, chance decides.
     cong-wu/SCD-Net, feeder/augmentations.py: 8 of 25 joints.
-
-    >>> HideJoints(seeds=3)
-    HideJoints(p=0.5, seeds=3, share=0.32)
     """
 
     kind = "hide-joints"
     seeds: int = Field(5, ge=1)
-    share: float = 0.32
+    share: Fraction = 0.32
 
     def draw(self, draws: Draws) -> Change:
         joints = draws.topology.num_joints
@@ -51,17 +47,9 @@ class HideJoints(Augment):
         hidden_Kn = walks_KJ.topk(math.floor(self.share * joints + 0.5), dim=1).indices
         return draws.linear(joints_KJJ=torch.diag_embed(torch.ones(walks_KJ.shape).scatter(1, hidden_Kn, 0.0)))
 
-    def check(self, where: str) -> None:
-        super().check(where)
-        in_unit(self.share, f"{where}: the share of joints of {self.kind!r}")
-
 
 class HideFrames(Augment):
-    """Put all joints at the origin in ``hidden`` of ``blocks`` equal stretches of frames (cong-wu/SCD-Net: of 4 each).
-
-    >>> HideFrames(hidden=3)
-    HideFrames(p=0.5, blocks=16, hidden=3)
-    """
+    """Put all joints at the origin in ``hidden`` of ``blocks`` equal stretches (cong-wu/SCD-Net: of 4 frames each)."""
 
     kind = "hide-frames"
     blocks: int = Field(16, ge=1)
@@ -72,11 +60,6 @@ class HideFrames(Augment):
         hidden_RN = torch.zeros(len(draws.view_R), self.blocks, dtype=torch.bool)
         hidden_RN[draws.rows_K] = order_KN < self.hidden
         return Blank(hidden_RN)
-
-    def check(self, where: str) -> None:
-        super().check(where)
-        if self.hidden > self.blocks:
-            raise SkelbenchError(f"{where}: {self.kind!r} cannot hide {self.hidden} of {self.blocks} blocks")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class Graph(nn.Module):
 
     def __init__(self, channels: int, bodies: int, topology) -> None:
         super().__init__()
+        # Rows are read in place of columns, as in CTR-GCN: row k is of joints whose bones begin at k.
         adjacency_SJJ = bone_subsets(topology)
         self.norm = nn.BatchNorm1d(bodies * topology.num_joints * 3)
         self.units = nn.ModuleList(

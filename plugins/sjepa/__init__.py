@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MOMENTUM_SPACE, MOTION_SPACE, RATES_SPACE
 
-from skelbench.core.distributed import all_reduce_sum, spread
+from skelbench.core.distributed import spread
 from skelbench.methods import MaskedConfig, Method
 from skelbench.models.decoder import MaskedDecoder
 from skelbench.models.ema import ema_copy, ema_update
@@ -20,7 +20,7 @@ from skelbench.models.prototype_loss import RunningCentre
 from skelbench.models.schedule import cosine
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import Mirror, Rotate, Same, Translate
-from skelbench.views.masks import some_visible
+from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
 from .channel_loss import channel_cross_entropy
@@ -66,7 +66,7 @@ class SJEPA(Method):
 
     def __init__(self, config, context):
         super().__init__(config, context)
-        self.visible = some_visible(context.grid.tokens, config.mask_ratio, config.keep)
+        self.visible = visible_tokens(context.grid.tokens, config.mask_ratio, config.keep)
         self.encoder = context.encoder()
         self.predictor = MaskedDecoder(
             context.width, **config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
@@ -104,7 +104,7 @@ class SJEPA(Method):
 
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
-        self.centre.update(step.kept("target"), all_reduce=all_reduce_sum)
+        self.centre.update(step.kept("target"))
 
     def inference_encoder(self):
         return self.teacher

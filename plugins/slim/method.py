@@ -17,11 +17,9 @@ from skelbench.core.spec import validated
 from skelbench.methods import (
     Hidden,
     Method,
-    Pass,
     PrototypeSettings,
     Teacher,
     embedded,
-    encode_all,
     match_views,
     self_distillation_groups,
 )
@@ -166,6 +164,7 @@ class Slim(Method):
     def whole_batch(self):
         losses = [part.whole_batch for part in (self.target, self.cl_loss) if part is not None]
         losses += ["KoLeo compares the clips of a batch"] if self.config.koleo and self.cl_loss is not None else []
+        losses += ["mask ratios are spread over a batch"] if self.config.stratified else []
         return next(filter(None, losses), "")
 
     @classmethod
@@ -213,23 +212,19 @@ class Slim(Method):
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
             whole = teacher["encoder"](both)
-        passes, local, out, loss = [], [], {}, 0.0
+        passed, out, loss = [], {}, 0.0
         if self.target is not None:
-            passes.append(Pass(both, both.mask_RN))
-        if self.cl_head is not None:
-            if c.clean_pass or not passes:
-                passes.append(Pass(both, summary=True))
-            local = self._locals(views)
-            passes += [Pass(view, view.mask_RN, summary=True) for view in local]
-        seen = encode_all(self.encoder, passes)
-        if self.target is not None:
-            hidden = Hidden(both, seen[0].tokens_RND, whole.tokens_RND, temp, step)
+            passed = [self.encoder(both, both.mask_RN)]
+            hidden = Hidden(both, passed[0].tokens_RND, whole.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
             with torch.no_grad():
                 anchors_RE = teacher["cl_head"](whole.summary_RD)
-            passed = seen[-1 - len(local) :]
+            if c.clean_pass or not passed:
+                passed = [self.encoder(both, summary=True)]
+            local = self._locals(views)
+            passed += [self.encoder(view, view.mask_RN, summary=True) for view in local]
             embedded_RE = embedded(self.cl_head, passed)
             students_RVE = self._per_anchor(both.chunk(embedded_RE[0]), local, embedded_RE[1:])
             total = match_views(self.cl_loss, self.cl_head, teacher["cl_head"], students_RVE, anchors_RE, temp)

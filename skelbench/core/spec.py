@@ -130,8 +130,7 @@ class TrainSpec(Grown):
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
         exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
-        description="compile the prototype loss and the ViT blocks of encoders and decoders: the same numbers to "
-        "rounding; auto = on a GPU the loss alone, if prototypes are many",
+        description="compile the prototype loss: the same numbers to rounding; auto = on a GPU, if prototypes are many",
     )
 
     @field_validator("degrade", mode="before")

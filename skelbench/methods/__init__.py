@@ -22,13 +22,12 @@ from skelbench.methods.sequence import SequenceConfig
 from skelbench.methods.stream_contrast import STREAMS, StreamContrast
 from skelbench.methods.strong import StrongConfig
 from skelbench.methods.target import Hidden, MaskedTarget
-from skelbench.models.encoder import Pass, encode_all
 
 __all__ = [
     "Config", "Context", "DistortedConfig", "DistortedContrastConfig", "ExtremeContrast", "ExtremeContrastConfig",
     "Hidden", "Imported", "LEVELS", "LevelContrast", "MaskedAutoencoder", "MaskedAutoencoderConfig", "MaskedConfig",
     "MaskedTarget", "Method", "MomentumContrast", "MomentumContrastConfig",
-    "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "Pass", "PrototypeSettings", "RecurrentContrast",
+    "MultiCropConfig", "MultiGrained", "MultiGrainedConfig", "PrototypeSettings", "RecurrentContrast",
     "STREAMS", "SequenceConfig", "ShearedConfig", "Step", "StreamContrast", "StrongConfig", "Teacher", "embedded",
-    "encode_all", "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
+    "match_views", "other_views", "predict_prototypes", "rotated_view", "self_distillation_groups",
 ]  # fmt: skip

@@ -63,7 +63,8 @@ class Hidden:
         are hidden; one without masks adds nothing (iBOT)."""
         masked_I, tokens = self.view.masked_I, self.student_RND.shape[1]
         assert masked_I is not None, "this view was declared without a mask"
-        share_R = 1 / self.view.masked_per_row.clamp(min=1)
+        assert self.view.mask_RN is not None, "this view was declared without a mask"
+        share_R = 1 / self.view.mask_RN.sum(1).clamp(min=1)
         return share_R[torch.div(masked_I, tokens, rounding_mode="floor")]
 
 

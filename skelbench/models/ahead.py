@@ -1,4 +1,4 @@
-"""Gradients that a forward pass makes ahead of the backward pass, told apart from it by who counts its products."""
+"""Gradients that a forward pass computes ahead of the backward pass, marked for counters of products."""
 
 from __future__ import annotations
 

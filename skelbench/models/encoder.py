@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import Stream
-from skelbench.models.precision import on_accelerator
 from skelbench.plugin.plugin_errors import lacking, wrong
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
@@ -43,9 +42,8 @@ class Encoded:
     """
 
     tokens_RND: Tensor
-    """Features after the final norm: all N tokens of the grid, or the K visible ones when tokens were dropped; of an
-    encoder with the ability "cells" alone T' x J of stretches of its own, time-major; of all joints together if it is
-    ``by_frame``; else whatever sequence it has, or none (N = 0)."""
+    """Features after the final norm: all N tokens of the grid, or the K visible ones. With the ability "cells" alone
+    T' x J stretches, time-major; frames if ``by_frame``; else any sequence, or none (N = 0)."""
     pooled_RD: Tensor
     """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
     cls_RD: Tensor | None = None
@@ -65,24 +63,22 @@ class Encoded:
         return self.of_clips(self.summary_RD, view)
 
     def of_clips(self, x_RD: Tensor, view: View) -> Tensor:
-        """``x_RD``, one of its features, with one entry per view of a clip, [count * B, D]: the mean over a clip's
-        present bodies, unless the encoder has seen them together."""
+        """Feature ``x_RD`` with one entry per view of a clip, [count * B, D]: the mean over present bodies."""
         return x_RD if self.per_clip else view.per_clip(x_RD)
 
     def time_and_space(self, joints: int) -> tuple[Tensor, Tensor]:
-        """[R, D] each, of an encoder with the ability "time-and-space": readouts ``time`` and ``space`` of one that has
-        two branches; else the maximum over patches of frames of the tokens' mean over ``joints``, and the maximum over
-        joints of their mean over patches."""
+        """[R, D] each ("time-and-space"): readouts ``time`` and ``space`` of two branches; else the maximum over
+        patches of the tokens' mean over ``joints``, and the maximum over joints of their mean over patches."""
         if "time" in self.levels:
             return self.levels["time"], self.levels["space"]
         tokens_RPJD = self.tokens_RND.unflatten(1, (-1, joints))
         return tokens_RPJD.mean(2).amax(1), tokens_RPJD.mean(1).amax(1)
 
     def granularities(self, joints: int, count: int) -> tuple[Tensor, Tensor]:
-        """[R, G, D] over time and over joints at G granularities, the finest first, of an encoder with the ability
-        "granularities": readouts ``times`` and ``spaces`` ([R, G * D]) of one that has its own. Else ``count`` of the
-        tokens' mean over ``joints`` and of their mean over patches: the maximum; then that of the means of neighbours
-        by twos, of these by twos, and so on until there is one; what is left over at the end goes."""
+        """[R, G, D] over time and over joints at G granularities, the finest first ("granularities").
+
+        Readouts ``times`` and ``spaces`` ([R, G * D]); else ``count`` maxima of the tokens' mean over ``joints``, and
+        over patches, each of means of two neighbours of the one before. A last one without a neighbour is dropped."""
         if "times" in self.levels:
             times_RGD, spaces_RGD = (
                 self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
@@ -92,13 +88,12 @@ class Encoded:
         return _coarser(tokens_RPJD.mean(2), count), _coarser(tokens_RPJD.mean(1), count)
 
     def steps(self, joints: int) -> Tensor:
-        """[R, S, D], of an encoder with the ability "steps": its tokens if they are frames, else the mean over
-        ``joints`` of those of each patch of frames."""
+        """[R, S, D] ("steps"): frames, or the mean over ``joints`` of the tokens of each patch of frames."""
         return self.tokens_RND if self.by_frame else self.tokens_RND.unflatten(1, (-1, joints)).mean(2)
 
     @property
     def readouts(self) -> dict[str, Tensor]:
-        """What it says of a whole view: ``cls``, if it has one, and ``pooled``."""
+        """Features of a whole view: ``cls``, if it has one, and ``pooled``."""
         return {name: x for name, x in {"cls": self.cls_RD, "pooled": self.pooled_RD}.items() if x is not None}
 
 
@@ -110,20 +105,6 @@ def _coarser(x_RnD: Tensor, count: int) -> Tensor:
         x_RnD = x_RnD[:, : 2 * pairs].unflatten(1, (pairs, 2)).mean(2) if pairs else x_RnD
         found.append(x_RnD.amax(1))
     return torch.stack(found, 1)
-
-
-class Pass(NamedTuple):
-    """Request to an encoder for one pass: see :meth:`Encoder.forward`.
-
-    >>> Pass(View.of(torch.randn(2, 1, 16, 25, 3)), keep_RK=torch.tensor([[0, 7], [3, 9]])).keep_RK.shape
-    torch.Size([2, 2])
-    """
-
-    view: View
-    mask_RN: Tensor | None = None
-    keep_RK: Tensor | None = None
-    summary: bool = False
-    """Only ``summary_RD`` of what comes out is read; an encoder that ``summarises`` then does no more."""
 
 
 class Standardisation(NamedTuple):
@@ -166,18 +147,12 @@ class Encoder(nn.Module):
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
     summarises: bool = False
-    """Whether its ``forward`` takes ``summary=True``, does less then and returns the summary as ``pooled_RD`` (see
-    :class:`Pass`)."""
+    """Whether its ``forward`` takes ``summary=True``: only ``summary_RD`` will be read. It then does less and returns
+    the summary as ``pooled_RD``. Other encoders are never given the argument."""
     bodies: int = 1
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     granularities: int = 0
     """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
-    together: bool = False
-    """Whether it also takes a list of passes (:class:`Pass`) in place of a view and returns a list of as many
-    :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""
-    recomputed: bool = False
-    """Whether its blocks are computed again in the backward pass, as
-    :mod:`skelbench.training.activation_checkpointing` has it."""
     prepared_state: tuple[str, ...] = ()
     """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 
@@ -192,7 +167,7 @@ class Encoder(nn.Module):
 
     @property
     def stream(self) -> Stream:
-        """What it looks at where nothing else is said: all streams, if it can."""
+        """Default input: all streams, if it can take them."""
         return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
@@ -232,38 +207,31 @@ class Encoder(nn.Module):
         """
         raise lacking(self, "forward(self, view)")
 
-    def __call__(self, *args: Any, **options: Any) -> Encoded:
-        """:meth:`forward`; SkelbenchError for what is no :class:`Encoded`, or has other rows or widths than it says."""
-        encoded = super().__call__(*args, **options)
-        asked = args[0] if args else options.get("view")
-        made = [(encoded, asked, options.get("summary", False))] if isinstance(asked, View) else []
-        if isinstance(asked, list):
-            made = [(each, of.view, of.summary) for each, of in zip(encoded, asked, strict=True)]
-        for each, view, summary in made:
-            if not torch.jit.is_tracing() and (problem := self._problem(each, view, summary and self.summarises)):
-                raise wrong(self.forward, problem)
+    def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
+        """:meth:`forward`; SkelbenchError for a result that is no :class:`Encoded`, or has other rows or widths than
+        declared. ``summary``: only ``summary_RD`` will be read."""
+        summary = summary and self.summarises
+        encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
+        if not torch.jit.is_tracing():
+            self._check(encoded, view, summary)
         return encoded
 
-    def _problem(self, encoded: Any, view: View, summary: bool) -> str:
+    def _check(self, encoded: Any, view: View, summary: bool) -> None:
         if not isinstance(encoded, Encoded):
-            return f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
+            message = f"returned a {type(encoded).__name__}, not an Encoded(tokens_RND=..., pooled_RD=...)"
+            raise wrong(self.forward, message)
         rows = view.count * view.clips if encoded.per_clip else view.rows
-        what = f"{rows} rows ({'views of clips, as per_clip says' if encoded.per_clip else 'bodies in the view'})"
-        pooled = "summary_width" if summary else "features"
-        widths = {"tokens_RND": self.width, "pooled_RD": getattr(self, pooled), "cls_RD": self.width}
-        for name, width in widths.items():
+        kind = "views of clips, as per_clip says" if encoded.per_clip else "bodies in the view"
+        pooled = self.summary_width if summary else self.features
+        for name, width in {"pooled_RD": pooled, "cls_RD": self.width, "tokens_RND": self.width}.items():
             x = getattr(encoded, name)
-            if x is None and name == "cls_RD":
-                continue
-            if not isinstance(x, Tensor):
-                return f"returned a {type(x).__name__} as {name}, not a tensor"
-            right = [rows, x.shape[1] if x.dim() == 3 else "N", width] if name == "tokens_RND" else [rows, width]
-            empty = name == "tokens_RND" and x.dim() == 3 and not x.shape[1]
-            if list(x.shape) != right and not empty:
-                says = f"self.{pooled}" if name == "pooled_RD" else "self.width"
-                shape = str(right).replace("'", "")
-                return f"returned {name} of shape {list(x.shape)}, not {shape}: {what}, and {says} = {width}"
-        return ""
+            seen: list[Any] = list(getattr(x, "shape", []))
+            right: list[Any] = [rows, width]
+            if name == "tokens_RND":
+                right.insert(1, seen[1] if len(seen) == 3 else "N")
+            none = x is None if name == "cls_RD" else right[1] == 0
+            if seen != right and not none:
+                raise wrong(self.forward, f"returned {name} of shape {seen}, not {right}: {rows} rows ({kind})")
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).
@@ -271,29 +239,6 @@ class Encoder(nn.Module):
         ``visible``: encode only that many tokens (the patch embedding still sees all N). Empty = no closed form.
         """
         return {}
-
-
-def encode_all(encoder: Encoder, passes: Sequence[Pass]) -> list[Encoded]:
-    """What ``encoder`` makes of several passes: at once on an accelerator if it can take them ``together``, else one
-    after another: as on a CPU, whose caches hold more of the tokens of one view, and where blocks are computed again to
-    save memory, of which all views at once would take more.
-
-    >>> from skelbench.models.vit import ViT, ViTConfig
-    >>> from skelbench.views.skeleton.topology import NTU25
-    >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
-    >>> long, short = (View.of(torch.randn(2, 1, frames, 25, 3)) for frames in (16, 8))
-    >>> [encoded.tokens_RND.shape[1] for encoded in encode_all(vit, [Pass(long), Pass(short)])]
-    [50, 25]
-    """
-    if encoder.together and not encoder.recomputed and len(passes) > 1 and on_accelerator(passes[0].view.x_RTJC):
-        made: Any = encoder(list(passes))
-        return list(made)
-    return [encoder(each.view, **_asked(encoder, each)) for each in passes]
-
-
-def _asked(encoder: Encoder, each: Pass) -> dict[str, Any]:
-    asked = {name: x for name, x in each._asdict().items() if name not in ("view", "summary") and x is not None}
-    return asked | ({"summary": True} if each.summary and encoder.summarises else {})
 
 
 def lines(patches_RP: Tensor, joints_RJ: Tensor, joints: int) -> Tensor:

@@ -15,9 +15,6 @@ def bone_subsets(topology: Topology) -> Tensor:
     """float32 [S, J, J]: column k says how joint k is made of itself, of the joint at which its bone begins, and of the
     mean of those whose bones begin at it. Bones are :attr:`Topology.bones`, as in 2s-AGCN's code and its descendants'.
 
-    SCD-Net reads rows in place of columns, as CTR-GCN does: there row k is of the joints whose bones begin at k, and of
-    the one at which its own begins, by the number that share that one.
-
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> bone_subsets(NTU25).shape
     torch.Size([3, 25, 25])

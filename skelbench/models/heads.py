@@ -104,10 +104,8 @@ class PrototypeHead(nn.Module):
     """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
 
     ``head(x)`` and ``head.prototypes`` are apart because the loss never forms their product
-    (:func:`~skelbench.models.prototype_loss.prototype_cross_entropy`). At D = 256 the matrices and biases are
-    22,024,448
-    parameters; the gain, one per prototype as in weight normalisation, adds K. With ``gain`` False it stays at 1 (DINO,
-    iBOT).
+    (:func:`~skelbench.models.prototype_loss.prototype_cross_entropy`). At D = 256 matrices and biases are 22,024,448
+    parameters; the gain, one per prototype, adds K. With ``gain`` False it stays at 1 (DINO, iBOT).
 
     >>> head = PrototypeHead(8, hidden=16, bottleneck=4, prototypes=32)
     >>> head(torch.randn(2, 8)).shape, head.prototypes.shape

@@ -1,9 +1,9 @@
 """Cross-entropy between teacher and student prototype distributions that never holds the logits.
 
 At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
-gradients are formed together with the loss, a few rows at a time, so that only two [chunk, K] tiles exist (on a GPU
-a few more); backward merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution
-is ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
+gradients are formed together with the loss, a few rows at a time, so that only a few [c, K] tiles exist; backward
+merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
+``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
 tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
@@ -25,57 +25,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from skelbench.core.distributed import all_reduce_sum
 from skelbench.models import ahead
 from skelbench.models.precision import no_autocast, on_accelerator, rounds_products
-
-AllReduce = Callable[[Tensor], Tensor]
-"""Sums a tensor over all ranks and returns it; every rank calls it equally often."""
 
 TILE = 2**24
 """Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits. Four
 times as many on an accelerator, where a tile is some fifty operations to be issued."""
-
-_ROWS = 16
-"""Rows multiplied at a time in a row-wise dot product on the CPU, so that the scratch stays in cache."""
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x
-
-
-class _Fused(NamedTuple):
-    """What is done to tiles besides products, compiled."""
-
-    balanced: Callable[..., Tensor]
-    mass: Callable[..., Tensor]
-    gathered: Callable[..., tuple[Tensor, Tensor]]
-    contrasted: Callable[..., tuple[Tensor, Tensor]]
-
-
-_fused: dict[str, _Fused] = {}
-"""By kind of device."""
-
-
-def fuse(device: torch.device, on: bool) -> None:
-    """Compile what is done to tiles on ``device`` besides products, or no more: a tile is then read and written a few
-    times, not fifty.
-
-    Raises:
-        Exception: of any of the compilers; tiles stay as they were.
-
-    >>> fuse(torch.device("cpu"), on=False)
-    """
-    _fused.pop(device.type, None)
-    if not on:
-        return
-    parts: Any = (torch.compile(part) for part in (_balanced, _mass, _gathered, _contrasted))
-    fused = _Fused(*parts)
-    few_cK, one_K = torch.zeros(2, 8, device=device), torch.ones(8, device=device)
-    fused.mass(few_cK, one_K)
-    fused.gathered(few_cK, one_K, one_K)
-    for offset_K in (None, one_K):
-        fused.contrasted(few_cK, fused.balanced(few_cK, offset_K), torch.bfloat16)
-    _fused[device.type] = fused
 
 
 def _balanced(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
@@ -87,15 +43,54 @@ def _mass(logits_cK: Tensor, offset_K: Tensor) -> Tensor:
 
 
 def _gathered(logits_cK: Tensor, largest_K: Tensor, sum_K: Tensor) -> tuple[Tensor, Tensor]:
+    """Running logsumexp over samples: the largest logits, and the sum of exponentials above them."""
     larger_K = torch.maximum(largest_K, logits_cK.amax(0))
     return larger_K, sum_K * (largest_K - larger_K).exp() + (logits_cK - larger_K).exp().sum(0)
 
 
 def _contrasted(logits_cK: Tensor, target_cK: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Cross-entropy [c], and softmax minus target in ``dtype``."""
-    total_c1 = torch.logsumexp(logits_cK, 1, keepdim=True)
-    losses_c = total_c1[:, 0] - (target_cK * logits_cK).sum(1)
-    return losses_c, ((logits_cK - total_c1).exp() - target_cK).to(dtype)
+    log_cK = torch.log_softmax(logits_cK, 1)
+    return -(target_cK * log_cK).sum(1), (log_cK.exp() - target_cK).to(dtype)
+
+
+class _Tiles(NamedTuple):
+    """Operations on tiles besides products."""
+
+    balanced: Callable[..., Tensor] = _balanced
+    mass: Callable[..., Tensor] = _mass
+    gathered: Callable[..., tuple[Tensor, Tensor]] = _gathered
+    contrasted: Callable[..., tuple[Tensor, Tensor]] = _contrasted
+
+
+_fused: dict[str, _Tiles] = {}
+"""Compiled operations by kind of device."""
+
+
+def fuse(device: torch.device, on: bool) -> None:
+    """Compile the operations on tiles on ``device`` besides products, or stop using compiled ones: a tile is then read
+    and written a few times, not fifty.
+
+    Raises:
+        Exception: of any of the compilers; tiles stay as they were.
+
+    >>> fuse(torch.device("cpu"), on=False)
+    """
+    _fused.pop(device.type, None)
+    if not on:
+        return
+    parts: Any = (torch.compile(part) for part in _Tiles())
+    fused = _Tiles(*parts)
+    few_cK, one_K = torch.zeros(2, 8, device=device), torch.ones(8, device=device)
+    fused.mass(few_cK, one_K)
+    fused.gathered(few_cK, one_K, one_K)
+    for offset_K in (None, one_K):
+        fused.contrasted(few_cK, fused.balanced(few_cK, offset_K), torch.bfloat16)
+    _fused[device.type] = fused
+
+
+def _tiles(device: torch.device) -> _Tiles:
+    return _fused.get(device.type, _Tiles())
 
 
 @dataclass(frozen=True)
@@ -111,26 +106,29 @@ class Sinkhorn:
     """
 
     iterations: int = 3
-    all_reduce: AllReduce = _identity
 
     @torch.no_grad()
-    def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float, chunk: int | None = None) -> Tensor:
+    def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float) -> Tensor:
         """log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample.
 
         Samples of float32 are rounded to the dtype of ``teacher_W_KD`` before products.
         """
-        z_nD, W_KD = teacher_z_nD / temp, teacher_W_KD
-        tile_cK = _tile(z_nD, W_KD, chunk, held=W_KD.dtype == z_nD.dtype)
-        spare_cK = _spare(tile_cK)
-        offset_K = z_nD.new_zeros(W_KD.shape[0])
-        for iteration in range(self.iterations):
-            if iteration == 0:
-                # Samples carry no weight yet, so nothing bounds the exponentials of one prototype but their maximum.
-                # Float64 spans what ranks with different maxima can add up to.
-                mass_K = self.all_reduce(_prototype_logsumexp(z_nD, W_KD, tile_cK).double().exp())
-            else:
-                mass_K = self.all_reduce(_prototype_mass(z_nD, W_KD, offset_K, tile_cK, spare_cK).double())
-            offset_K = offset_K - mass_K.clamp_min(torch.finfo(offset_K.dtype).tiny).log().to(offset_K.dtype)
+        z_nD, W_KD, run = teacher_z_nD / temp, teacher_W_KD, _tiles(teacher_z_nD.device)
+        parts = z_nD.split(_rows(z_nD, W_KD))
+        # Samples carry no weight yet, so nothing bounds the exponentials of one prototype but their maximum.
+        largest_K = z_nD.new_full((len(W_KD),), torch.finfo(z_nD.dtype).min)
+        sum_K = torch.zeros_like(largest_K)
+        for z_cD in parts if len(z_nD) else ():
+            largest_K, sum_K = run.gathered(_logits(z_cD, W_KD), largest_K, sum_K)
+        tiny = torch.finfo(z_nD.dtype).tiny
+        # Float64 spans what ranks with different maxima can add up to.
+        mass_K = all_reduce_sum((largest_K + sum_K.clamp_min(tiny).log()).double().exp())
+        offset_K = -mass_K.clamp_min(tiny).log().to(z_nD.dtype)
+        for _ in range(self.iterations - 1):
+            mass_K = torch.zeros_like(offset_K)
+            for z_cD in parts:
+                mass_K += run.mass(_logits(z_cD, W_KD), offset_K)
+            offset_K = offset_K - all_reduce_sum(mass_K.double()).clamp_min(tiny).log().to(offset_K.dtype)
         return offset_K
 
 
@@ -153,9 +151,7 @@ class RunningCentre(nn.Module):
         self.register_buffer("centre", torch.zeros(prototypes))
 
     @torch.no_grad()
-    def update(
-        self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None, all_reduce: AllReduce = _identity
-    ) -> None:
+    def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None) -> None:
         """centre <- momentum * centre + (1 - momentum) * mean over all ranks' samples; no samples, no change.
 
         Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). Ancestors update
@@ -163,7 +159,7 @@ class RunningCentre(nn.Module):
         """
         with no_autocast(teacher_z_nD):
             z_nD = teacher_z_nD.to(self.centre.dtype)
-            total = all_reduce(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
+            total = all_reduce_sum(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
             mean_K = total[:-1] / total[-1].clamp_min(1.0)
             if teacher_W_KD is not None:
                 mean_K = teacher_W_KD.to(self.centre.dtype) @ mean_K
@@ -173,17 +169,12 @@ class RunningCentre(nn.Module):
 
 @torch.no_grad()
 def teacher_offset(
-    centering: Sinkhorn | Tensor | None,
-    teacher_z: Tensor,
-    teacher_W: Tensor,
-    temp: float,
-    chunk: int | None = None,
-    factors: torch.dtype | None = None,
+    centering: Sinkhorn | Tensor | None, teacher_z: Tensor, teacher_W: Tensor, temp: float
 ) -> Tensor | None:
     """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
 
-    ``centering``, ``chunk`` and ``factors`` are those of :func:`prototype_cross_entropy`; Sinkhorn takes part in the
-    all-reduces.
+    ``centering``: :class:`Sinkhorn`, which takes part in the all-reduces; a centre [K] that is subtracted from the
+    teacher's logits; or None.
 
     >>> teacher_offset(torch.tensor([1.0, 2.0]), torch.zeros(3, 2), torch.eye(2), temp=0.5)
     tensor([-2., -4.])
@@ -191,11 +182,11 @@ def teacher_offset(
     if centering is None:
         return None
     dtype = torch.promote_types(teacher_z.dtype, torch.float32)
-    factors = factors or _factors(teacher_z, dtype)
-    with no_autocast(teacher_z):
-        if isinstance(centering, Sinkhorn):
-            return centering.offsets(teacher_z.to(dtype), teacher_W.to(factors), temp, chunk)
+    if not isinstance(centering, Sinkhorn):
         return centering.to(dtype) / -temp
+    factors = _factors(teacher_z, dtype)
+    with no_autocast(teacher_z):
+        return centering.offsets(teacher_z.to(dtype), teacher_W.to(factors), temp)
 
 
 def prototype_cross_entropy(
@@ -207,10 +198,7 @@ def prototype_cross_entropy(
     *,
     teacher_temp: float,
     student_temp: float = 0.1,
-    centering: Sinkhorn | Tensor | None = None,
     offset_K: Tensor | None = None,
-    chunk: int | None = None,
-    factors: torch.dtype | None = None,
 ) -> Tensor:
     """Sum over samples i and student views v of w_iv * CE(teacher_i, softmax(z_iv . W / student_temp)), a scalar.
 
@@ -221,129 +209,70 @@ def prototype_cross_entropy(
         teacher_W: [K, D], constant.
         weights: [n, V] or [n], constant (1 / number of terms for a mean).
         teacher_temp, student_temp: tau_t and tau_s.
-        centering: :class:`Sinkhorn`; a centre [K] that is subtracted from the teacher's logits; or None.
-        offset_K: what :func:`teacher_offset` found for the same teacher, instead of ``centering``.
-        chunk: rows of a tile; None = as many as fill ``TILE`` elements, on an accelerator four times as many.
-        factors: what factors of matrix products are rounded to; None = bfloat16 on a GPU in bf16 autocast, else not.
+        offset_K: :func:`teacher_offset` of the same teacher.
 
-    Computed in float32 (float64 for float64 inputs) whatever else autocast says. Memory beyond the inputs: two tiles,
-    a few more on a GPU, and the gradients. n = 0 gives zero and zero gradients, after taking part in the all-reduces.
-    Sources: SLiM, section "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the centring.
+    Computed in float32 (float64 for float64 inputs) whatever else autocast says; in bf16 autocast on a GPU factors of
+    matrix products are rounded to bfloat16. Memory beyond the inputs: a few tiles and the gradients. n = 0 gives zero
+    and zero gradients. Sources: SLiM, section "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the
+    centring.
 
     >>> zero_nD, W_KD, weights_n = torch.zeros(2, 3), torch.zeros(4, 3), torch.full((2,), 0.5)
     >>> prototype_cross_entropy(zero_nD, W_KD, zero_nD, W_KD, weights_n, teacher_temp=0.07)  # log 4
     tensor(1.3863)
     """
     dtype = torch.promote_types(student_z.dtype, torch.float32)
-    factors = factors or _factors(student_z, dtype)
-    student_W, teacher_z, teacher_W = student_W.to(dtype), teacher_z.detach().to(dtype), teacher_W.detach().to(factors)
+    teacher_W = teacher_W.detach().to(_factors(student_z, dtype))
+    student_W, teacher_z = student_W.to(dtype), teacher_z.detach().to(dtype)
     student_z_nVD = student_z.to(dtype) if student_z.dim() == 3 else student_z.to(dtype).unsqueeze(1)
     weights_nV = weights.detach().to(dtype).reshape(student_z_nVD.shape[:2])
     with no_autocast(student_z):
-        if offset_K is None:
-            offset_K = teacher_offset(centering, teacher_z, teacher_W, teacher_temp, chunk, factors)
         return _PrototypeCrossEntropy.apply(
-            student_z_nVD, student_W, teacher_z, teacher_W, weights_nV, offset_K, student_temp, teacher_temp, chunk,
-            torch.is_grad_enabled(),
-        )  # fmt: skip
+            student_z_nVD, student_W, teacher_z, teacher_W, weights_nV, offset_K, student_temp, teacher_temp
+        )
 
 
 class _PrototypeCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, student_z_nVD: Tensor, student_W_KD: Tensor, teacher_z_nD: Tensor, teacher_W_KD: Tensor,
-        weights_nV: Tensor, offset_K: Tensor | None, student_temp: float, teacher_temp: float, chunk: int | None,
-        grad: bool,
+        weights_nV: Tensor, offset_K: Tensor | None, student_temp: float, teacher_temp: float,
     ) -> Tensor:  # fmt: skip
-        dz_nVD = torch.zeros_like(student_z_nVD) if grad and ctx.needs_input_grad[0] else None
-        dW_KD = torch.zeros_like(student_W_KD) if grad and ctx.needs_input_grad[1] else None
-        loss_nV = torch.zeros_like(weights_nV)
-        factor_KD = student_W_KD.to(teacher_W_KD.dtype)
-        fused = _fused.get(teacher_z_nD.device.type)
-        student_cK = _tile(teacher_z_nD, teacher_W_KD, chunk, held=factor_KD.dtype == student_z_nVD.dtype)
-        if not fused:
-            target_cK, spare_cK = _tile(teacher_z_nD, teacher_W_KD, chunk), _spare(student_cK)
-            # An accelerator wants few large launches instead.
-            scratch = torch.empty_like(student_cK[:_ROWS]) if spare_cK is student_cK else spare_cK
-
-        for rows in _slices(student_z_nVD.shape[0], student_cK.shape[0]):
-            n = rows.stop - rows.start
-            scaled_cD, tile = teacher_z_nD[rows] / teacher_temp, student_cK[:n]
-            if fused:
-                target = fused.balanced(_logits(scaled_cD, teacher_W_KD, None, tile), offset_K)
-            else:
-                target = torch.softmax(_logits(scaled_cD, teacher_W_KD, offset_K, tile), 1, out=target_cK[:n])
+        dz_nVD = torch.zeros_like(student_z_nVD) if ctx.needs_input_grad[0] else None
+        dW_KD = torch.zeros_like(student_W_KD) if ctx.needs_input_grad[1] else None
+        loss_nV, run = torch.zeros_like(weights_nV), _tiles(teacher_z_nD.device)
+        factor_KD, size = student_W_KD.to(teacher_W_KD.dtype), _rows(teacher_z_nD, teacher_W_KD)
+        for start in range(0, len(teacher_z_nD), size):
+            rows = slice(start, start + size)
+            target_cK = run.balanced(_logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD), offset_K)
             for v in range(student_z_nVD.shape[1]):
-                z_cD = student_z_nVD[rows, v] / student_temp
-                logits = _logits(z_cD, factor_KD, None, tile)
-                if fused:
-                    loss_nV[rows, v], residual = fused.contrasted(logits, target, factor_KD.dtype)
-                else:
-                    # CE = logsumexp - <target, logits>; the largest entry before and after the softmax gives the
-                    # logsumexp without another pass of exponentials.
-                    largest = logits.amax(1)
-                    dot = _row_dot(target, logits, scratch)
-                    share = torch.softmax(logits, 1, out=spare_cK[:n])
-                    loss_nV[rows, v] = largest - share.amax(1).log() - dot
-                    if dz_nVD is None and dW_KD is None:
-                        continue
-                    residual = share.sub_(target).to(factor_KD.dtype)
-                weight_c1 = weights_nV[rows, v, None]
+                z_cD, weight_c1 = student_z_nVD[rows, v] / student_temp, weights_nV[rows, v, None]
+                loss_nV[rows, v], residual_cK = run.contrasted(_logits(z_cD, factor_KD), target_cK, factor_KD.dtype)
                 with ahead.gradients():
                     if dz_nVD is not None:
-                        dz_nVD[rows, v] = _product(residual, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
+                        dz_nVD[rows, v] = _product(residual_cK, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
                     if dW_KD is not None:
-                        _add_product(dW_KD, residual.t(), (z_cD * weight_c1).to(residual.dtype))
+                        _add_product(dW_KD, residual_cK.t(), (z_cD * weight_c1).to(residual_cK.dtype))
         ctx.save_for_backward(dz_nVD, dW_KD)
         return (weights_nV * loss_nV).sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 8
+        return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 6
 
 
 def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
-    """Default precision to which factors are rounded."""
+    """Precision to which factors are rounded."""
     return torch.bfloat16 if dtype == torch.float32 and rounds_products(z) else dtype
 
 
-def _prototype_mass(z_nD: Tensor, W_KD: Tensor, offset_K: Tensor, tile_cK: Tensor, spare_cK: Tensor) -> Tensor:
-    """[K]: what each prototype receives when every sample spreads a mass of 1 by softmax(z W^T + offset)."""
-    mass_K = z_nD.new_zeros(W_KD.shape[0])
-    fused = _fused.get(z_nD.device.type)
-    for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
-        if fused:
-            mass_K += fused.mass(_logits(z_nD[rows], W_KD, None, tile_cK[: rows.stop - rows.start]), offset_K)
-            continue
-        tile, spare = tile_cK[: rows.stop - rows.start], spare_cK[: rows.stop - rows.start]
-        mass_K += torch.softmax(_logits(z_nD[rows], W_KD, offset_K, tile), 1, out=spare).sum(0)
-    return mass_K
+def _rows(z_nD: Tensor, W_KD: Tensor) -> int:
+    """Rows of a tile."""
+    return max(1, TILE * (4 if on_accelerator(z_nD) else 1) // len(W_KD))
 
 
-def _prototype_logsumexp(z_nD: Tensor, W_KD: Tensor, tile_cK: Tensor) -> Tensor:
-    """[K]: logsumexp of the logits z W^T over samples; the lowest float where there are none."""
-    largest_K = z_nD.new_full((W_KD.shape[0],), torch.finfo(z_nD.dtype).min)
-    sum_K, fused = torch.zeros_like(largest_K), _fused.get(z_nD.device.type)
-    for rows in _slices(z_nD.shape[0], tile_cK.shape[0]):
-        tile = _logits(z_nD[rows], W_KD, None, tile_cK[: rows.stop - rows.start])
-        if fused:
-            largest_K, sum_K = fused.gathered(tile, largest_K, sum_K)
-            continue
-        larger_K = torch.maximum(largest_K, tile.amax(0))
-        sum_K = sum_K * (largest_K - larger_K).exp() + tile.sub_(larger_K).exp_().sum(0)
-        largest_K = larger_K
-    return largest_K + sum_K.clamp_min(torch.finfo(sum_K.dtype).tiny).log()
-
-
-def _logits(z_cD: Tensor, W_KD: Tensor, offset_K: Tensor | None, tile_cK: Tensor) -> Tensor:
-    """z W^T + offset, in ``tile_cK`` unless factors are rounded."""
-    if W_KD.dtype == tile_cK.dtype:
-        if offset_K is None:
-            return torch.mm(z_cD, W_KD.t(), out=tile_cK)
-        return torch.addmm(offset_K, z_cD, W_KD.t(), out=tile_cK)
-    logits_cK = _product(z_cD.to(W_KD.dtype), W_KD.t(), tile_cK.dtype)
-    return logits_cK if offset_K is None else logits_cK.add_(offset_K)
+def _logits(z_cD: Tensor, W_KD: Tensor) -> Tensor:
+    return _product(z_cD.to(W_KD.dtype), W_KD.t(), z_cD.dtype)
 
 
 def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
@@ -360,30 +289,3 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
         torch.addmm(total, a, b, out=total)  # addmm_ in other words, which FLOP counters know
     else:
         total.add_(_product(a, b, total.dtype))
-
-
-def _row_dot(a_cK: Tensor, b_cK: Tensor, scratch: Tensor) -> Tensor:
-    """Sum over k of a_ck b_ck. vecdot and bmm take three to four times as long on a CPU."""
-    parts = []
-    for rows in _slices(a_cK.shape[0], scratch.shape[0]):
-        parts.append(torch.mul(a_cK[rows], b_cK[rows], out=scratch[: rows.stop - rows.start]).sum(1))
-    return torch.cat(parts)
-
-
-def _tile(z_nD: Tensor, W_KD: Tensor, chunk: int | None, held: bool = True) -> Tensor:
-    """Room for the logits of so many samples; ``held`` False: its shape alone, as products make tiles of their own."""
-    rows = chunk or max(1, TILE * (4 if on_accelerator(z_nD) else 1) // W_KD.shape[0])
-    shape = min(rows, max(1, z_nD.shape[0])), W_KD.shape[0]
-    return z_nD.new_empty(shape) if held else z_nD.new_empty(1, 1).expand(shape)
-
-
-def _spare(tile_cK: Tensor) -> Tensor:
-    """Where the softmax of a tile goes: a second tile, or the same on a CPU, whose kernel has read all of a row before
-    it writes it, if it is more than a shape. PyTorch promises that of none."""
-    if on_accelerator(tile_cK) or not tile_cK.is_contiguous():
-        return tile_cK.new_empty(tile_cK.shape)
-    return tile_cK
-
-
-def _slices(n: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

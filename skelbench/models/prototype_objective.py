@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skelbench.core.distributed import all_reduce_sum, gather
+from skelbench.core.distributed import gather
 from skelbench.models.information import samples_of, split_information
 from skelbench.models.precision import no_autocast
 from skelbench.models.prototype_loss import TILE, RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
@@ -49,7 +49,7 @@ class PrototypeObjective(nn.Module):
     ) -> None:
         super().__init__()
         self.student_temp = student_temp
-        self.sinkhorn = Sinkhorn(all_reduce=all_reduce_sum) if centering == "sinkhorn" else None
+        self.sinkhorn = Sinkhorn() if centering == "sinkhorn" else None
         self.centre = RunningCentre(prototypes) if centering == "running" else None
         self._seen: list[_Teacher] = []
         """Statistics of this step, one entry per micro-batch."""
@@ -68,15 +68,9 @@ class PrototypeObjective(nn.Module):
         offset_K = teacher_offset(centering, teacher_z, teacher_W, temp)
         self._seen.append(_Teacher(teacher_z, teacher_W, offset_K, temp))
         return prototype_cross_entropy(
-            student_z,
-            student_W,
-            teacher_z,
-            teacher_W,
-            weights,
-            teacher_temp=temp,
-            student_temp=self.student_temp,
-            offset_K=offset_K,
-        )
+            student_z, student_W, teacher_z, teacher_W, weights,
+            teacher_temp=temp, student_temp=self.student_temp, offset_K=offset_K,
+        )  # fmt: skip
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
@@ -114,5 +108,5 @@ class PrototypeObjective(nn.Module):
         """After the step: move the running centre by what the teacher put out in it, and forget the step."""
         if self.centre is not None and self._seen:
             z_nD = torch.cat([seen.z_nD for seen in self._seen])
-            self.centre.update(z_nD, self._seen[-1].W_KD, all_reduce=all_reduce_sum)
+            self.centre.update(z_nD, self._seen[-1].W_KD)
         self._seen = []

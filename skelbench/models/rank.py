@@ -25,11 +25,9 @@ def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
             the rest is just what a collapse looks like.
         centred: without the mean of the rows, for the rank of what is left of features that share a large offset.
 
-    0 where there is no direction to speak of: no rows or channels, nothing but zeros, or a value that is not finite.
-
-    The singular values are the roots of the eigenvalues of the smaller Gram matrix, in float64 whatever autocast says.
-    Squaring halves the digits, so what lies below 6e-8 of the largest singular value, float32's own resolution, is
-    rounding and left out. That moves log r by less than D * 1e-6.
+    0 without rows or channels, for zeros alone, and for values that are not finite. Singular values are roots of the
+    eigenvalues of the smaller Gram matrix in float64; those below 6e-8 of the largest are rounding and left out, which
+    moves log r by less than D * 1e-6.
 
     >>> [round(float(effective_rank(x_nD)), 3) for x_nD in (torch.eye(4), torch.ones(4, 4))]
     [4.0, 1.0]

@@ -1,23 +1,22 @@
 """The encoder that methods are compared on: a pre-norm ViT over joint-by-time patches (SLiM, appendix A).
 
 Shapes: R rows (bodies), T frames, J joints, C = 3, P temporal tokens, N = P * J patch tokens, K visible tokens,
-S class and register tokens, n = S + N (or S + K) tokens in a block, D width, d head width.
+S class and register tokens, n = S + N (or S + K) tokens in a block, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 
 from skelbench.core.component import Grown
-from skelbench.models.attention import Attention, Group, rope_table, split
-from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Pass, Standardisation
+from skelbench.models.attention import Attention, rope_table
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Standardisation
 from skelbench.models.initial import trunc_normal, trunc_normal_linear, xavier_linear
-from skelbench.models.layers import DropPath, Mlp, SwiGLU, set_drop_path
+from skelbench.models.layers import Mlp, SwiGLU, set_drop_path
 from skelbench.models.tokenizer import Standardise, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.views.skeleton.grid import Grid
@@ -108,29 +107,11 @@ class Block(nn.Module):
         self.mlp = (Mlp if config.mlp == "gelu" else SwiGLU)(dim, config.mlp_hidden)
         self.drop_path: nn.Module = nn.Identity()
 
-    def forward(self, x: Tensor, groups: Sequence[Group] | None = None) -> Tensor:
-        """Same shape: [t, D] of ``groups``, or [R, n, D] of rows that are not rotated."""
-        if groups is not None and any(group.first for group in groups):
-            return self._some(x, groups)
-        x = x + self._dropped(self.attn(self.norm1(x), groups), groups)
-        return x + self._dropped(self.mlp(self.norm2(x)), groups)
-
-    def _some(self, x_tD: Tensor, groups: Sequence[Group]) -> Tensor:
-        """[t', D]: of groups with ``first`` the first token of each row alone, which sees all of them."""
-        left = [group.left for group in groups]
-        parts = zip(split(x_tD, groups), groups)
-        kept_tD = torch.cat(
-            [part.view(group.rows, group.tokens, -1)[:, 0] if group.first else part for part, group in parts]
-        )
-        x_tD = kept_tD + self._dropped(self.attn(self.norm1(x_tD), groups), left)
-        return x_tD + self._dropped(self.mlp(self.norm2(x_tD)), left)
-
-    def _dropped(self, branch: Tensor, groups: Sequence[Group] | None) -> Tensor:
-        """Rows are left out whole."""
-        if groups is None or not isinstance(self.drop_path, DropPath):
-            return self.drop_path(branch)
-        parts = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(branch, groups), groups))
-        return torch.cat([self.drop_path(part_RnD).flatten(0, 1) for part_RnD in parts])
+    def forward(self, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Tensor:
+        """Same shape; with ``first`` [R, 1, D]: the first token of each row alone, which sees all of them."""
+        kept_RnD = x_RnD[:, :1] if first else x_RnD
+        x_RnD = kept_RnD + self.drop_path(self.attn(self.norm1(x_RnD), rope, first))
+        return x_RnD + self.drop_path(self.mlp(self.norm2(x_RnD)))
 
 
 class ViT(Encoder):
@@ -144,7 +125,6 @@ class ViT(Encoder):
     """
 
     abilities = frozenset(ABILITIES) - {"fuse-streams"}
-    together = True
     prepared_state = ("tokenizer.mask_token",)
     config: ViTConfig
 
@@ -204,45 +184,13 @@ class ViT(Encoder):
                 trunc_normal(token, 1e-6 if dinov2 else 0.02)
 
     def forward(
-        self,
-        view: View | Sequence[Pass],
-        mask_RN: Tensor | None = None,
-        keep_RK: Tensor | None = None,
-        summary: bool = False,
-    ) -> Any:
-        """See :meth:`Encoder.forward`. Rows do not see each other. Of a ``summary`` the last block makes the class
+        self, view: View, mask_RN: Tensor | None = None, keep_RK: Tensor | None = None, summary: bool = False
+    ) -> Encoded:
+        """See :meth:`Encoder.forward`. Rows do not see each other. For a ``summary`` the last block computes the class
         token alone: there are no tokens, and it is the readout.
 
         In eval mode the level "cls4+mean" holds the class tokens of the last four blocks, each through the final norm,
         and the mean token: 5 D wide (the readout of SLiM's released probe)."""
-        if isinstance(view, View):
-            return self._together([Pass(view, mask_RN, keep_RK, summary)])[0]
-        return self._together(view)
-
-    def _together(self, passes: Sequence[Pass]) -> list[Encoded]:
-        embedded = [self._embed(each) for each in passes]
-        groups = [group for _, group in embedded]
-        x_tD = torch.cat([x_RnD.flatten(0, 1) for x_RnD, _ in embedded])
-        *before, last = self.blocks
-        classes: list[list[Tensor]] = []  # of the three blocks before the last, one of every pass
-        for place, block in enumerate(before):
-            x_tD = block(x_tD, groups)
-            if self.config.cls and not self.training and len(before) - 3 <= place:
-                rows = (part.view(group.rows, group.tokens, -1) for part, group in zip(split(x_tD, groups), groups))
-                classes.append([x_RnD[:, 0].clone() for x_RnD in rows])
-        if self.summarises and any(each.summary for each in passes):
-            groups = [group._replace(first=each.summary) for group, each in zip(groups, passes)]
-        x_tD = last(x_tD, groups)
-        groups = [group.left for group in groups]
-        parts = split(self.norm(x_tD), groups)
-        return [
-            self._encoded(part.view(group.rows, group.tokens, -1), each.summary, [of_block[i] for of_block in classes])
-            for i, (part, group, each) in enumerate(zip(parts, groups, passes))
-        ]
-
-    def _embed(self, each: Pass) -> tuple[Tensor, Group]:
-        """Tokens [R, n, D] of one pass with what stands in front of them, and their group."""
-        view, mask_RN, keep_RK, _ = each
         if mask_RN is not None and keep_RK is not None:
             raise ValueError("give mask_RN or keep_RK, not both")
         config, rope = self.config, None
@@ -255,18 +203,21 @@ class ViT(Encoder):
             time_RN = token_RN.div(self.grid.joints, rounding_mode="floor")
             rope = rope_table(time_RN, config.dim // config.heads, config.rope_base, config.prefix)
         x_RnD = torch.cat([*self._prefix(len(x_RND)), x_RND], 1) if config.prefix else x_RND
-        return x_RnD, Group(x_RnD.shape[0], x_RnD.shape[1], rope)
-
-    def _encoded(self, x_RnD: Tensor, summary: bool, classes: Sequence[Tensor] = ()) -> Encoded:
-        tokens_RND = x_RnD[:, self.config.prefix :]
-        cls_RD = x_RnD[:, 0] if self.config.cls else None
+        *before, last = self.blocks
+        classes = []  # class tokens of the three blocks before the last
+        for place, block in enumerate(before):
+            x_RnD = block(x_RnD, rope)
+            if config.cls and not self.training and place >= len(before) - 3:
+                classes.append(x_RnD[:, 0].clone())
+        x_RnD = self.norm(last(x_RnD, rope, first=summary and self.summarises))
+        tokens_RND, cls_RD = x_RnD[:, config.prefix :], x_RnD[:, 0] if config.cls else None
         if summary and cls_RD is not None:
-            return Encoded(tokens_RND=tokens_RND[:, :0], pooled_RD=cls_RD, cls_RD=cls_RD)
+            return Encoded(tokens_RND=tokens_RND, pooled_RD=cls_RD, cls_RD=cls_RD)
         parts = {"cls": lambda: x_RnD[:, 0], "mean": lambda: tokens_RND.mean(1)}
-        pooled_RD = torch.cat([parts[name]() for name in self.config.pooled.split("+")], 1)
+        pooled_RD = torch.cat([parts[name]() for name in config.pooled.split("+")], 1)
         levels = {}
         if len(classes) == 3:
-            levels["cls4+mean"] = torch.cat([*map(self.norm, classes), x_RnD[:, 0], tokens_RND.mean(1)], 1)
+            levels["cls4+mean"] = torch.cat([*map(self.norm, classes), parts["cls"](), parts["mean"]()], 1)
         return Encoded(tokens_RND=tokens_RND, pooled_RD=pooled_RD, cls_RD=cls_RD, levels=levels)
 
     def _prefix(self, rows: int) -> list[Tensor]:

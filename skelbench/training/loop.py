@@ -41,7 +41,7 @@ from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization
 from skelbench.training.order import Order
-from skelbench.views.builder import ViewBuilder, WholeStep
+from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
 from skelbench.views.transfer import read
@@ -149,13 +149,7 @@ class Trainer:
 
     def _micro_batches(self, step: int, count: int) -> list[Views]:
         order, own = self.order(step), distributed.own_share(self.spec.train.batch_size)
-        bodies = self.source.bodies(order)
-        return [
-            self.builder(
-                self.source.gather(order[at]), Keyed(self.spec.seed, step), WholeStep(order, bodies, int(at[0]))
-            )
-            for at in np.array_split(np.arange(len(order))[own], count)
-        ]
+        return [self.views_of(step, ids) for ids in np.array_split(order[own], count)]
 
     # ------------------------------------------------------------------------------------------ one step
     def step_info(self, step: int, turn: str = "main", micro_batches: int = 1) -> Step:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from skelbench.core.component import Spec
-from skelbench.core.errors import SkelbenchError
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from skelbench.plugin.component import Component
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-def in_order(spec: Spec, what: str) -> None:
-    """:class:`SkelbenchError` where ``lo`` is above ``hi``, for settings that have both."""
-    lo, hi = getattr(spec, "lo", 0), getattr(spec, "hi", 0)
-    if not lo <= hi:
-        raise SkelbenchError(f"{what}: lo={lo} is above hi={hi}; swap them")
+class Bounded(Component):
+    """Component whose ``lo`` is at most its ``hi``, if it has both."""
 
-
-def in_unit(value: float, what: str) -> None:
-    """:class:`SkelbenchError` for a share or a chance outside [0, 1]."""
-    if not 0 <= value <= 1:
-        raise SkelbenchError(f"{what} is {value}; it must lie in [0, 1]")
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        lo, hi = getattr(self, "lo", 0), getattr(self, "hi", 1)
+        if lo > hi:
+            raise ValueError(f"lo={lo} is above hi={hi}; swap them")
+        return self

@@ -23,7 +23,7 @@ from skelbench.views.augmentations import draw_transform
 from skelbench.views.clips import ClipBatch
 from skelbench.views.crops import Center, Crop, Cut, Interval
 from skelbench.views.keyed import Keyed, pick
-from skelbench.views.masks import Mask, MaskRows, StepRows, TokenMask
+from skelbench.views.masks import Mask, MaskRows, TokenMask
 from skelbench.views.reading import Reading, read_confidence, read_coordinates, read_missing, read_origins
 from skelbench.views.sampling import Frames, extended_length, frame_positions
 from skelbench.views.skeleton.grid import Grid
@@ -59,18 +59,6 @@ class _Rows:
     """Row of the first x coordinate of the body that the slot shows; of any body where the slot is empty."""
     origin_R3: Tensor | None = None
     """What :func:`~.reading.read_origins` found, on the device, for ``centre`` "body"."""
-
-
-@dataclass(frozen=True)
-class WholeStep:
-    """The clips of a step of which a batch is one process's share, or a piece."""
-
-    ids: np.ndarray
-    """int [B] of all of them, in order."""
-    bodies: np.ndarray
-    """int [B], bodies that each shows."""
-    first: int
-    """Place of the batch's first clip among them; the others follow."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +100,7 @@ class ViewBuilder:
         self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
         self.centre, self.dimensions = centre, dimensions
         self.device = torch.device(device)
-        self.counts = checked_counts(self.specs, topology, patch, bodies)
+        self.counts = checked_counts(self.specs, patch, bodies)
         for name, spec in self.specs.items():  # parents come first
             if spec.parent is not None:
                 parent = self.specs[spec.parent]
@@ -121,28 +109,19 @@ class ViewBuilder:
         ranks = {name: rank for rank, name in enumerate(sorted(self.specs))}
         self._numbers = {name: 256 * (1 + ranks[name]) + torch.arange(count) for name, count in self.counts.items()}
 
-    def __call__(self, batch: ClipBatch, keyed: Keyed, whole: WholeStep | None = None) -> dict[str, View]:
-        """One :class:`View` per spec, by name; ``whole`` for masks that depend on other rows, None = there are none."""
+    def __call__(self, batch: ClipBatch, keyed: Keyed) -> dict[str, View]:
+        """One :class:`View` per spec, by name."""
         rows = self._rows(batch, keyed)
         drawn: dict[str, _Drawn] = {}
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
-        masks = self._masks(rows, keyed, batch.max_bodies, whole)
+        masks = self._masks(rows, keyed)
         if self.centre != "clip":
             rows = replace(rows, origin_R3=read_origins(batch, rows.base_R, rows.length_R, self.topology.center))
         return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 
     def _rows(self, batch: ClipBatch, keyed: Keyed) -> _Rows:
-        present_B = _int64(batch.bodies)
-        clip_R, slot_R, keys_R = self._used(_int64(batch.ids), present_B, batch.max_bodies, keyed)
-        stored_B = present_B if batch.stored is None else _int64(batch.stored)
-        stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
-        length_R = _int64(batch.length)[clip_R]
-        base_R = _int64(batch.offset)[clip_R] + stored_R * 3 * length_R
-        return _Rows(clip_R, slot_R, slot_R < present_B[clip_R], keys_R, length_R, base_R)
-
-    def _used(self, ids_B: Tensor, present_B: Tensor, slots: int, keyed: Keyed) -> tuple[Tensor, Tensor, Tensor]:
-        """Clip, slot and key of every row."""
+        ids_B, present_B, slots = _int64(batch.ids), _int64(batch.bodies), batch.max_bodies
         if self.bodies in ("valid", "all-slots"):
             used_B = present_B if self.bodies == "valid" else torch.full_like(present_B, slots)
             clip_R, slot_R = (torch.arange(slots) < used_B[:, None]).nonzero().unbind(1)
@@ -150,7 +129,11 @@ class ViewBuilder:
             clip_R, slot_R = torch.arange(len(ids_B)), torch.zeros(len(ids_B), dtype=torch.int64)
             if self.bodies == "random-valid":
                 slot_R = pick(keyed.uniform(ids_B * slots, 1, op=BODY)[:, 0], present_B)
-        return clip_R, slot_R, ids_B[clip_R] * slots + slot_R
+        keys_R, length_R = ids_B[clip_R] * slots + slot_R, _int64(batch.length)[clip_R]
+        stored_B = present_B if batch.stored is None else _int64(batch.stored)
+        stored_R = torch.minimum(slot_R, stored_B[clip_R] - 1)
+        base_R = _int64(batch.offset)[clip_R] + stored_R * 3 * length_R
+        return _Rows(clip_R, slot_R, slot_R < present_B[clip_R], keys_R, length_R, base_R)
 
     def _draw(
         self, name: str, spec: ViewSpec, parent: _Drawn | None, batch: ClipBatch, rows: _Rows, keyed: Keyed
@@ -182,30 +165,19 @@ class ViewBuilder:
             transform = compose(transform + own)
         return _Drawn(interval, frames, timing_V, transform)
 
-    def _masks(self, rows: _Rows, keyed: Keyed, slots: int, whole: WholeStep | None) -> dict[str, TokenMask]:
+    def _masks(self, rows: _Rows, keyed: Keyed) -> dict[str, TokenMask]:
         """The mask of every masked view, on the host; all views with one kind of mask are drawn together."""
-        others = None
-        if whole is not None and any(spec.mask is not None and spec.mask.over_rows for spec in self.specs.values()):
-            clip_A, _, keys_A = self._used(_int64(whole.ids), _int64(whole.bodies), slots, keyed)
-            others = keys_A, int((clip_A < whole.first).sum())
         requests: dict[type[Mask], dict[str, MaskRows]] = {}
         for name, spec in self.specs.items():
             if spec.mask is not None:
                 keys_R = rows.keys_R.repeat(self.counts[name])
                 view_R = self._numbers[name].repeat_interleave(len(rows.keys_R))
                 grid = Grid(spec.frames, self.patch, self.topology.num_joints)
-                step = None if others is None else self._step(name, *others, len(rows.keys_R))
-                requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R, step)
+                requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
         masks: dict[str, TokenMask] = {}
         for kind, wanted in requests.items():
             masks |= zip(wanted, drawn_masks(kind, list(wanted.values()), self.topology, keyed))
         return masks
-
-    def _step(self, name: str, keys_A: Tensor, first: int, count: int) -> StepRows:
-        """The rows of a view of the whole step; ours are ``count`` from the ``first`` on, of every instance."""
-        views, every = self.counts[name], len(keys_A)
-        own_R = (torch.arange(views)[:, None] * every + torch.arange(first, first + count)).flatten()
-        return StepRows(keys_A.repeat(views), self._numbers[name].repeat_interleave(every), own_R)
 
     def _view(
         self, name: str, drawn: _Drawn, batch: ClipBatch, rows: _Rows, keyed: Keyed, mask: TokenMask | None

@@ -1,4 +1,4 @@
-"""A ragged batch of clips: what the data room hands to the view builder."""
+"""A ragged batch of clips, the input of the view builder."""
 
 from __future__ import annotations
 

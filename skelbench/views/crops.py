@@ -13,10 +13,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.core.errors import SkelbenchError
-from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking
-from skelbench.views.bounds import in_order, in_unit
+from skelbench.views.bounds import Bounded, Fraction
 from skelbench.views.keyed import Keyed, pick
 
 CROP = 0
@@ -95,7 +93,7 @@ class Cut:
         return Interval(first, last - first)
 
 
-class Crop(Component):
+class Crop(Bounded):
     """Base class of crops. One that is cut from another view has a field ``parent``, that view's name.
 
     >>> class Beginning(Crop):
@@ -120,23 +118,17 @@ class Crop(Component):
         """The interval of every view and clip."""
         raise lacking(self, "cut(self, cut)")
 
-    def check(self, where: str) -> None:
-        """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view."""
-
 
 class Free(Crop):
     """An interval of the clip: duration a uniform share in [lo, hi] of the clip, start uniform.
 
     ``whole_frames`` uses MAMP's rule instead of continuous time: floor(share * length) frames, at least
     ``min_frames`` (if the clip has them), start a whole frame.
-
-    >>> Free(lo=0.8)
-    Free(lo=0.8, hi=1.0, whole_frames=False, min_frames=1)
     """
 
     kind = "free"
-    lo: float = 0.5
-    hi: float = 1.0
+    lo: Fraction = 0.5
+    hi: Fraction = 1.0
     whole_frames: bool = False
     min_frames: int = 1
 
@@ -148,16 +140,9 @@ class Free(Crop):
         duration = share * (length - 1)
         return cut.interval(u_B2[:, 1] * (length - 1 - duration), duration)
 
-    def check(self, where: str) -> None:
-        _check_shares(self, where)
-
 
 class Same(Crop):
-    """Exactly the interval of the parent view (the target branch of S-JEPA, the noisy copy of MacDiff).
-
-    >>> Same(parent="global")
-    Same(parent='global')
-    """
+    """Exactly the interval of the parent view (the target branch of S-JEPA, the noisy copy of MacDiff)."""
 
     kind = "same"
     parents_frames = True
@@ -169,11 +154,7 @@ class Same(Crop):
 
 
 class Alike(Crop):
-    """An interval as long as the parent view's, start uniform and its own.
-
-    >>> Alike(parent="global")
-    Alike(parent='global')
-    """
+    """An interval as long as the parent view's, start uniform and its own."""
 
     kind = "alike"
     parent: str
@@ -188,17 +169,14 @@ class Inside(Crop):
 
     Every one of the parent's views gets its own ``count`` crops (the paper's anchored local views). ``whole_frames``
     and ``min_frames`` as in :class:`Free`, with the parent's frames in the place of the clip's.
-
-    >>> Inside(parent="global", lo=0.2, hi=0.5)
-    Inside(parent='global', lo=0.2, hi=0.5, whole_frames=False, min_frames=1)
     """
 
     ADDED = frozenset({"whole_frames", "min_frames"})
 
     kind = "inside"
     parent: str
-    lo: float
-    hi: float
+    lo: Fraction
+    hi: Fraction
     whole_frames: bool = False
     min_frames: int = 1
 
@@ -210,17 +188,11 @@ class Inside(Crop):
         duration = share * parent.duration_B
         return cut.interval(parent.start_B + u_B2[:, 1] * (parent.duration_B - duration), duration)
 
-    def check(self, where: str) -> None:
-        _check_shares(self, where)
-
 
 class ReflectCrop(Crop):
     """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards.
 
     The crop of CrosSCLR's family (LinguoLi/CrosSCLR, feeder/tools.py), in continuous time.
-
-    >>> ReflectCrop(pad=0.25)
-    ReflectCrop(pad=0.25)
     """
 
     kind = "reflect"
@@ -237,9 +209,6 @@ class Tempo(Crop):
 
     With ``resize="pad"`` alone, where a clip that is played slower fills more frames; other views have as many frames
     as ever. Boeun-Kim/GL-Transformer, feeder/tools.py.
-
-    >>> Tempo(amount=0.2)
-    Tempo(amount=0.2)
     """
 
     kind = "tempo"
@@ -252,14 +221,10 @@ class Tempo(Crop):
 
 
 class Center(Crop):
-    """The deterministic central ``share`` of the clip (evaluation).
-
-    >>> Center(share=0.9)
-    Center(share=0.9)
-    """
+    """The deterministic central ``share`` of the clip (evaluation)."""
 
     kind = "center"
-    share: float = 0.95
+    share: float = Field(0.95, gt=0, le=1)
 
     def cut(self, cut: Cut) -> Interval:
         """Nothing is rounded for "ends" and "uniform-frames"; for other resizes int((1 - share) * length / 2) whole
@@ -277,18 +242,8 @@ class Center(Crop):
         margin = torch.floor((1 - self.share) * length / 2)
         return Interval(margin, length - 1 - 2 * margin)
 
-    def check(self, where: str) -> None:
-        if not 0 < self.share <= 1:
-            raise SkelbenchError(f"{where}: the central share {self.share} must be above 0 and at most 1")
-
 
 def _whole_frames(share: Tensor, u_B: Tensor, first_B: Tensor, count_B: Tensor, least: int) -> Interval:
     """floor(share * count) of the ``count`` frames from ``first`` on, at least ``least`` of them, start uniform."""
     frames = torch.minimum(torch.floor(share * count_B).clamp(min=max(1, least)), count_B)
     return Interval(first_B + pick(u_B, count_B.long() - frames.long() + 1), frames - 1)
-
-
-def _check_shares(crop: Free | Inside, where: str) -> None:
-    for bound in (crop.lo, crop.hi):
-        in_unit(bound, f"{where}: the crop's share")
-    in_order(crop, f"{where}: crop")

@@ -187,11 +187,7 @@ class Degrade(Component):
 
 
 class MissingJoints(Degrade):
-    """Joints that are missing, and declared so: what was recorded of them is gone (0), and encoders are told.
-
-    >>> MissingJoints(share=0.32)
-    MissingJoints(share=0.32)
-    """
+    """Joints that are missing, and declared so: what was recorded of them is gone (0), and encoders are told."""
 
     kind = "missing"
     declares = True
@@ -205,9 +201,6 @@ class ZeroFill(Degrade):
     """Missing joints at the origin of centred clips, presented as if they had been seen there: where the first body's
     reference joint is first seen, in camera coordinates too. Our reading: of every body, also where each is put at its
     own origin afterwards.
-
-    >>> ZeroFill()
-    ZeroFill(share=0.2)
     """
 
     kind = "zero-fill"
@@ -226,9 +219,6 @@ class ParentFill(Degrade):
 
     Our reading: parents are those of the skeleton as it hangs from the reference joint, which is always there. Other
     parents than the skeleton's have only the joints between its root and the reference joint (NTU's spine base).
-
-    >>> ParentFill(share=0.12)
-    ParentFill(share=0.12)
     """
 
     kind = "parent-fill"
@@ -243,11 +233,7 @@ class ParentFill(Degrade):
 
 
 class JointNoise(Degrade):
-    """Gaussian noise on every coordinate of the joints that are there, independent over frames.
-
-    >>> JointNoise(sigma=0.05)
-    JointNoise(sigma=0.05)
-    """
+    """Gaussian noise on every coordinate of the joints that are there, independent over frames."""
 
     kind = "noise"
     sigma: float = Field(0.03, ge=0, description="standard deviation, in mean bone lengths of the clip")

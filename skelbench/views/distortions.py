@@ -12,9 +12,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.views.augmentations import Augment, Draws
-from skelbench.views.bounds import in_unit
+from skelbench.views.bounds import Fraction
 from skelbench.views.transfer import send
 from skelbench.views.transform import Change, Matrices
 
@@ -26,18 +25,15 @@ class Distort(Augment):
     other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for each clip: "zero"
     puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15 of 25 joints
     and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
-
-    >>> Distort(zero=0, corrupt=0)
-    Distort(p=1.0, shear=0.5, zero=0.0, corrupt=0.0, amplitude=1.0, share=0.6)
     """
 
     kind = "distort"
-    p: float = 1.0
+    p: Fraction = 1.0
     shear: float = Field(0.5, ge=0)
     zero: float = Field(0.25, ge=0)
     corrupt: float = Field(0.25, ge=0)
     amplitude: float = Field(1.0, ge=0)
-    share: float = 0.6
+    share: Fraction = 0.6
 
     def draw(self, draws: Draws) -> Change:
         joints = draws.topology.num_joints
@@ -52,12 +48,6 @@ class Distort(Augment):
         first_KJ = u_KN[:, 10:].argsort(dim=1, stable=True).argsort(dim=1) < math.floor(self.share * joints + 0.5)
         space = Matrices.identity(len(draws.view_R), 3).put(draws.rows_K, space_K33.float())
         return OnJoints(space, first_KJ | sheared_K[:, None])
-
-    def check(self, where: str) -> None:
-        super().check(where)
-        in_unit(self.share, f"{where}: the share of joints of {self.kind!r}")
-        if self.shear + self.zero + self.corrupt <= 0:
-            raise SkelbenchError(f"{where}: the odds of {self.kind!r} are all 0; make one of them larger")
 
 
 @dataclass(frozen=True)

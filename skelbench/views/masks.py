@@ -1,8 +1,8 @@
 """Masks: the family, and independent random tokens.
 
 All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
-row's own key and does not depend on the other rows (``Tube.stratified`` excepted, by definition: on those of the whole
-step, whichever process has them). A mask of your own is a subclass of :class:`Mask` with a ``kind``.
+row's own key and does not depend on the other rows (but with ``Tube.stratified`` on those of the batch of a process).
+A mask of your own is a subclass of :class:`Mask` with a ``kind``.
 
 R rows, N tokens, K visible tokens of a row.
 """
@@ -17,27 +17,14 @@ import torch
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.plugin.component import Component
 from skelbench.plugin.plugin_errors import lacking
-from skelbench.views.bounds import in_order, in_unit
+from skelbench.views.bounds import Bounded, Fraction
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
 
 RATIO, TOKENS = 2, 3
 """``op`` of the draws for gate and ratio, and for random tokens."""
-
-
-@dataclass(frozen=True)
-class StepRows:
-    """Rows of one kind of view of a whole step, whichever processes and pieces have them."""
-
-    keys_A: Tensor
-    """int64 [A], one per row of the step."""
-    view_A: Tensor
-    """int64 [A], which view."""
-    own_R: Tensor
-    """int64 [R], where the rows that want a mask are among them."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +42,6 @@ class MaskRows:
     """int64 [R], one per row (clip and body)."""
     view_R: Tensor
     """int64 [R], which view."""
-    step: StepRows | None = None
-    """For masks that depend on other rows (:attr:`Mask.over_rows`); None = there are no others."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +58,7 @@ class TokenMask:
     """int64 [R, K], the visible tokens, ascending, if every row keeps the same number."""
 
 
-class Mask(Component):
+class Mask(Bounded):
     """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body.
 
     >>> class Frames(Mask):
@@ -88,15 +73,10 @@ class Mask(Component):
 
     family: ClassVar[str] = "masks"
 
-    lo: float = 0.9
-    hi: float = 0.9
-    p: float = 1.0
+    lo: Fraction = 0.9
+    hi: Fraction = 0.9
+    p: Fraction = 1.0
     """Chance that a view is masked at all."""
-
-    @property
-    def over_rows(self) -> bool:
-        """Whether a row's mask depends on the other rows of the step."""
-        return False
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
@@ -110,12 +90,6 @@ class Mask(Component):
     def expected(self, tokens: int) -> tuple[int, int | None]:
         """Mean number of hidden tokens, and of visible ones where that is the same in every row: for counting cost."""
         return round((self.lo + self.hi) / 2 * self.p * tokens), None
-
-    def check(self, where: str, tokens: int) -> None:
-        """:class:`SkelbenchError` for settings that cannot be; ``where`` names the view, which has ``tokens``."""
-        for value in (self.lo, self.hi, self.p):
-            in_unit(value, f"{where}: the mask's ratio or chance")
-        in_order(self, f"{where}: mask")
 
 
 class RandomTokens(Mask):
@@ -144,27 +118,19 @@ class RandomTokens(Mask):
     def expected(self, tokens: int) -> tuple[int, int | None]:
         return super().expected(tokens)[0], self._visible(tokens) if self.p >= 1 else None
 
-    def check(self, where: str, tokens: int) -> None:
-        super().check(where, tokens)
-        if (visible := self._visible(tokens)) is not None and visible < 1:
-            share = f"a share of {self.lo:g} of {tokens} tokens"
-            raise SkelbenchError(f"{where}: hiding {share} leaves none visible; lower the ratio")
-
     def _visible(self, tokens: int) -> int | None:
         return visible_tokens(tokens, self.lo, self.keep) if self.lo == self.hi else None
 
 
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
     """int64 [R]: floor(r * N) tokens with the row's own target ratio r, or all but ``visible``; 0 for rows left
-    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows of the step."""
+    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows."""
     mask, tokens = request.mask, request.grid.tokens
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]
     if stratified:
-        step = request.step or StepRows(request.keys_R, request.view_R, torch.arange(len(u_R3)))
-        u_A3 = keyed.uniform(step.keys_A, 3, view=step.view_A, op=RATIO)
-        rank_A = torch.argsort(torch.argsort(u_A3[:, 2], stable=True))
-        share_R = (rank_A[step.own_R] + share_R) / len(rank_A)
+        rank_R = torch.argsort(torch.argsort(u_R3[:, 2], stable=True))
+        share_R = (rank_R + share_R) / len(rank_R)
     hidden_R = torch.floor((mask.lo + share_R * (mask.hi - mask.lo)) * tokens).long()
     if visible is not None:
         hidden_R = torch.full_like(hidden_R, tokens - visible)
@@ -172,15 +138,13 @@ def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, s
 
 
 def visible_tokens(tokens: int, ratio: float, keep: Literal["int", "round"]) -> int:
-    """K, the tokens that stay visible when a constant share is hidden; 74 ("int") or 75 ("round") of 750 at 0.9."""
+    """K, the tokens that stay visible when a constant share is hidden; 74 ("int") or 75 ("round") of 750 at 0.9.
+
+    Raises:
+        SkelbenchError: none is left.
+    """
     share = tokens * (1 - ratio)
-    return int(share) if keep == "int" else round(share)
-
-
-def some_visible(tokens: int, mask_ratio: float, keep: Literal["int", "round"]) -> int:
-    """:func:`visible_tokens` for masks drawn in a method's step; raises :class:`SkelbenchError` when none is left."""
-    visible = visible_tokens(tokens, mask_ratio, keep)
+    visible = int(share) if keep == "int" else round(share)
     if visible < 1:
-        share = f"a share of {mask_ratio:g} of {tokens} tokens"
-        raise SkelbenchError(f"hiding {share} leaves none visible; lower mask_ratio")
+        raise SkelbenchError(f"hiding a share of {ratio:g} of {tokens} tokens leaves none visible; lower the ratio")
     return visible

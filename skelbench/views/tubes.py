@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.views.bounds import Fraction
 from skelbench.views.keyed import Keyed, pick
 from skelbench.views.masks import Mask, MaskRows, TokenMask, hidden_tokens
 from skelbench.views.skeleton.topology import Topology
@@ -26,6 +28,8 @@ DRAWS = 5
 """Per proposal, in this order: part, span width, span, area, temporal start."""
 CHUNK = 8
 """Proposals drawn at a time; finished rows leave the loop between chunks. No influence on the result."""
+
+Area = Annotated[int, Field(ge=1)]
 
 
 class Tube(Mask):
@@ -40,11 +44,11 @@ class Tube(Mask):
     """
 
     kind = "tube"
-    lo: float = 0.5
-    hi: float = 0.9
-    a_min: int | None = None
+    lo: Fraction = 0.5
+    hi: Fraction = 0.9
+    a_min: Area | None = None
     """Smallest proposal area in tokens; None = P of the grid."""
-    a_max: int | None = None
+    a_max: Area | None = None
     """Largest proposal area; None = half of the grid's tokens."""
     stop: Literal["clip", "printed", "as-released"] = "clip"
     """Rule for the last tubes, when the remaining budget is below ``a_min``. "clip": the area is drawn from the
@@ -54,11 +58,7 @@ class Tube(Mask):
     """"connected" = width uniform in 1..|G|, then a uniformly drawn connected subset of that width; "ordered" = a
     contiguous slice of the part's joint list."""
     stratified: bool = False
-    """Spread the target ratios evenly over the batch instead of drawing them independently."""
-
-    @property
-    def over_rows(self) -> bool:
-        return self.stratified
+    """Spread the target ratios evenly over the batch of a process instead of drawing them independently."""
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
@@ -71,14 +71,6 @@ class Tube(Mask):
             for i, part in zip(places, mask_RPJ.split([len(requests[i].keys_R) for i in places])):
                 masks[i] = part[:, : requests[i].grid.times].flatten(1)
         return [TokenMask(mask_RN) for mask_RN in masks]
-
-    def check(self, where: str, tokens: int) -> None:
-        """Also the areas."""
-        super().check(where, tokens)
-        if min(area for area in (self.a_min, self.a_max, 1) if area is not None) < 1:
-            raise SkelbenchError(
-                f"{where}: tube areas a_min={self.a_min} and a_max={self.a_max} must be 1 token or more"
-            )
 
 
 def _tube(request: MaskRows) -> Tube:

@@ -96,12 +96,6 @@ class View:
         keys_B = first_R.new_zeros(self.count * self.clips)
         return keys_B.scatter_(0, entry_R, first_R)[: self.clips]
 
-    @property
-    def masked_per_row(self) -> Tensor:
-        """int64 [R]: number of hidden tokens of each row."""
-        assert self.mask_RN is not None, "this view was declared without a mask"
-        return self.mask_RN.sum(1)
-
     def per_clip(self, x_RD: Tensor) -> Tensor:
         """One entry per view of a clip, [count * B, D], from one per row: the mean over its present bodies, with
         gradient. So two bodies of a clip are never each other's negatives."""

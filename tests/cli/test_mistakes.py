@@ -128,6 +128,7 @@ MISTAKES = [
     ("count=2", "count=2, mask=Hide()", "mine.py:29, draw"),
     # encoders
     (ENCODED, "        return x_RTD.mean(1)\n", "mine.py:39, forward"),
+    ("= self.features = 6", "= self.features = 8", "mine.py:39, forward"),
     ('"encoder": "mean"', '"encoder": "mean", "encoder.dim": 8', "'dim'"),
 ]
 

@@ -7,7 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.models.prototype_loss import RunningCentre, Sinkhorn, fuse, prototype_cross_entropy
+from skelbench.models import prototype_loss
+from skelbench.models.prototype_loss import RunningCentre, Sinkhorn, fuse, prototype_cross_entropy, teacher_offset
 
 TEMPS = {"student_temp": 0.1, "teacher_temp": 0.04}
 MODES = ["none", "centre", "sinkhorn"]
@@ -61,58 +62,68 @@ def plain(centering, student_z, student_W, teacher_z, teacher_W, weights, studen
     return -(target_nK.to(log_student.dtype)[:, None] * log_student).sum(-1).mul(weights).sum()
 
 
+def chunked(centering, teacher_z, teacher_W, teacher_temp, **others):
+    offset_K = teacher_offset(centering, teacher_z, teacher_W, teacher_temp)
+    given = {"teacher_z": teacher_z, "teacher_W": teacher_W, "teacher_temp": teacher_temp, "offset_K": offset_K}
+    return prototype_cross_entropy(**given, **others)
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Set the rows of a tile."""
+    return lambda number, prototypes=20: monkeypatch.setattr(prototype_loss, "TILE", number * prototypes)
+
+
 def grads(loss, tensors):
     return torch.autograd.grad(loss, [tensors["student_z"], tensors["student_W"]])
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 4, 13, 50])
+@pytest.mark.parametrize("chunk", [1, 4, 50])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk):
+def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk, rows):
+    rows(chunk)
     tensors, centering = sample(), centering_of(mode)
     expected = plain(centering, **tensors, **TEMPS)
-    loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=chunk)
+    loss = chunked(centering, **tensors, **TEMPS)
     torch.testing.assert_close(loss, expected)
     for got, want in zip(grads(3.0 * loss, tensors), grads(3.0 * expected, tensors)):
         torch.testing.assert_close(got, want)
 
 
-@pytest.fixture
-def fused(monkeypatch):
-    """What a compiler is given, as it is."""
-    monkeypatch.setattr(torch, "compile", lambda part: part)
+def test_compiled_tiles_are_used_until_they_are_not(monkeypatch):
+    used = []
+    monkeypatch.setattr(torch, "compile", lambda part: lambda *args: used.append(part) or part(*args))
     fuse(torch.device("cpu"), True)
-    yield
+    warm = len(used)
+    chunked(Sinkhorn(), **sample(), **TEMPS)
+    assert len(set(used[warm:])) == 4
     fuse(torch.device("cpu"), False)
-
-
-@pytest.mark.parametrize("chunk", [None, 1, 4, 13])
-@pytest.mark.parametrize("mode", MODES)
-def test_fused_tiles_give_the_same(mode, chunk, fused):
-    test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk)
-    test_one_view_needs_no_view_dimension()
-    test_large_logits_neither_overflow_nor_vanish(mode)
+    used.clear()
+    chunked(Sinkhorn(), **sample(), **TEMPS)
+    assert not used
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_gradcheck(mode):
+def test_gradcheck(mode, rows):
+    rows(2, 7)
     tensors = sample(n=5, views=2, dim=3, prototypes=7)
     centering = centering_of(mode, 7)
 
     def loss(student_z, student_W):
         changed = tensors | {"student_z": student_z, "student_W": student_W}
-        return prototype_cross_entropy(**changed, **TEMPS, centering=centering, chunk=2)
+        return chunked(centering, **changed, **TEMPS)
 
     assert torch.autograd.gradcheck(loss, (tensors["student_z"], tensors["student_W"]))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_factors_in_bfloat16_change_little_of_loss_and_gradients(mode):
+def test_factors_in_bfloat16_change_little_of_loss_and_gradients(mode, rows, monkeypatch):
     """As on a GPU in bf16 autocast; figures at the paper's size: benchmarks/prototype_loss.py --rounded."""
     tensors, centering = sample(64, 2, 64, 500, torch.float32), centering_of(mode, 500)
-    exact, rounded = (
-        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, factors=factors, chunk=20)
-        for factors in (None, torch.bfloat16)
-    )
+    rows(20, 500)
+    exact = chunked(centering, **tensors, **TEMPS)
+    monkeypatch.setattr(prototype_loss, "rounds_products", lambda like: True)
+    rounded = chunked(centering, **tensors, **TEMPS)
     assert exact != rounded and abs(rounded - exact) <= 1e-3 * abs(exact)
     for got, want in zip(grads(rounded, tensors), grads(exact, tensors)):
         assert got.dtype == torch.float32 and 1e-4 * want.norm() < (got - want).norm() <= 1e-2 * want.norm()
@@ -128,7 +139,8 @@ def test_one_view_needs_no_view_dimension():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_tensor_is_larger_than_a_tile(mode):
+def test_no_tensor_is_larger_than_a_tile(mode, rows):
+    rows(8, 128)
     tensors = sample(n=64, views=2, dim=4, prototypes=128, dtype=torch.float32)
     centering = centering_of(mode, 128)
     largest = 0
@@ -144,33 +156,34 @@ def test_no_tensor_is_larger_than_a_tile(mode):
             return out
 
     with Watch():
-        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=8).backward()
+        chunked(centering, **tensors, **TEMPS).backward()
     assert largest == 8 * 128  # the whole logits have 64 * 128 elements per view
 
 
 def test_the_teacher_and_the_weights_get_no_gradient():
     tensors = {name: value.detach().requires_grad_() for name, value in sample().items()}
-    prototype_cross_entropy(**tensors, **TEMPS, centering=Sinkhorn()).backward()
+    chunked(Sinkhorn(), **tensors, **TEMPS).backward()
     assert {name for name, value in tensors.items() if value.grad is not None} == {"student_z", "student_W"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_samples_give_zero(mode):
     tensors = sample(n=0)
-    loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering_of(mode))
+    loss = chunked(centering_of(mode), **tensors, **TEMPS)
     assert loss.item() == 0.0
     z_grad, W_grad = grads(loss, tensors)
     assert z_grad.shape == (0, 3, 6) and not W_grad.any()
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_large_logits_neither_overflow_nor_vanish(mode):
+def test_large_logits_neither_overflow_nor_vanish(mode, rows):
     """Gains of 40 at temperature 0.04 give exponents of +-1000; float64 and log-space maths are the reference."""
+    rows(4)
     tensors = sample(views=1, dtype=torch.float32)
     tensors["teacher_W"] = 40 * tensors["teacher_W"]
     tensors["student_W"] = (40 * tensors["student_W"].detach()).requires_grad_()
     centering = centering_of(mode)
-    loss = prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=4)
+    loss = chunked(centering, **tensors, **TEMPS)
     log_q = (tensors["teacher_z"] @ tensors["teacher_W"].T).double() / TEMPS["teacher_temp"]
     if mode == "centre":
         log_q = log_q - centering / TEMPS["teacher_temp"]
@@ -189,25 +202,27 @@ def test_large_logits_neither_overflow_nor_vanish(mode):
 
 
 @pytest.mark.parametrize(("mode", "products"), [("none", 3 * 3 + 1), ("centre", 3 * 3 + 1), ("sinkhorn", 3 * 3 + 4)])
-def test_runs_on_shapes_alone_and_every_product_is_counted(mode, products):
+def test_runs_on_shapes_alone_and_every_product_is_counted(mode, products, rows):
     """One teacher product (Sinkhorn three more); per view logits and two gradients."""
+    rows(5)
     tensors = {name: value.detach().to("meta") for name, value in sample(dtype=torch.float32).items()}
     tensors["student_z"].requires_grad_()
     tensors["student_W"].requires_grad_()
     centering = centering_of(mode)
     centering = centering.to("meta") if isinstance(centering, torch.Tensor) else centering
     with FlopCounterMode(display=False) as counter:
-        prototype_cross_entropy(**tensors, **TEMPS, centering=centering, chunk=5).backward()
+        chunked(centering, **tensors, **TEMPS).backward()
     assert tensors["student_W"].grad.shape == (20, 6)
     assert counter.get_total_flops() == 2 * products * 13 * 6 * 20
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
-def test_sinkhorn_offsets_give_the_balanced_assignment(iterations):
+def test_sinkhorn_offsets_give_the_balanced_assignment(iterations, rows):
+    rows(5)
     tensors = sample()
     z, W = tensors["teacher_z"], tensors["teacher_W"]
     expected = sinkhorn_by_loops(z @ W.T, 0.04, iterations)
-    offset_K = Sinkhorn(iterations).offsets(z, W, 0.04, chunk=5)
+    offset_K = Sinkhorn(iterations).offsets(z, W, 0.04)
     torch.testing.assert_close(torch.softmax(z @ W.T / 0.04 + offset_K, 1), expected)
 
 
@@ -240,20 +255,20 @@ class Ranks:
 
 
 @pytest.mark.parametrize("parts", [(7, 6), (13, 0), (4, 1, 8)])
-def test_ranks_with_parts_of_the_batch_agree_with_one_process(parts):
+def test_ranks_with_parts_of_the_batch_agree_with_one_process(parts, monkeypatch):
     tensors = sample()
     z, W = tensors["teacher_z"], tensors["teacher_W"]
     pieces = z.split(parts)
+    alone, one = Sinkhorn().offsets(z, W, 0.04), RunningCentre(20)
+    one.update(z, W)
     ranks = Ranks(len(parts))
-    offsets = ranks.run(lambda piece: Sinkhorn(all_reduce=ranks.all_reduce).offsets(piece, W, 0.04), pieces)
-    alone = Sinkhorn().offsets(z, W, 0.04)
+    monkeypatch.setattr(prototype_loss, "all_reduce_sum", ranks.all_reduce)
+    offsets = ranks.run(lambda piece: Sinkhorn().offsets(piece, W, 0.04), pieces)
     for offset_K in offsets:
         torch.testing.assert_close(offset_K, alone)
 
-    one = RunningCentre(20)
-    one.update(z, W)
     centres = [RunningCentre(20) for _ in parts]
-    ranks.run(lambda centre, piece: centre.update(piece, W, ranks.all_reduce), centres, pieces)
+    ranks.run(lambda centre, piece: centre.update(piece, W), centres, pieces)
     for centre in centres:
         torch.testing.assert_close(centre.centre, one.centre)
 

@@ -23,33 +23,17 @@ def features(n, D, seed=0, decay=0.0, dtype=torch.float64):
     return (torch.randn(n, D, generator=generator, dtype=torch.float64) * torch.logspace(0, -decay, D)).to(dtype)
 
 
-def rotation(D, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.linalg.qr(torch.randn(D, D, generator=generator, dtype=torch.float64)).Q
-
-
 sizes = st.integers(1, 12)
 seeds = st.integers(0, 999)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 5))
 def test_it_is_the_formula(n, D, seed, decay):
     x = features(n, D, seed, decay)
     assert float(effective_rank(x)) == pytest.approx(literal(x), rel=1e-6)
     if n > 1:
         assert float(effective_rank(x, centred=True)) == pytest.approx(literal(x - x.mean(0)), rel=1e-6)
-
-
-@settings(max_examples=60, deadline=None)
-@given(n=sizes, D=sizes, seed=seeds, decay=st.floats(0, 4), scale=st.floats(1e-30, 1e30))
-def test_scale_rotation_order_and_transposition_change_nothing(n, D, seed, decay, scale):
-    x = features(n, D, seed, decay)
-    rank = float(effective_rank(x))
-    assert 1 - 1e-9 <= rank <= min(n, D) + 1e-9
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
-    for other in (x * scale, -x, x @ rotation(D, seed), rotation(n, seed) @ x, x[order], x.T):
-        assert float(effective_rank(other)) == pytest.approx(rank, rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1024, 96), (40, 200), (300, 300)])
@@ -73,7 +57,7 @@ def test_nothing_to_speak_of_is_zero_and_never_nan(centred):
 
 
 @given(n=st.integers(0, 5000), most=st.integers(1, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_sampled_rows_are_spread_over_all(n, most):
     rows = sample_rows(torch.arange(n).unsqueeze(1), most)[:, 0]
     assert len(rows) == min(n, most)

@@ -36,18 +36,6 @@ def test_only_the_one_whose_turn_it_is_moves():
         assert all(value.grad is None for value in net.parameters()), "no gradient is left for the next turn"
 
 
-@pytest.mark.parametrize("name,cls", [("adamw", "AdamW"), ("adam", "Adam"), ("sgd", "SGD")])
-def test_each_turn_has_its_optimiser_and_state(name, cls):
-    net = Adversary()
-    optim = Optimization(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
-    assert [type(optimizer).__name__ for optimizer in optim.optimizers.values()] == [cls] * 2
-    net.critic(net.maker(torch.ones(3, 2))).sum().backward()
-    optim.step(0, optim.norms("critic"), "critic")
-    again = Optimization(net.optim_groups(), spec(optimizer=name), 10, ("main", "critic"))
-    again.load_state_dict(optim.state_dict())
-    assert not again.optimizers["main"].state and len(again.optimizers["critic"].state) == 2
-
-
 def test_sgd_is_the_formula():
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     settings = {"momentum": 0.9}

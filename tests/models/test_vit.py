@@ -1,12 +1,11 @@
 import pytest
 import torch
-from literal_vit import literal_vit, rotate
+from literal_vit import literal_vit
 from official import ENCODER as MAMP
 from pydantic import ValidationError
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from skelbench.models.attention import rope_table
 from skelbench.models.tokenizer import patchify
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
@@ -97,32 +96,11 @@ def test_dropped_tokens_leave_the_others_at_their_own_places(form):
         torch.testing.assert_close(encoded.tokens_RND[row].double(), tokens, rtol=1e-4, atol=1e-4)
 
 
-def test_rope_follows_its_definition_and_sees_only_differences():
-    table = rope_table(torch.tensor([[0, 5, 9]]), 8, 100.0)[0]
-    cos, sin = (torch.cat([part, part], -1) for part in table.unbind(-1))
-    vector = torch.randn(8, dtype=torch.float64)
-    for row, time in enumerate((0, 5, 9)):
-        half = torch.cat([-vector[4:], vector[:4]])
-        torch.testing.assert_close(vector * cos[row] + half * sin[row], rotate(vector, time, 100.0), atol=1e-6, rtol=0)
-    q, k = torch.randn(2, 8, dtype=torch.float64)
-    near, far = rotate(q, 3, 100.0) @ rotate(k, 1, 100.0), rotate(q, 12, 100.0) @ rotate(k, 10, 100.0)
-    torch.testing.assert_close(near, far)
-
-
 def test_patches_hold_time_before_coordinates():
     x_RTJC = torch.arange(2 * 4 * 3 * 3).float().view(2, 4, 3, 3)
     patches = patchify(x_RTJC, 2)
     assert patches.shape == (2, 6, 6)
     assert patches[1, 4].tolist() == torch.cat([x_RTJC[1, 2, 1], x_RTJC[1, 3, 1]]).tolist()
-
-
-def test_initial_values():
-    model = ViT(ViTConfig(), NTU25, Grid(64, 8, 25))
-    weight = model.blocks[0].mlp.fc1.weight
-    bound = (6 / (256 + 1024)) ** 0.5
-    assert weight.abs().max() <= bound and weight.abs().max() > 0.99 * bound
-    assert not model.blocks[0].mlp.fc1.bias.any()
-    assert model.tokenizer.joint_embed.std().item() == pytest.approx(0.02, rel=0.1)
 
 
 def test_standardised_input_is_the_plain_encoder_on_standardised_coordinates():

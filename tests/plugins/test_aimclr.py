@@ -13,8 +13,6 @@ from skelbench.methods import Step
 from skelbench.methods.contract import Context
 from skelbench.methods.extreme_contrast import drop_energetic
 from skelbench.methods.momentum_contrast import imported
-from skelbench.models.encoder import Encoded
-from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.checkpoint_file import fit
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
@@ -89,22 +87,3 @@ def test_no_gradient_passes_through_what_chooses():
     out.sum().backward()
     with torch.no_grad():
         torch.testing.assert_close(x_RND.grad, (out / x_RND).detach(), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("cls", [True, False])
-def test_the_head_sees_the_mean_of_cells_after_a_class_token(cls):
-    grid = Grid(8, 4, 25)
-    vit = ViTConfig(dim=8, depth=1, heads=2, cls=cls)
-    method = AimCLR(AimCLRConfig(queue=4, embedding=4), Context.of(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
-    view = View.of(torch.randn(3, 2, 8, 25, 3), torch.tensor([[True, True], [True, False], [True, True]]))
-    encoded = method.encoder(view)
-    tokens_RND = torch.randn_like(encoded.tokens_RND)
-    for given, cells in ((None, encoded.tokens_RND), (tokens_RND, tokens_RND)):
-        found = method.clip_features(encoded, view, given)
-        for clip in range(3):
-            rows = [r for r in range(view.rows) if view.clip_R[r] == clip]
-            bodies = [torch.cat([*([encoded.cls_RD[r]] if cls else []), cells[r].mean(0)]) for r in rows]
-            torch.testing.assert_close(found[clip], sum(bodies) / len(bodies))
-    assert found.shape[1] == method.head[0].in_features == 8 * (1 + cls)
-    plain = Encoded(encoded.tokens_RND, encoded.pooled_RD, encoded.cls_RD)
-    torch.testing.assert_close(method.clip_features(plain, view), view.per_clip(encoded.pooled_RD))

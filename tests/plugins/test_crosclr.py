@@ -98,36 +98,6 @@ def test_the_loss_is_the_formula_from_the_first_step_on(context):
             written[s] += list(z["key", s])
 
 
-@pytest.mark.parametrize(("keys", "followed"), [("all", STREAMS), ("motion-as-released", ("motion",))])
-def test_key_encoders_follow_while_neighbours_are_positives(keys, followed):
-    method = made(keys=keys, momentum=0.75)
-    for phase, streams in (("alone", STREAMS), ("mining", followed)):
-        with torch.no_grad():
-            for encoder in method.encoders.values():
-                encoder.norm.weight.add_(1.0)
-        before = {s: method.key_encoder[s].norm.weight.clone() for s in STREAMS}
-        method(views(1, 2), step := at(0, phase))
-        method.after_step(step)
-        for s in STREAMS:
-            new = 0.75 * before[s] + 0.25 * method.encoders[s].norm.weight if s in streams else before[s]
-            torch.testing.assert_close(method.key_encoder[s].norm.weight, new)
-
-
-@pytest.mark.parametrize(("head", "times"), [("own", 1), ("nested-as-released", 3)])
-def test_what_heads_have_in_common_is_learnt_once_and_followed_by_every_stream(head, times):
-    method = made(head=head, momentum=0.5)
-    last, key = method.head["joint"][2], method.key_head["joint"][2]
-    assert (method.head["motion"][-1] is method.head["joint"]) == (head != "own")
-    assert (method.key_head["bone"][-1] is method.key_head["joint"]) == (head != "own")
-    (group,) = method.optim_groups()
-    assert len({id(p) for p in group["params"]}) == len(list(group["params"]))
-    with torch.no_grad():
-        last.weight.add_(1.0)
-    method(views(1, 2), step := at(0, "alone"))
-    method.after_step(step)
-    torch.testing.assert_close(last.weight - key.weight, torch.full_like(key.weight, 0.5**times))
-
-
 def test_public_checkpoints_are_read_by_name_and_shape():
     state = official_graph.three_streams()
     read = imported(state, {})

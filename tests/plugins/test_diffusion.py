@@ -34,22 +34,6 @@ def test_schedules_are_those_fc_the_official_code(tau, first, middle, last):
     assert alphas[999] == pytest.approx(0.001 * last)
 
 
-@pytest.mark.parametrize("tau", [-1.0, -0.3, 0.0, 1.0])
-@pytest.mark.parametrize("steps", [10, 1000])
-def test_the_product_of_steps_is_the_curve_itself(tau, steps):
-    """Up to the last step, which may not take everything."""
-
-    def cosine(t):
-        return math.cos((t + 0.008) / 1.008 * math.pi / 2) ** 2
-
-    alphas = cumulative_alphas(steps, tau)
-    start = cosine(0.0)
-    for step in range(steps - 1):
-        t = (step + 1) / steps
-        assert alphas[step] == pytest.approx(((1 + tau) * start * (1 - t) - tau * cosine(t)) / start, rel=1e-9)
-    assert all(later < earlier for earlier, later in zip(alphas, alphas[1:]))
-
-
 def test_noise_keeps_the_power_and_each_row_has_its_own_time():
     schedule, alphas = NoiseSchedule(50), cumulative_alphas(50)
     x, noise = torch.randn(2, 3, 4, 2, 3)

@@ -81,18 +81,6 @@ def test_loss_gradients_and_features_are_those_of_the_public_code():
     assert found_BD[0, :2].tolist() + found_BD[3, -2:].tolist() == pytest.approx(FEATURES, abs=1e-9)
 
 
-def test_what_is_padding_changes_nothing_that_is_not():
-    made, batch = encoder().eval(), view()
-    other = batch.with_x(torch.where(batch.real_RT[:, :, None, None], batch.x_RTJC, 99.9))
-    with torch.no_grad():
-        first, second = made(batch), made(other)
-    assert torch.equal(first.pooled_RD, second.pooled_RD)
-    for clip, length in enumerate(LENGTHS):
-        assert torch.equal(first.tokens_RND[clip, :length], second.tokens_RND[clip, :length])
-        mean_D = first.tokens_RND[clip, :length].mean(0)
-        torch.testing.assert_close(first.pooled_RD[clip], mean_D, atol=1e-6, rtol=1e-5)
-
-
 def slow_classes(x_MTJC, interval):
     """{(t, joint, body): (direction, length)} as feeder/ntu_feeder.py has them."""
     found = {}
@@ -195,6 +183,3 @@ def test_a_public_checkpoint_is_read(classifier):
     assert not fit(other, imported.weights, "public_state"), "the encoder alone"
     for name, x in made.state_dict().items():
         assert torch.equal(other.encoder.state_dict()[name], x), name
-
-
-# ------------------------------------------------------------------------------------------------ the encoder

@@ -5,7 +5,7 @@ from official import noise
 from official_recurrent import clips, public_encoder, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
 from skelbench_plugins.halp import POINTS, HaLP, HaLPConfig
-from skelbench_plugins.halp.sphere import prototypes, spread_out
+from skelbench_plugins.halp.sphere import prototypes
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Context, Step
@@ -121,29 +121,6 @@ def test_prototypes_are_means_of_their_keys_along_great_circles():
         assert ways.mean(0).norm() < 1e-6
     assert found.norm(dim=1).tolist() == pytest.approx([1.0] * 5)
     assert len(used) >= 4
-
-
-def test_first_prototypes_are_keys_and_the_farther_the_likelier():
-    x_nE = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    drawn = [spread_out(x_nE, torch.tensor([0.0, (k + 0.5) / 300]))[1].tolist() for k in range(300)]
-    assert [drawn.count(x.tolist()) for x in x_nE] == [0, 100, 200]  # angles of 0, pi / 2, pi
-
-
-def test_hallucination_begins_after_its_share_and_two_queues_and_prototypes_are_renewed():
-    method = make(first=0.5, every=3)
-    before, changed, kinds = method.prototype_KE.clone(), [], []
-    for index in range(5, 12):
-        kinds.append("attraction" in method(views(index), at(index, 14)))
-        changed.append(not torch.equal(before, method.prototype_KE))
-        before = method.prototype_KE.clone()
-        method.after_step(replace_kept(at(index, 14)))
-    assert kinds == [False] * 2 + [True] * 5 and changed == [False, False, True, False, False, True, False]
-    assert method.begins(14, B) == 7 and make(first=0.0).begins(14, B) == 2 * K // B + 1
-
-
-def replace_kept(step):
-    step.keep("keys", F.normalize(torch.randn(B, E), dim=1))
-    return step
 
 
 def test_a_file_of_the_public_layout_is_read():

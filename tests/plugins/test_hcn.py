@@ -35,18 +35,3 @@ def test_features_and_gradients_of_the_public_code():
     assert encoded.pooled_RD[::2, ::4].flatten().tolist() == pytest.approx(FEATURES, abs=2e-6)
     for name, expected in GRADIENTS.items():
         assert made.get_parameter(name).grad.flatten()[:3].tolist() == pytest.approx(expected, rel=2e-4, abs=1e-8)
-
-
-def test_motion_is_resampled_to_the_length_of_the_clip():
-    """Frame by frame: the position, among T - 1 differences, at which the middle of a frame lies."""
-    made, x_BMTJC = encoder(), official.clip(2, T)
-    seen = {}
-    made.motion.register_forward_pre_hook(lambda _, inputs: seen.update(x_RCTJ=inputs[0]))
-    made(View.of(x_BMTJC))
-    x_RTJC = x_BMTJC.flatten(0, 1)
-    for t in range(T):
-        place = min(max((t + 0.5) * (T - 1) / T - 0.5, 0.0), T - 2)
-        low, share = int(place), place - int(place)
-        step = [x_RTJC[:, k + 1] - x_RTJC[:, k] for k in (low, min(low + 1, T - 2))]
-        expected_RJC = (1 - share) * step[0] + share * step[1]
-        torch.testing.assert_close(seen["x_RCTJ"][:, :, t].transpose(1, 2), expected_RJC, atol=1e-6, rtol=1e-4)

@@ -166,6 +166,3 @@ def test_an_imported_encoder_sees_clips_whose_z_was_up(tmp_path, host):
         parameter.data.zero_()
     assert not fit(ours, found.weights, "hico.pth.tar"), "the encoder alone"
     assert all(torch.equal(x, ours.encoder.state_dict()[name]) for name, x in theirs.encoder.state_dict().items())
-
-
-# ------------------------------------------------------------------------------------------------ the encoder

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import official
 import pytest
 import torch
@@ -61,18 +59,6 @@ def test_the_flat_skeleton_has_what_a_camera_sees():
     depth_RTJ = flat_RTJ3[..., 2] - method.prompt_JC[:, 2]
     error = (depth_RTJ - view.x_RTJC[..., 2])[:, :, COMMON].square().mean()
     assert lifting.item() == pytest.approx(error.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("third", ["confidence", "zero"])
-def test_a_third_channel_without_depth(third):
-    method, view = make(third=third, joints="all"), four_views()
-    view = replace(view, confidence_RTJ=official.noise(view.rows, T * 25).view(view.rows, T, 25))
-    flat_RTJ3, lifting = method.flat(view, STEP)
-    found_RTJ3 = flat_RTJ3 - method.prompt_JC
-    torch.testing.assert_close(found_RTJ3[..., :2], view.x_RTJC[..., :2], atol=1e-6, rtol=1e-5)
-    expected_RTJ = view.confidence_RTJ if third == "confidence" else torch.zeros_like(view.confidence_RTJ)
-    torch.testing.assert_close(found_RTJ3[..., 2], expected_RTJ, atol=1e-6, rtol=1e-5)
-    assert lifting is None and "lifting" not in method({"clip": view}, STEP) and not hasattr(method, "lift")
 
 
 def test_depth_of_the_clip_reaches_the_flat_skeleton_through_the_network_alone():

@@ -15,7 +15,7 @@ from skelbench_plugins.isc.files import GRAPH, IMAGE
 import skelbench
 from skelbench.methods import Context, Step
 from skelbench.pipeline.checkpoint_file import fit, read_checkpoint
-from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
+from skelbench.pipeline.evaluate import eval_spec, feature_sets
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.training.build import build_method
 from skelbench.views import View
@@ -155,8 +155,6 @@ def test_a_native_run_is_probed_by_either_encoder(session, resolved):
     assert isinstance(frozen.module, AGCN) and frozen.embed(clips()).shape == (B, 16)
     for name, x in frozen.module.state_dict().items():
         assert torch.equal(x, state[f"partner.{name}"])
-    tuned = eval_spec(session.host, run, "finetune", readout="partner", config={"epochs": 1, "min_steps": 0})
-    assert evaluate(session, run, tuned)["metrics"]["accuracy"] >= 0
 
 
 def public(method):

@@ -17,7 +17,6 @@ from skelbench.views.skeleton.topology import NTU25
 T, H = 10, 4
 LENGTHS = (10, 7, 4, 10, 10, 3)
 STEP = Step(0, 1, 0.0, torch.Generator(), Keyed(seed=0, step=3).uniform)
-PARTS = [set(joints) for joints in NTU25.parts.values()]
 
 
 def make(**settings):
@@ -35,25 +34,6 @@ def padded(bodies=1):
     x_BMTJC = official.clip(len(LENGTHS), T)[:, :bodies] + 0.1
     view = View.of(x_BMTJC * real_RT.view(len(LENGTHS), bodies, T, 1, 1))
     return replace(view, real_RT=real_RT, keys_R=torch.arange(view.rows) + 40 * bodies)
-
-
-@pytest.mark.parametrize("parts", [0.0, 0.5, 1.0])
-def test_a_stretch_of_real_frames_or_a_body_part_is_hidden(parts):
-    method, view = make(parts=parts), padded(bodies=2)
-    hidden_BMTJ = method.hidden(view, STEP).unflatten(0, (len(LENGTHS), 2))
-    assert torch.equal(hidden_BMTJ[:, 0], hidden_BMTJ[:, 1])
-    kinds = set()
-    for length, hidden_TJ in zip(LENGTHS, hidden_BMTJ[:, 0]):
-        frames, joints = (hidden_TJ.any(dim).nonzero().flatten().tolist() for dim in (1, 0))
-        assert hidden_TJ.sum() == len(frames) * len(joints) and max(frames) < length
-        if set(joints) in PARTS:
-            kinds.add("part")
-            assert frames == [*range(length)]
-        else:
-            kinds.add("frames")
-            assert len(joints) == 25 and frames == [*range(frames[0], frames[0] + len(frames))]
-            assert max(1, int(0.2 * length)) <= len(frames) <= max(1, length // 2)
-    assert kinds == {0.0: {"frames"}, 0.5: {"frames", "part"}, 1.0: {"part"}}[parts]
 
 
 def test_losses_of_both_turns_are_those_of_clips_one_by_one():

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from official import wave
 from official_recurrent import clips, sines
 from skelbench_plugins.bigru import BiGRU, BiGRUConfig
-from skelbench_plugins.pcm3 import HIDDEN, PCM3, REGION, PCM3Config
+from skelbench_plugins.pcm3 import PCM3, REGION, PCM3Config
 
 from skelbench.methods import Context, Step
 from skelbench.views import View
@@ -137,21 +137,3 @@ def test_the_loss_is_the_formula_term_by_term():
     assert out["error"].item() == pytest.approx(error, rel=1e-4)
     total = sum(out[name].item() for name in queries) + taught + 40 * error
     assert out["loss"].item() == pytest.approx(total, rel=1e-4)
-
-
-def test_three_parts_of_the_first_body_are_hidden_for_eight_frames():
-    method, view = make(draws="clip"), views()["hidden"]
-
-    def uniform(keys_R, n, op=0):
-        assert op == HIDDEN
-        return torch.rand(len(keys_R), n, generator=torch.Generator().manual_seed(0))
-
-    hidden_BMTJ = method.hidden(view, Step(0, 9, 0.0, torch.Generator(), uniform)).unflatten(0, (B, 2))
-    assert not hidden_BMTJ[:, 1].any()
-    chunks = hidden_BMTJ[:, 0].unflatten(1, (8, 8))
-    assert (chunks == chunks[:, :, :1]).all() and not torch.equal(chunks[0], chunks[1])
-    for joints in NTU25.parts.values():
-        part = chunks[:, :, 0][..., list(joints)]
-        assert (part.all(2) == part.any(2)).all()
-    first = torch.stack([chunks[:, :, 0, joints[0]] for joints in NTU25.parts.values()])
-    assert (first.sum(0) == 3).all() and first.float().mean((1, 2)).min() > 0

@@ -12,7 +12,6 @@ from skelbench_plugins.gl_transformer import GLTransformerLinear
 from skelbench_plugins.hico import HiCoLinear
 from skelbench_plugins.hysp.probe import HYSPLinear
 from skelbench_plugins.isc import ISCLinear
-from skelbench_plugins.macdiff import MacDiffLinear
 from skelbench_plugins.mamp import MampLinear
 from skelbench_plugins.pstl import PSTLLinear
 from skelbench_plugins.umurl import UmURLLinear
@@ -20,9 +19,7 @@ from skelbench_plugins.umurl import UmURLLinear
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import validated
 from skelbench.evaluation.probe import stratified
-from skelbench.pipeline.evaluate import eval_spec, feature_sets
-from skelbench.pipeline.pretrain import pretrain
-from skelbench.views import Center, Tempo
+from skelbench.pipeline.evaluate import eval_spec
 from skelbench.views.keyed import Keyed
 
 FAMILY = pytest.mark.parametrize("kind", [AimCLRLinear, CMDLinear, UmURLLinear, HiCoLinear])
@@ -187,14 +184,6 @@ def test_mamp_decays_to_the_end(epoch):
     assert MampLinear().rate(epoch) == pytest.approx(0.1 * (1 + math.cos(math.pi * epoch / 100)) / 2)
 
 
-def test_macdiff_rests_for_the_last_tenth():
-    config = MacDiffLinear()
-    assert config.rate(45) == pytest.approx(0.05) and config.rate(89.9) > 0
-    assert [config.rate(epoch) for epoch in (90, 90.5, 99.9)] == [0, 0, 0]
-    short = MacDiffLinear(epochs=10)
-    assert short.rate(8.9) > 0 and short.rate(9) == 0
-
-
 def test_gl_transformer_s_probe_equals_adam_written_out(make_features):
     short = GLTransformerLinear(epochs=3, batch_size=16, val_share=0.0)
     features, seed = make_features(n_train=60, classes=4, separation=0.5), 3
@@ -220,21 +209,6 @@ def test_gl_transformer_s_probe_equals_adam_written_out(make_features):
     assert result.metrics["accuracy"] == pytest.approx(right.mean(), abs=1 / 300)
 
 
-def test_the_frozen_encoder_draws_in_training_passes_and_in_no_others(session, resolved):
-    run = pretrain(session, resolved("gl-transformer", native=True, epochs=1, **{"encoder.dropout": 0.3}))
-    spec = eval_spec(session.host, run, "linear@gl-transformer")
-    assert (spec.resize, spec.share, spec.bodies, spec.align) == ("pad", 1.0, "valid", "frames-with-path")
-    assert eval_spec(session.host, run, "linear").resize == "pad", "as it was trained"
-    (found,) = feature_sets(session, run, spec).values()
-    whole = Center(share=1.0)
-    before = torch.random.get_rng_state()
-    noisy, same, later = (found.again(Keyed(5, epoch), whole, (), noisy=True) for epoch in (0, 0, 1))
-    assert torch.equal(torch.random.get_rng_state(), before), "torch's own generator is left as it was"
-    assert np.array_equal(noisy, same) and (np.abs(noisy - later).max(1) > 1e-4).all()
-    assert np.array_equal(found.again(Keyed(5, 0), whole, ()), found.train_x) and not np.allclose(noisy, found.train_x)
-    assert not np.array_equal(found.again(Keyed(5, 0), Tempo(amount=0.1), ()), found.train_x)
-
-
 @pytest.mark.parametrize("kind", [AimCLRLinear, CMDLinear, PSTLLinear, MampLinear, GLTransformerLinear, HYSPLinear])
 def test_no_label_of_a_test_clip_reaches_the_training(make_features, kind):
     features = make_features(separation=0.3)
@@ -245,29 +219,6 @@ def test_no_label_of_a_test_clip_reaches_the_training(make_features, kind):
     for before, after in zip(one.curve, two.curve, strict=True):
         assert {**before, "test_accuracy": 0} == {**after, "test_accuracy": 0}
     assert one.metrics["selected_step"] == two.metrics["selected_step"]
-
-
-def test_a_pass_per_epoch_serves_both_probes_where_clips_are_augmented(make_features):
-    features, asked, seen = make_features(), [], []
-
-    def again(keyed, crop, augment, dropout=0.0, progress=None, noisy=False):
-        asked.append((keyed.seed, keyed.step, crop, augment, dropout))
-        return features.again(keyed, crop, augment, dropout, progress, noisy)
-
-    watched, finished = (dataclasses.replace(features, again=each) for each in (again, None))
-    for kind in (AimCLRLinear, UmURLLinear):
-        here = kind(epochs=3).evaluate(finished, 0, "cpu", lambda *done: seen.append(done))
-        assert here.metrics == kind(epochs=3).evaluate(watched, 0, "cpu").metrics and not asked
-    assert seen == 2 * [(200 * k, 600) for k in (1, 2, 3)]
-    CMDLinear(epochs=2).evaluate(watched, 7, "cpu")
-    UmURLLinear(epochs=1, crop_min=0.7).evaluate(watched, 0, "cpu")  # as USDRL's on PKU-MMD II
-    MacDiffLinear(epochs=1, batch_size=32).evaluate(watched, 0, "cpu")
-    crops = [(seed, step, crop.lo, crop.hi, crop.whole_frames, crop.min_frames) for seed, step, crop, *_ in asked]
-    whole = (1.0, True, 64)
-    assert crops == [(7, 0, 0.5, *whole), (7, 1, 0.5, *whole), (0, 0, 0.7, *whole), (0, 0, 0.5, *whole)]
-    assert [rest for *_, rest in asked] == [0.0, 0.0, 0.0, 0.3] and asked[0][3] == ()
-    (turn,) = asked[-1][3]
-    assert (turn.p, turn.vertical_deg, turn.tilt_deg) == (1.0, pytest.approx(math.degrees(0.3)), turn.vertical_deg)
 
 
 def test_small_sets_and_what_cannot_be_probed(make_features):

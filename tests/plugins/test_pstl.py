@@ -8,7 +8,7 @@ from skelbench.methods import Context, Step
 from skelbench.models.encoder import lines
 from skelbench.views import View
 from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 
 GRID, WIDTH, CLIPS = Grid(20, 1, 25), 6, 5
 DEGREE = [3, 2, 2, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 1, 4, 1, 2, 1, 2]
@@ -121,15 +121,3 @@ def test_joints_with_more_bones_are_missing_more_often():
     kept = method.outer_joints(view, step_with(lambda keys, n, op: torch.rand(len(keys), n, generator=generator)))
     share_J = 1 - torch.zeros(4000, 25).scatter_(1, kept[:, 0], 1.0).mean(0)
     assert torch.allclose(share_J, torch.tensor(DEGREE) / sum(DEGREE), atol=0.02)
-
-
-@pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
-def test_what_is_missing_is_the_same_for_all_bodies_and_all_of_it_is_missing(topology):
-    grid = Grid(20, 1, topology.num_joints)
-    x_BMTJC = official.clip(4, 20, topology.num_joints)
-    for draws, alike in (("clip", False), ("batch", True)):
-        method, view = make(topology, grid, draws=draws), view_of(x_BMTJC)
-        joints = method.outer_joints(view, step_with(by_key))
-        assert joints.shape == (8, 20, topology.num_joints - round(0.32 * topology.num_joints))
-        assert torch.equal(joints[::2], joints[1::2]) and bool((joints == joints[:1]).all()) == alike
-        assert method.slower_frames(view, step_with(by_key)).shape == (8, 12, topology.num_joints)

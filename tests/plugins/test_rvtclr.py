@@ -9,7 +9,6 @@ from official import in_float64
 from skelbench_plugins.rvtclr import RVTCLR, PartRelation, RVTCLRConfig
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods import Step
 from skelbench.methods.contract import Context
 from skelbench.views import View
@@ -131,19 +130,3 @@ def test_parts_are_related_over_time(topology):
         y = (y - every.mean(0)) / (every.var(0, unbiased=False) + 1e-5).sqrt()
         expected = (h + y * relation.norm.weight + relation.norm.bias).mean((1, 2))
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_bodies_of_a_clip_have_one_tempo_and_halves_are_of_whole_patches(resolved, trainer):
-    training = trainer("rvtclr", clip_length=24, patch=8, queue=8, embedding=8)
-    method, view, seen = training.method, training.views(0)["query"], []
-    assert method.frames == 8
-    uniform = training.step_info(0).uniform
-    fast_R = uniform(view.keys_R - view.rows_R % view.bodies, 1)[:, 0] < 0.5
-    for clip in range(view.clips):
-        seen.append({bool(fast_R[r]) for r in range(view.rows) if view.clip_R[r] == clip})
-    assert all(len(tempi) == 1 for tempi in seen) and len(fast_R) > view.clips
-    at_R = method.at_tempo(view, fast_R).x_RTJC
-    for r, fast in enumerate(fast_R):
-        assert torch.equal(at_R[r], view.x_RTJC[r, :16:2] if fast else view.x_RTJC[r, :8])
-    with pytest.raises(SkelbenchError, match="half of 8 frames, which is less than a patch of 8; choose"):
-        resolved("rvtclr", clip_length=8, patch=8)

@@ -88,9 +88,3 @@ def test_the_loss_is_the_formula_from_the_first_step_on():
         method.after_step(step)
         for level in LEVELS:
             written[level] += list(k[level])
-
-
-# ------------------------------------------------------------------------------------------------ views
-
-
-# ------------------------------------------------------------------------------------------------ the encoder

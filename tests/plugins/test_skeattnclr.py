@@ -130,31 +130,6 @@ def test_attention_is_plain_attention():
         torch.testing.assert_close(attention(x_RND)[r], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_no_gradient_passes_from_a_part_to_the_one_it_is_told_from(stepped):
-    out, method, _ = stepped
-    assert all(p.grad is None for p in method.key_encoder.parameters())
-    salient = method.predictor["salient"][3].weight
-    only_rest = method.training_step.__self__.config.model_copy(update={"salient": 0.0})
-    method.config = only_rest
-    views = stepped[2]
-    method(views, Step(2, 9, 0.0, torch.Generator(), lambda k, n, op=0: torch.zeros(len(k), n)))["loss"].backward()
-    assert float(salient.grad.abs().max()) == 0.0
-
-
-def test_the_momentum_rises_to_one_and_the_key_head_normalises_by_its_batch():
-    method = make(momentum=0.5)
-    head = method.head[0].weight
-    for fraction, share in ((0.0, 0.5), (0.5, 0.25), (1.0, 0.0)):
-        with torch.no_grad():
-            head.fill_(1.0)
-            method.key_head[0].weight.fill_(0.0)
-        step = Step(int(fraction * 8), 8, 0.0, torch.Generator(), lambda *_: None)
-        step.keep("keys", torch.zeros(2, 6))
-        method.after_step(step)
-        assert float(method.key_head[0].weight.detach().mean()) == pytest.approx(share, abs=1e-6)
-    assert method.train().key_head[1].training and not method.eval().key_head[1].training
-
-
 def test_a_checkpoint_in_either_form_is_read():
     whole = imported(state(), {})
     assert whole.settings == {

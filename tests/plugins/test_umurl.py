@@ -109,9 +109,3 @@ def test_late_fusion_is_a_linear_map_of_the_mean_of_one_encoders_features():
             alone, part = (method.projectors[stream](f) for f in (method.encoder(views[stream]).pooled_RD, fused_BD))
             intra += float((alone - part).square().mean())
     assert float(out["intra"]) == pytest.approx(intra, rel=1e-4)
-
-
-# ------------------------------------------------------------------------------------------------ the encoder
-
-
-# ------------------------------------------------------------------------------------------------ runs

@@ -121,16 +121,3 @@ def test_a_public_checkpoint_is_read_whole_or_its_encoder_alone():
     }
     alone = read_public(downstream, {})
     assert alone.leftover == ("fc.weight",) and not fit(make(), alone.weights, "file")
-
-
-def test_every_fourth_token_takes_no_part_in_the_shift():
-    """Between tokens only attention passes anything on; where it is silenced, still tokens see themselves alone."""
-    encoder = official.fill(make().encoder)
-    layer = encoder.time[0]
-    with torch.no_grad():
-        layer.attn.proj.weight.zero_()
-    x_BnD = official.noise(2, 64 * D).unflatten(1, (64, D)).requires_grad_()
-    (reached_BnD,) = torch.autograd.grad(layer(x_BnD)[:, 8].sum(), x_BnD, retain_graph=True)
-    assert reached_BnD.abs().sum((0, 2)).nonzero().flatten().tolist() == [8]
-    (reached_BnD,) = torch.autograd.grad(layer(x_BnD)[:, 9].sum(), x_BnD)
-    assert len(reached_BnD.abs().sum((0, 2)).nonzero()) > 32

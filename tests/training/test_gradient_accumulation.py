@@ -10,7 +10,7 @@ EXACT = {
     "mamp": {},
     "skeletonclr": {},
     "dino": {},
-    "slim": {"centering": "running", "stratified": True},
+    "slim": {"centering": "running"},
 }
 
 

@@ -42,7 +42,6 @@ VARIANTS = (
 SETTINGS = {
     "actclr second": {"method.first": 0.0},
     "slim koleo": {"method.koleo": 0.1},
-    "slim stratified": {"method.stratified": True},
     "halp hallucinating": {"method.first": 0.0, "method.queue": 3},  # from the second step on
     "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
 }

@@ -1,4 +1,4 @@
-"""Every topology from stored clips to a probe: nothing but the data set says which skeleton it is."""
+"""Other topologies from stored clips to a probe: nothing but the data set says which skeleton it is."""
 
 import pytest
 import torch
@@ -12,13 +12,10 @@ from skelbench.pipeline.pretrain import pretrain
 from skelbench.reporting.frame import frame
 from skelbench.views.skeleton.topology import topologies
 
-CASES = {f"{name}, 3-D": (topology, False) for name, topology in topologies().items()}
-CASES |= {f"{name}, 2-D": (topologies()[name], True) for name in ("coco17", "openpose18", "h36m17")}
 
-
-@pytest.mark.parametrize("topology,flat", CASES.values(), ids=CASES)
-def test_a_run_is_probed(topology, flat, session, data_root, resolved):
-    write_small_store(data_root, "other", topology=topology, flat=flat)
+@pytest.mark.parametrize(("name", "flat"), [("kinect20", False), ("coco17", True), ("h36m17", True)])
+def test_a_run_is_probed(name, flat, session, data_root, resolved):
+    write_small_store(data_root, "other", topology=topologies()[name], flat=flat)
     made = resolved("dino", dataset="other")
     assert made.spec.data.dimensions == (2 if flat else 3)
     assert any("2-D" in note for note in made.notes) == flat

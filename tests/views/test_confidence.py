@@ -18,7 +18,7 @@ KEYED = Keyed(9, 4)
 LENGTHS, BODIES = [30, 7, 1, 50], [2, 1, 1, 2]
 
 
-def batch(shown=None, confident=True):
+def batch(confident=True):
     """Clips whose first coordinate is their confidence, so that both must be read at the same places."""
     rng = np.random.default_rng(0)
     confidence = [rng.uniform(0, 1, (m, n, 17)).astype(np.float32) for m, n in zip(BODIES, LENGTHS)]
@@ -26,7 +26,7 @@ def batch(shown=None, confident=True):
     rows = [3 * m * n for m, n in zip(BODIES, LENGTHS)]
     frames_FJ = torch.from_numpy(np.concatenate(frames).astype(np.float32))
     confidence_FJ = torch.from_numpy(np.concatenate([c.reshape(-1, 17) for c in confidence])) if confident else None
-    offset, length, bodies = np.cumsum(rows) - rows, np.array(LENGTHS), np.array(shown or BODIES)
+    offset, length, bodies = np.cumsum(rows) - rows, np.array(LENGTHS), np.array(BODIES)
     clips = ClipBatch(np.arange(4), frames_FJ, offset, length, bodies, 2, np.array(BODIES), confidence_FJ)
     return confidence, clips
 
@@ -110,17 +110,3 @@ def test_without_confidence_a_view_has_none_and_the_same_coordinates():
     (_, with_it), (_, without) = batch(), batch(confident=False)
     sure, plain = build(spec, with_it)["v"], build(spec, without)["v"]
     assert plain.confidence_RTJ is None and torch.equal(plain.x_RTJC, sure.x_RTJC)
-
-
-@pytest.mark.parametrize("bodies", ["valid", "all-slots"])
-def test_a_repeated_body_is_the_first_again(bodies):
-    _, zero = batch()
-    _, repeat = batch(shown=[2, 2, 2, 2])
-    spec = {"v": ViewSpec(frames=16, augment=(Rotate(p=1),))}
-    alone = build(spec, zero, bodies="all-slots")["v"].x_BMTJC
-    view = build(spec, repeat, bodies=bodies)["v"]
-    assert view.valid_BM.all() and view.rows == 8
-    for clip, stored in enumerate(BODIES):
-        assert torch.equal(view.x_BMTJC[clip, 0], alone[clip, 0])
-        assert torch.equal(view.x_BMTJC[clip, 1], alone[clip, 1 if stored == 2 else 0])
-    assert torch.equal(view.confidence_RTJ[2], view.confidence_RTJ[3]), "clip 1 has one body"

@@ -54,7 +54,7 @@ def test_uniform_is_the_literal_philox_word():
 
 
 @given(keys=st.lists(WORD, min_size=1, max_size=8), n=st.integers(1, 30), more=st.integers(0, 20), order=st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_draws_do_not_depend_on_the_batch_or_on_how_many_are_asked_for(keys, n, more, order):
     keyed, keys, shuffled = Keyed(1, 2), np.array(keys), list(range(len(keys)))
     order.shuffle(shuffled)
@@ -74,16 +74,6 @@ def test_every_part_of_the_key_changes_the_draws():
         return tuple(Keyed(seed, step).uniform(torch.tensor([key]), 8, view=view, op=op)[0].tolist())
 
     assert len({draw(**base | change) for change in changes}) == 7
-
-
-def test_moments():
-    keyed = Keyed(0, 0)
-    u = keyed.uniform(torch.arange(500), 400).double()
-    assert 0 <= u.min() and u.max() < 1
-    assert abs(u.mean() - 0.5) < 0.003 and abs(u.var() - 1 / 12) < 0.001
-    z = keyed.normal(torch.arange(500), 401).double()
-    assert abs(z.mean()) < 0.01 and abs(z.var() - 1) < 0.02 and abs((z**4).mean() - 3) < 0.1
-    assert abs((z[:, :-1] * z[:, 1:]).mean()) < 0.01
 
 
 def test_normal_is_box_muller():

@@ -1,20 +1,14 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.views.builder import ViewBuilder, WholeStep
-from skelbench.views.clips import ClipBatch
 from skelbench.views.keyed import Keyed
 from skelbench.views.masks import RATIO, TOKENS, MaskRows, RandomTokens, hidden_tokens, visible_tokens
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25, topologies
-from skelbench.views.spec import ViewSpec
 from skelbench.views.tubes import TUBES, Tube, spans
 
 KEYED = Keyed(2, 9)
@@ -121,19 +115,6 @@ def test_tubes_are_algorithm_1(stop, kind, times):
         assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
 
 
-@given(
-    lo=st.floats(0, 1), span=st.floats(0, 1), p=st.sampled_from([0.3, 1.0]), a_min=st.integers(1, 40),
-    a_max=st.integers(1, 150), times=st.integers(1, 15), stop=st.sampled_from(["clip", "printed", "as-released"]),
-)  # fmt: skip
-@settings(max_examples=40, deadline=None)
-def test_every_setting_is_algorithm_1(lo, span, p, a_min, a_max, times, stop):
-    assume(stop != "printed" or a_min <= a_max)
-    spec = Tube(lo=lo, hi=lo + (1 - lo) * span, p=p, a_min=a_min, a_max=a_max, stop=stop)
-    (mask,) = tube_masks([rows(spec, times, range(6))])
-    for key in range(6):
-        assert cells_of(mask[key]) == one_mask(spec, times, key, 3)
-
-
 @pytest.mark.parametrize("areas", [{"a_max": 4}, {"a_min": 150}])
 def test_areas_by_which_nothing_would_be_hidden_are_refused(areas):
     with pytest.raises(SkelbenchError, match="lower method.a_min or raise method.a_max"):
@@ -154,34 +135,6 @@ def test_stratified_ratios_fill_every_stratum():
     assert sorted(strata.tolist()) == list(range(64)) and strata.tolist() != list(range(64))
     free = budgets(Tube(lo=0.5, hi=0.9), 64, 10_000)
     assert len(torch.floor((free.double() / 10_000 - 0.5) / 0.4 * 64).unique()) < 64
-
-
-@pytest.mark.parametrize("bodies", ["valid", "all-slots", "first", "random-valid"])
-def test_shares_of_a_step_have_the_masks_of_the_step(bodies):
-    """Stratified ratios are spread over all clips of a step, whichever process or piece has them; of each view."""
-    spec = ViewSpec(frames=16, mask=Tube(stratified=True), count=2)
-    build = ViewBuilder({"clip": spec}, NTU25, patch=8, bodies=bodies)
-    ids, shown = np.array([5, 3, 9, 0, 5, 7, 2]), np.array([1, 2, 1, 2, 1, 1, 2])  # the last epoch's end wraps round
-
-    def batch_of(first, last):
-        return ClipBatch(
-            ids=ids[first:last],
-            frames_FJ=torch.randn(3 * 2 * 20 * (last - first), 25),
-            offset=3 * 2 * 20 * np.arange(last - first),
-            length=np.full(last - first, 20),
-            bodies=shown[first:last],
-            max_bodies=2,
-        )
-
-    def masks(first, last, whole=True):
-        step = WholeStep(ids, shown, first) if whole else None
-        return build(batch_of(first, last), KEYED, step)["clip"].mask_RN.unflatten(0, (2, -1))
-
-    whole = masks(0, 7)
-    for cut in (1, 3, 4):
-        assert torch.equal(torch.cat([masks(0, cut), masks(cut, 7)], dim=1), whole)
-        apart = torch.cat([masks(0, cut, whole=False), masks(cut, 7, whole=False)], dim=1)
-        assert not torch.equal(apart, whole), "as if there were no others"
 
 
 def test_coverage_matches_the_paper():

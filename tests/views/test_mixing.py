@@ -1,7 +1,5 @@
 """Regions that clips exchange."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ import torch
 from skelbench.core.errors import SkelbenchError
 from skelbench.views.keyed import Keyed
 from skelbench.views.mixing import region_swap, rolled
-from skelbench.views.skeleton.topology import NTU25, topologies
+from skelbench.views.skeleton.topology import NTU25
 from skelbench.views.view import VIEW_KEY, View
 
 B, M, T = 6, 2, 24
@@ -76,24 +74,6 @@ def test_equals_the_loops_written_out(alike, count, valid):
         assert (mixed.region_RTJ == mixed.region_RTJ[:1]).all()
     elif valid is None:
         assert (mixed.region_RTJ != mixed.region_RTJ[:1]).any()
-
-
-@pytest.mark.parametrize("name", sorted(topologies()))
-def test_whole_parts_of_any_skeleton_in_one_stretch(name):
-    topology = topologies()[name]
-    view = made(topology, clips=40)
-    mixed = region_swap(view, rolled(40, torch.tensor(0.3)), topology, DRAWS, (1, 2), (4, 12))
-    numbers, lengths = Counter(), Counter()
-    for region_TJ in mixed.region_RTJ:
-        joints, frames = region_TJ.any(0), region_TJ.any(1)
-        assert torch.equal(region_TJ, frames[:, None] & joints[None])
-        whole = [bool(joints[list(part)].all()) for part in topology.parts.values()]
-        assert whole == [bool(joints[list(part)].any()) for part in topology.parts.values()]
-        (place,) = frames.nonzero(as_tuple=True)
-        assert place.tolist() == list(range(place[0], place[0] + len(place))) and place[0] % 4 == 0
-        numbers[sum(whole)] += 1
-        lengths[len(place)] += 1
-    assert set(numbers) == {1, 2} and set(lengths) == {4, 8, 12}
 
 
 def test_a_clip_has_its_region_wherever_it_stands():

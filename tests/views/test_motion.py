@@ -73,21 +73,6 @@ def test_rows_do_not_see_each_other():
     assert torch.equal(together, alone)
 
 
-@pytest.mark.parametrize("tau", [0.8, 0.75])
-def test_odds_of_being_hidden_first_grow_with_motion_up_to_e_to_the_inverse_tau(tau):
-    """The token with the highest score is drawn with probability softmax(motion / (tau * largest motion))."""
-    draws, joints = 200_000, 3
-    x_TJC = torch.zeros(8, joints, 3)
-    x_TJC[4:] = torch.tensor([0.0, 0.5, 1.0])[:, None]  # motions 0, 0.5, 1 of the largest, for both temporal tokens
-    u_RN = uniform(draws, 2 * joints)
-    mask_RN, _ = motion_masks(x_TJC.expand(draws, -1, -1, -1), u_RN, 4, 2 * joints - 1, tau)
-    share_N = mask_RN.double().mean(0)  # all but one stay: the hidden one is the first choice
-    odds_N = torch.exp(torch.tensor([0.0, 0.5, 1.0] * 2, dtype=torch.float64) / tau)
-    expected_N = odds_N / odds_N.sum()
-    assert (share_N - expected_N).abs().max() < 5 * (0.25 / draws) ** 0.5
-    assert float(expected_N[2] / expected_N[0]) == pytest.approx(math.exp(1 / tau))
-
-
 def test_displacement_is_to_a_later_frame_and_zero_where_there_is_none():
     x_RTJC = walk(2, 9, 4)
     for stride in (1, 3, 9, 20):

@@ -47,6 +47,18 @@ def test_free_interval_is_the_literal_formula():
         assert interval.start_B[b].item() == pytest.approx(u[1] * (length - 1 - duration), abs=1e-12)
 
 
+def test_crops_from_a_parent_are_the_literal_formulas():
+    length_B = lengths(2, 17, 300)
+    parent = draw(Free(lo=0.3, hi=0.8), "ends", length_B)
+    inside = draw(Inside(parent="p", lo=0.2, hi=0.5), "ends", length_B, parent, view=2)
+    alike = draw(Alike(parent="p"), "ends", length_B, parent, view=2)
+    u_B2 = KEYED.uniform(2 * torch.arange(3), 2, view=2, op=CROP).double()
+    torch.testing.assert_close(inside.duration_B, (0.2 + 0.3 * u_B2[:, 0]) * parent.duration_B)
+    torch.testing.assert_close(inside.start_B, parent.start_B + u_B2[:, 1] * (parent.duration_B - inside.duration_B))
+    assert torch.equal(alike.duration_B, parent.duration_B)
+    torch.testing.assert_close(alike.start_B, u_B2[:, 1] * (length_B - 1 - parent.duration_B))
+
+
 def test_whole_frames_follow_mamps_rule():
     length_B = lengths(*range(1, 200))
     interval = draw(Free(lo=0.5, hi=1, whole_frames=True, min_frames=64), "half-pixel", length_B)
@@ -63,27 +75,6 @@ def test_whole_frames_follow_mamps_rule():
 LENGTH, SHARE, RESIZE = st.integers(1, 300), st.floats(0, 1), st.sampled_from(["ends", "half-pixel", "pad", "release"])
 
 
-@given(LENGTH, SHARE, SHARE, RESIZE, st.sampled_from(["ends", "half-pixel", "release"]), st.booleans())
-@settings(max_examples=80, deadline=None)
-def test_inside_lies_inside_its_parent_and_the_parent_in_the_clip(length, lo, span, resize, parent_resize, whole):
-    length_B = torch.full((5,), length)
-    parent = draw(Free(lo=0.3, hi=1, whole_frames=whole), parent_resize, length_B)
-    inside = draw(Inside(parent="p", lo=lo, hi=lo + (1 - lo) * span), resize, length_B, parent, view=2)
-    slack = 0.5 if resize in ("pad", "release") and parent_resize in ("ends", "half-pixel") and not whole else 1e-9
-    assert (parent.start_B >= 0).all() and (parent.start_B + parent.duration_B <= length - 1 + 1e-9).all()
-    assert (inside.start_B >= parent.start_B - slack).all()
-    assert (inside.start_B + inside.duration_B <= parent.start_B + parent.duration_B + slack).all()
-    assert (inside.start_B >= 0).all() and (inside.start_B + inside.duration_B <= length - 1 + 1e-9).all()
-    if resize in ("ends", "half-pixel"):
-        share = inside.duration_B / parent.duration_B.clamp(min=1e-9)
-        if length > 1 and parent.duration_B.min() > 0:
-            assert (share >= lo - 1e-6).all() and (share <= lo + (1 - lo) * span + 1e-6).all()
-    frames = positions(inside, 7, resize, length_B)
-    at = frames.first_BT + frames.weight_BT.double()
-    assert (at >= inside.start_B[:, None] - 1e-6).all()
-    assert (at <= (inside.start_B + inside.duration_B)[:, None] + 1e-6).all()
-
-
 def test_whole_frames_inside_a_parent_are_the_literal_formula():
     length_B = lengths(*range(1, 200))
     parent = draw(Free(lo=0.5, hi=1, whole_frames=True, min_frames=16), "release", length_B)
@@ -94,20 +85,6 @@ def test_whole_frames_inside_a_parent_are_the_literal_formula():
         count = min(max(math.floor((0.15 + 0.25 * u[0]) * whole), 16), whole)
         assert inside.duration_B[b] == count - 1
         assert inside.start_B[b] == parent.start_B[b] + math.floor(u[1] * (whole - count + 1))
-
-
-def test_alike_starts_uniformly_and_of_its_own():
-    clips, length = 4000, 101
-    length_B = torch.full((clips,), length)
-    parent = draw(Free(lo=0.3, hi=0.8), "ends", length_B)
-    alike = draw(Alike(parent="p"), "ends", length_B, parent, view=2)
-    ours, theirs = (i.start_B / (length - 1 - i.duration_B) for i in (alike, parent))
-    u_B2 = KEYED.uniform(2 * torch.arange(clips), 2, view=2, op=CROP).double()
-    torch.testing.assert_close(ours, u_B2[:, 1])
-    counts = torch.histc(ours, 10, 0, 1)
-    assert ((counts - clips / 10).square() / (clips / 10)).sum() < 27.9  # chi-square, 9 degrees of freedom, p = 0.001
-    for other in (theirs, parent.duration_B):
-        assert abs(torch.corrcoef(torch.stack([ours, other]))[0, 1]) < 0.06
 
 
 def test_center_continuous_and_whole():
@@ -135,7 +112,7 @@ def test_ends_is_numpy_linspace_and_interp(frames):
 
 
 @given(length=st.integers(1, 300), frames=st.integers(1, 128), seed=st.integers(0, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_half_pixel_is_torch_interpolate(length, frames, seed):
     x = torch.from_numpy(np.random.default_rng(seed).normal(size=length))
     interval = draw(Free(lo=0.3, hi=1, whole_frames=True, min_frames=4), "half-pixel", lengths(length))
@@ -245,7 +222,7 @@ def test_very_short_clips_are_played_forth_and_back(length, below):
 
 
 @given(st.integers(1, 40), LENGTH, st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_uniform_frames_are_recorded_ones_of_longer_crops_and_ends_of_others(frames, length, share, place):
     duration = share * (length - 1)
     interval = Interval(*(torch.tensor([x], dtype=torch.float64) for x in (place * (length - 1 - duration), duration)))

@@ -39,13 +39,6 @@ def test_differences_are_bones_and_ancestors_undo_them(topology):
 
 
 @every_topology
-def test_order_puts_parents_first(topology):
-    place = {joint: i for i, joint in enumerate(topology.order)}
-    assert sorted(place) == list(range(topology.num_joints)) and topology.order[0] == topology.root
-    assert all(place[parent] < place[joint] for joint, parent in enumerate(topology.parents) if parent >= 0)
-
-
-@every_topology
 def test_mirror_swaps_left_and_right_names(topology):
     for joint, name in enumerate(topology.joints):
         other = {"left": "right", "right": "left"}.get(name.split()[0])

@@ -76,11 +76,6 @@ class ClipSource:
         """M: most bodies that any clip of the store has or is presented with, empty ones included."""
         return max(self.store.max_bodies, int(self._shown.max()))
 
-    def bodies(self, ids: np.ndarray) -> np.ndarray:
-        """Bodies that each of the clips shows."""
-        shown: np.ndarray = self._shown[ids]
-        return shown
-
     def prefetch(self, ids: np.ndarray) -> None:
         """Start copying the batch that the next :meth:`gather` will ask for; nothing to do when resident."""
         if not self.resident:

@@ -38,11 +38,7 @@ class Optimizer(Component):
 
 
 class Adam(Optimizer):
-    """Adam, weight decay added to the gradient.
-
-    >>> Adam(betas=(0.9, 0.95))
-    Adam(betas=(0.9, 0.95))
-    """
+    """Adam, weight decay added to the gradient."""
 
     kind = "adam"
     adaptive = True
@@ -53,11 +49,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam, weights decayed apart from the gradient.
-
-    >>> AdamW()
-    AdamW(betas=(0.9, 0.999))
-    """
+    """Adam, weights decayed apart from the gradient."""
 
     kind = "adamw"
 
@@ -72,11 +64,7 @@ def _fusable(groups: Groups) -> bool:
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum, weight decay added to the gradient.
-
-    >>> SGD(momentum=0.95)
-    SGD(momentum=0.95, nesterov=False)
-    """
+    """Stochastic gradient descent with momentum, weight decay added to the gradient."""
 
     kind = "sgd"
     momentum: float = Field(0.9, ge=0, lt=1, description="decay of the momentum; 0 = none")

@@ -53,10 +53,6 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     looked = build(plain, replace(batch, frames_FJ=number_FJ.contiguous()), "clip")
 
     panels = [replace(whole.panels[0], title="as stored", note=f"{length} frames")]
-    if any(view.mask is not None and view.mask.over_rows for view in specs.values()):
-        log.warning(
-            "note: how much is hidden depends on the other clips of a step; this is shown as if there were none"
-        )
     for name, view in views.items():
         for k in range(view.count):
             number = f" ({k + 1} of {view.count})" if view.count > 1 else ""

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from official import in_float64
 from skelbench_plugins.actclr import ActCLR, ActCLRConfig, imported
-from skelbench_plugins.actclr.actionlet import actionlet, mean_clip, outside
+from skelbench_plugins.actclr.actionlet import actionlet
 from skelbench_plugins.actclr.mixes import bone_transfer, mix, partner_share, partners
 from skelbench_plugins.stgcn import STGCN, STGCNConfig
 
@@ -136,23 +136,6 @@ def test_an_actionlet_is_where_a_clip_leaves_the_mean():
 def test_out_of_rounding_errors_there_is_no_actionlet():
     areas = [float(made("region", rounded=rounded)[0]["actionlet"]) for rounded in (True, False)]
     assert areas[0] < 1e-3 and areas[1] > 0.5
-
-
-def test_the_mean_clip_is_of_the_bodies_that_are_there():
-    x_BMTJC = torch.randn(3, 2, 4, 25, 3)
-    valid_BM = torch.tensor([[True, True], [True, False], [True, False]])
-    mean, share_M = mean_clip(View.of(x_BMTJC, valid_BM))
-    torch.testing.assert_close(mean.x_RTJC, torch.stack([x_BMTJC[:, 0].mean(0), x_BMTJC[0, 1]]))
-    assert share_M.tolist() == pytest.approx([3 / 4, 1 / 4])
-
-
-def test_outside_of_an_actionlet_another_view_is_seen():
-    one, other = (View.of(torch.full((1, 1, 9, 25, 3), value)) for value in (1.0, 0.0))
-    map_RPJ = torch.zeros(1, 3, 25)
-    map_RPJ[0, 1, 4] = 1.0
-    x_TJ = outside(one, other, map_RPJ).x_RTJC[0, ..., 0]
-    assert x_TJ[:, 4].tolist() == pytest.approx([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0])
-    assert float(x_TJ.sum()) == pytest.approx(4)
 
 
 def test_bones_get_the_lengths_of_another_s():

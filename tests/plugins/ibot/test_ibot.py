@@ -24,7 +24,7 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
         # A global view as the student has it: its own mask.
         both = one_by_one(views["global"])
         masks = views["global"].mask_RN.chunk(2)
-        assert 0 < int(views["global"].masked_per_row.count_nonzero()) < views["global"].rows
+        assert 0 < int(views["global"].mask_RN.any(1).sum()) < views["global"].rows
         student = [method.encoder(view, mask_RN=mask) for view, mask in zip(both, masks)]
         teacher = [method.teacher["encoder"](view) for view in both]
         local = [method.encoder(view) for view in one_by_one(views["local"])]
@@ -49,25 +49,6 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
     assert float(out["cls"]) == pytest.approx(float(cls), rel=1e-4)
     assert float(out["patch"]) == pytest.approx(float(sum(per_view) / 2), rel=1e-4)
     assert float(out["loss"]) == pytest.approx(2 * float(cls) + 3 * float(sum(per_view) / 2), rel=1e-4)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_there_are_two_centres_and_both_move_once_a_step(shared, made):
-    training = made(shared_head=shared)
-    method, views = training.method, training.views(0)
-    centres = {name: value for name, value in method.named_buffers() if name.endswith("centre")}
-    patches = "patch_loss.centre.centre"
-    assert centres.keys() == {"cl_loss.centre.centre", patches}
-    assert not any(value.any() for value in centres.values())
-    head = method.teacher["cl_head" if shared else "patch_head"]
-    view = views["global"]
-    with torch.no_grad():
-        whole = method.teacher["encoder"](view)
-        logits_IK = head(whole.tokens_RND[view.mask_RN]) @ head.prototypes.T
-        cls_RK = method.teacher["cl_head"](whole.cls_RD) @ method.teacher["cl_head"].prototypes.T
-    training.train_step(0, views)
-    torch.testing.assert_close(centres[patches], 0.1 * logits_IK.mean(0))
-    torch.testing.assert_close(centres["cl_loss.centre.centre"], 0.1 * cls_RK.mean(0))
 
 
 def test_half_of_the_global_views_is_masked_local_ones_never(resolved):

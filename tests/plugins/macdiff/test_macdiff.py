@@ -13,7 +13,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Context, Step
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.views import View
-from skelbench.views.keyed import Keyed, box_muller
+from skelbench.views.keyed import box_muller
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
@@ -63,21 +63,6 @@ def test_loss_from_the_formulas(made):
     assert out["denoising"].item() == pytest.approx(float(torch.stack(errors).mean()), rel=1e-4)
     assert out["uniformity"].item() == pytest.approx(float(torch.stack(cosines).mean()), rel=1e-4)
     assert out["loss"].item() == pytest.approx(out["denoising"].item() + 0.3 * out["uniformity"].item(), rel=1e-5)
-
-
-def test_splitting_a_batch_changes_no_draw(made):
-    """Two halves give the losses of the whole: everything is keyed by body."""
-    run = made(batch_size=8)
-    method, ids = run.method.eval(), run.order(0)
-
-    def loss(some):
-        views = run.builder(run.source.gather(some), Keyed(run.spec.seed, 0))
-        with torch.no_grad():
-            return views["target"].rows, float(method(views, run.step_info(0))["loss"])
-
-    (rows, whole), halves = loss(ids), [loss(ids[:3]), loss(ids[3:])]
-    assert sum(r for r, _ in halves) == rows
-    assert sum(r * value for r, value in halves) / rows == pytest.approx(whole, rel=1e-5)
 
 
 # ------------------------------------------------------------------------------------------- the official code

@@ -1,15 +1,12 @@
 """S-JEPA: its loss token by token, its target, and what follows by moving averages."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from skelbench_plugins.sjepa.channel_loss import channel_cross_entropy
 
 from skelbench.models.schedule import cosine
-from skelbench.pipeline.request import Request
-from skelbench.pipeline.resolve import resolve
 from skelbench.views.masks import visible_tokens
 from skelbench.views.motion import motion_masks
 
@@ -76,27 +73,6 @@ def test_loss_is_the_formula_over_the_hidden_tokens(made):
     assert loss == pytest.approx(sum(terms) / len(terms), rel=1e-4)
 
 
-def perturbed(view, mask_RN):
-    """``view`` with other coordinates where ``mask_RN`` says so (patches of 8 frames)."""
-    where_RTJ = mask_RN.unflatten(1, (4, 25)).repeat_interleave(8, 1)
-    return replace(view, x_RTJC=view.x_RTJC + 0.3 * where_RTJ.unsqueeze(-1))
-
-
-def test_the_target_encoder_reads_what_the_student_cannot_see(made):
-    """Masking at its output: hidden coordinates of the target view count, those of the student's view do not."""
-    training = made(tau=0.0)  # a uniform mask does not depend on the coordinates
-    method, views, step = training.method.eval(), training.views(0), training.step_info(0)
-    u_RN = step.uniform(views["student"].keys_R, 100)
-    mask_RN, _ = motion_masks(views["student"].x_RTJC, u_RN, 8, 9, 0.0)
-    with torch.no_grad():
-        loss = float(method(views, step)["loss"])
-        unseen = float(method(views | {"student": perturbed(views["student"], mask_RN)}, step)["loss"])
-        seen = float(method(views | {"target": perturbed(views["target"], mask_RN)}, step)["loss"])
-        around = float(method(views | {"target": perturbed(views["target"], ~mask_RN)}, step)["loss"])
-    assert unseen == loss
-    assert abs(seen - loss) > 1e-3 and abs(around - loss) > 1e-3
-
-
 def test_teacher_and_centre_follow_by_moving_averages(made):
     training = made(momentum=0.9)
     method, total = training.method, training.total
@@ -114,14 +90,3 @@ def test_teacher_and_centre_follow_by_moving_averages(made):
         torch.testing.assert_close(mine, theirs)
     torch.testing.assert_close(method.centre.centre, centre)
     assert method.inference_encoder() is method.teacher
-
-
-def test_a_shorter_schedule_has_a_faster_teacher(host, data_root):
-    """1 - momentum times the steps of the schedule is what a teacher can move in all."""
-    native, shared = (
-        resolve(Request("sjepa", dataset="small", preset="paper", native=native), host, data_root, "cpu").spec
-        for native in (True, False)
-    )
-    assert (native.train.epochs, shared.train.epochs) == (1200, 150)
-    moves = [spec.train.epochs * (1 - spec.method_config["momentum"]) for spec in (native, shared)]
-    assert moves[0] == pytest.approx(moves[1])
