@@ -125,7 +125,7 @@ def _method(ctx: typer.Context) -> MethodSpec | None:
 
 def _keys(kind: str, name: str, section: str = "") -> Iterator[str]:
     host = get_host()
-    return (f"{section}{key}=" for key in host.setting_names(host.get(kind, name.strip())))
+    return (f"{section}{key}=" for key in host.get(kind, name.strip()).setting_names)
 
 
 def _run_files(ctx: typer.Context) -> list[Path]:

@@ -351,8 +351,8 @@ def titled(method: str, variant: str) -> str:
 
 
 def file_name(title: str) -> str:
-    """``slim.glcl-only``: the value of :func:`titled` as part of a file name; a plugin may be a path."""
-    return title.replace(":", ".").replace("/", ".")
+    """``slim.glcl-only``: the value of :func:`titled` as part of a file name."""
+    return title.replace(":", ".")
 
 
 def listed(settings: Mapping[str, Any]) -> str:

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 from skelbench.plugin.space import Knob
 
-API_VERSION = 1
-"""Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is rejected."""
 Settings = Mapping[str, Any]
 """Dotted key -> value."""
 
@@ -31,9 +29,10 @@ class Descriptor:
     summary: str = ""
     version: int = 1
     """Part of the identity of every run; raise it whenever results change."""
-    api: int = API_VERSION
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     """Checks of ``skelbench plugins check`` that it may fail, each with the reason."""
+    setting_names: tuple[str, ...] = ()
+    """Names of its settings, filled in when it is announced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,19 +73,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
-    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`.
-
-    >>> MethodSpec(
-    ...     name="mine",
-    ...     target=":Mine",
-    ...     config=":MineConfig",
-    ...     summary="what it does, in one line",
-    ...     recipe={"train.lr": 1e-3, "schedule.warmup": 0.1},
-    ...     requires=("tokens",),
-    ...     variants={"cold": {"method.temperature": 0.1}},
-    ... ).version
-    1
-    """
+    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
 
     places = ("target", "config", "imports")
     settings_from = "config"

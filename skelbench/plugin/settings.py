@@ -11,9 +11,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-UNITS = {"_deg": ((int, float), "degrees"), "_frames": ((int,), "frames")}
-"""End of a name -> types of the values that have this unit, and the unit."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -24,7 +21,7 @@ class Setting:
     default: str
     doc: str
     unit: str = ""
-    """From ``Field(..., json_schema_extra={"unit": "m"})``, or from the end of the name."""
+    """From ``Field(..., json_schema_extra={"unit": "m"})``."""
 
 
 def settings(model: type[BaseModel]) -> list[Setting]:
@@ -33,7 +30,8 @@ def settings(model: type[BaseModel]) -> list[Setting]:
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
         kind = ", ".join([_type(field.annotation), *_limits(field)])
-        rows.append(Setting(name, kind, _default(field), description, _unit(name, field)))
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        rows.append(Setting(name, kind, _default(field), description, str(extra.get("unit", ""))))
     return rows
 
 
@@ -50,14 +48,6 @@ def _type(annotation: Any) -> str:
         return "none"
     name = "..." if annotation is Ellipsis else getattr(origin or annotation, "__name__", str(annotation))
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
-
-
-def _unit(name: str, field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and "unit" in extra:
-        return str(extra["unit"])
-    types, unit = UNITS.get(name[name.rfind("_") :], ((), ""))
-    return unit if field.annotation in types else ""
 
 
 def _limits(field: FieldInfo) -> list[str]:

@@ -15,7 +15,7 @@ from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, he
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.plugin import builtins
+from skelbench.plugin import discovery
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import get_host, request_files
 from skelbench.plugin.plugin_errors import plugin_code, where
@@ -164,11 +164,11 @@ def trained(data_root, tmp_path, monkeypatch):
     parts = (
         "models.optim.optimizers",
         "models.optim.schedules",
-        "views.skeleton.topology.known",
+        "views.skeleton.topology",
         "views.augmentations",
         "views.crops",
     )
-    monkeypatch.setattr(builtins, "PLACES", tuple(f"skelbench.{part}" for part in parts))
+    monkeypatch.setattr(discovery, "PLACES", parts)
 
     def train(file):
         request_files([str(file)])
@@ -222,11 +222,6 @@ def table(inputs):
 
 
 @hookimpl
-def skelbench_run_started(run):
-    run["nothing"]
-
-
-@hookimpl
 def skelbench_datasets():
     return [DatasetSpec(name="opened", target=":opened")]
 
@@ -260,13 +255,6 @@ def others(tmp_path, monkeypatch):
 )
 def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):
     fails(words.split(), said)
-
-
-def test_an_observer_that_raises_is_told_once_with_its_place(others, caplog):
-    for _ in range(2):
-        others.notify("skelbench_run_started", run={})
-    (record,) = [record for record in caplog.records if "the run goes on" in record.message]
-    assert record.message.endswith("others.py:16, skelbench_run_started: KeyError 'nothing'")
 
 
 def test_a_protocol_that_returns_something_else():

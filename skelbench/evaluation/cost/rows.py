@@ -53,7 +53,7 @@ def budget_costs(host: Host, descriptor: Descriptor) -> Iterator[BudgetCost]:
             encoder = build_encoder(spec, host, NTU25)
             step = BODIES * flops_per_clip(spec, host, NTU25) / 1e9 if descriptor.trains else None
         else:
-            encoder = bare_encoder(host, host.name(descriptor), {}, NTU25, grid)
+            encoder = bare_encoder(host, descriptor.name, {}, NTU25, grid)
         yield BudgetCost(tokens, count_encoder(encoder, grid, NTU25).body_macs / 1e9, step)
 
 

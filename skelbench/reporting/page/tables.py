@@ -63,7 +63,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> Built:
 
 def uncounted(host: Host) -> list[str]:
     """Names of the tables that count models of every method, which takes minutes: they are made only when named."""
-    return sorted(host.name(one) for one in host.all("tables") if _counts(one))
+    return sorted(one.name for one in host.all("tables") if _counts(one))
 
 
 def _counts(descriptor: Any) -> bool:
@@ -72,7 +72,7 @@ def _counts(descriptor: Any) -> bool:
 
 def _build(inputs: TableInputs, descriptor: Any, built: Built) -> None:
     host = inputs.host
-    name = host.name(descriptor)
+    name = descriptor.name
     significance, also_shown = inputs.significance, inputs.also_shown
     try:
         make = host.load(descriptor)

@@ -9,21 +9,14 @@ import torch
 from torch import nn
 
 from skelbench.methods.contract import Method
-from skelbench.models.encoder import evaluating
-from skelbench.models.rank import effective_rank
 from skelbench.testing.check import Failed, Skipped
 from skelbench.testing.method.subject import PHASED, MethodSubject, check_finite, gradients_of, one_step, phase_starts
-from skelbench.training.build import grid_of
 from skelbench.training.loop import Trainer
-from skelbench.views.augmentations import Rotate
-from skelbench.views.builder import ViewBuilder, evaluation_spec
-from skelbench.views.keyed import Keyed
 from skelbench.views.view import View
 
 LEARNING: Mapping[str, Any] = {"optimizer": "adamw", "schedule": "constant", "train.lr": 3e-3}
-LEARNING_STEPS, COLLAPSE_STEPS = 160, 40
+LEARNING_STEPS = 160
 LEARNED, LEARNED_OF_BEFORE = 0.1, 0.01
-RANK, APART = 2.0, 0.1
 BF16_LOSS, BF16_NEAR = 0.05, 0.01
 """Relative and absolute difference of losses: those of shipped methods move by at most 3 %, mostly by 0.1 %."""
 
@@ -115,10 +108,7 @@ def learns(m: MethodSubject) -> None:
             of_before = (others - own) / max(abs(before), before - own)
             if share > LEARNED and of_before > LEARNED_OF_BEFORE:
                 return
-    expected = (
-        f"a loss that is lower on training clips than on others, by {LEARNED:.0%} and {LEARNED_OF_BEFORE:.0%} of "
-    )
-    expected += "the loss before"
+    expected = f"a loss lower on training clips, by {LEARNED:.0%} and {LEARNED_OF_BEFORE:.0%} of the loss before"
     seen = f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps ({own / 2:.4g} and {others / 2:.4g})"
     raise Failed(expected, seen, "a target that does not depend on the clip, or a detach before the loss")
 
@@ -126,27 +116,3 @@ def learns(m: MethodSubject) -> None:
 def _loss(training: Trainer, views: Mapping[str, View]) -> float:
     with torch.no_grad():
         return float(training.method(views, training.step_info(1))["loss"])
-
-
-def collapse(m: MethodSubject) -> None:
-    training = m.trainer(epochs=1000, batch_size=8, wide=True, **LEARNING)
-    encoder, topology = training.method.inference_encoder(), training.source.store.topology
-    grid = grid_of(training.spec, topology)
-    turned = {"stream": encoder.stream, "augment": (Rotate(p=1.0),)}
-    plain = evaluation_spec(grid).model_copy(update=turned)
-    view = ViewBuilder({"x": plain}, topology, grid.patch)(training.source.gather(training.ids), Keyed(0, 0))["x"]
-
-    def spread() -> tuple[float, float]:
-        """Effective rank of the clips' features around their mean, and their relative distance from it."""
-        with evaluating(encoder):
-            x_RD = encoder(view).pooled_RD
-        return float(effective_rank(x_RD, centred=True)), float((x_RD - x_RD.mean(0)).norm() / x_RD.norm())
-
-    _, apart_before = spread()
-    for step in range(COLLAPSE_STEPS):
-        one_step(training, step)
-    rank, apart = spread()
-    if rank < RANK or apart < APART * apart_before:
-        expected = f"features of effective rank {RANK} or more, that keep {APART:.0%} of their distances"
-        seen = f"rank {rank:.2f}, {apart / apart_before:.1%} of their distances after {COLLAPSE_STEPS} steps"
-        raise Failed(expected, seen, "negatives, a predictor and a stopped gradient, or variance")
