@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Annotated
 
 import typer
@@ -182,6 +183,6 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
         ],
         title=f"plugin {plugin.name}",
     )
-    if plugin.traceback:
+    if plugin.exception:
         out.print()
-        out.print(plugin.traceback)
+        out.print("".join(traceback.format_exception(plugin.exception)))

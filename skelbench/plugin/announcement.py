@@ -24,7 +24,6 @@ from skelbench.plugin.status import SINGULAR, one_line
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
-TARGET = re.compile(r"([A-Za-z_][\w.]*)?:[A-Za-z_][\w.]*")
 
 
 def hookimpl(function: Hook) -> Hook:
@@ -36,8 +35,7 @@ def hookimpl(function: Hook) -> Hook:
 def announced(module: ModuleType, file: PluginFile) -> list[tuple[str, Descriptor]]:
     """Return (kind, descriptor) of everything that a plugin announces; targets name their module.
 
-    Raises:
-        SkelbenchError: a hook fails or is misspelled, or a descriptor is not valid.
+    SkelbenchError if a hook fails or is misspelled, or a descriptor is not valid.
     """
     values: dict[tuple[str, str], Descriptor] = {}
     for kind, value in _listed(module):
@@ -81,10 +79,6 @@ def _problems(kind: str, value: Any) -> Iterator[str]:
         yield f"{'.'.join(map(str, first['loc']))}={first['input']!r:.60}: {first['msg']}"
     if problem := space_problem(getattr(value, "space", {})):
         yield f"its space {problem}"
-    for place in value.places:
-        target = getattr(value, place)
-        if (target or place == "target") and not TARGET.fullmatch(target):
-            yield f"{place}={target!r} is not of the form 'package.module:Name'"
 
 
 def _components(module: ModuleType) -> Iterator[tuple[str, ComponentSpec]]:

@@ -22,21 +22,20 @@ KEPT = 128
 """Most files of the cache: the oldest ones are deleted."""
 STARTED = time.time()
 Announcement = list[tuple[str, Descriptor]]
-"""(kind, descriptor) of everything that a plugin announces; targets name a module."""
+"""(kind, descriptor) of everything that a plugin announces."""
 
 
 class DescriptorCache:
     """Announcements of the plugins at ``location``."""
 
     def __init__(self, location: Path) -> None:
-        name = hashlib.sha256(str(location.absolute()).encode()).hexdigest()[:16]
+        about = f"{location.absolute()} {__version__} {source_hash(Path(__file__).parent)}"
+        name = hashlib.sha256(about.encode()).hexdigest()[:16]
         self.path = cache_root() / "plugins" / f"{location.stem}-{name}.pickle"
-        self._version = f"{__version__} {source_hash(Path(__file__).parent)}"
         self._changed = False
         self._kept: dict[str, tuple[str, bytes]] = {}
         with suppress(Exception):  # absent, or damaged
-            version, kept = pickle.loads(self.path.read_bytes())
-            self._kept = kept if version == self._version else {}
+            self._kept = dict(pickle.loads(self.path.read_bytes()))
 
     def get(self, name: str, source: str) -> Announcement | None:
         """Return the announcement of plugin ``name`` whose source has this hash; None if it is not kept."""
@@ -56,7 +55,7 @@ class DescriptorCache:
         """Write the file if something was added to it and the folder is writable."""
         if self._changed:
             with suppress(OSError):  # a folder of somebody else, a full disk
-                write_atomic(self.path, lambda file: pickle.dump((self._version, self._kept), file))
+                write_atomic(self.path, lambda file: pickle.dump(self._kept, file))
                 keep_newest(self.path.parent.glob("*.pickle"), KEPT)
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from skelbench.core import user_config
 from skelbench.core.errors import did_you_mean
 from skelbench.core.version import __version__
+from skelbench.plugin.announcement import announced
 from skelbench.plugin.cache import Announcement, DescriptorCache, source_hash
 from skelbench.plugin.files import PluginFile, files_on_path
 from skelbench.plugin.plugin_errors import GROUP
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, State
 
-BUILTIN, OWN_DIST = "builtin", "skelbench"
 ROOT = Path(__file__).parents[1]
 PLACES = ("data.synthetic", "evaluation", "models.optim", "models.vit", "pipeline.studies", "reporting", "views")
 """Modules and packages of skelbench that announce descriptors themselves."""
@@ -38,40 +38,36 @@ class Discovery:
 
     def read(self, extra_files: list[Path]) -> None:
         """Read all plugins, ``extra_files`` among them."""
-        builtin = self._status(PluginStatus(BUILTIN, OWN_DIST, __version__, BUILTIN))
+        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
+        self.plugins.append(builtin)
         cache = DescriptorCache(ROOT)
         for place in PLACES:
             path = ROOT / place.replace(".", "/")
             path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
             for file in PluginFile(path, f"{ROOT.name}.{place}").modules():
-                self._record(builtin, self._announcement(builtin, file, cache, source_hash(file.path)))
+                if announcement := self._announcement(builtin, file, cache, source_hash(file.path)):
+                    self._record(builtin, announcement)
         cache.save()
         for entry_point in self._selected_entry_points():
             self._read_entry_point(entry_point)
         for path in dict.fromkeys([*extra_files, *files_on_path()]):
             self._read_single(path, requested=path in extra_files)
 
-    def _status(self, status: PluginStatus, state: State = "ok", problem: str | BaseException = "") -> PluginStatus:
-        """Enter a plugin, with its problem if it has one."""
-        if status not in self.plugins:
-            self.plugins.append(status)
-        if problem:
-            status.fail(state, problem)
-        return status
+    def _unreadable(self, status: PluginStatus, problem: str | BaseException) -> None:
+        self.plugins.append(status)
+        status.fail("import-error", problem)
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
         found = {each.name: each for each in importlib.metadata.entry_points(group=GROUP)}
         wanted, source = user_config.found("entry_points")
         for name in wanted or ():
             if name not in found:
-                message = did_you_mean(name, list(found), "entry point")
-                self._status(PluginStatus(name, source=source), "import-error", message)
+                self._unreadable(PluginStatus(name, source=source), did_you_mean(name, list(found), "entry point"))
         return [found[name] for name in sorted(found) if wanted is None or name in wanted]
 
     def _read_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
         dist = (entry_point.dist.name, entry_point.dist.version) if entry_point.dist else ("", "")
-        name = self._free_name(entry_point.name, f"{dist[0] or GROUP}/{entry_point.name}")
-        status = PluginStatus(name, *dist, f"entry point {entry_point.value}")
+        status = PluginStatus(entry_point.name, *dist, f"entry point {entry_point.value}")
         try:
             spec = importlib.util.find_spec(entry_point.module)
             if spec is None or not spec.origin:
@@ -82,38 +78,28 @@ class Discovery:
                 root = root.parent
             cache, source = DescriptorCache(root), source_hash(root)
         except (Exception, SystemExit) as error:  # of a package around it
-            self._status(status, "import-error", error)
+            self._unreadable(status, error)
             return
-        before = len(self.plugins)
         self._read_module(status, file, cache, source)
-        if len(self.plugins) == before:
-            self._status(status, "invalid", ANNOUNCES_NOTHING)
         cache.save()
 
     def _read_module(self, status: PluginStatus, file: PluginFile, cache: DescriptorCache, source: str) -> None:
         """Read a module as one plugin, a package that announces nothing as one plugin per public module."""
         announcement = self._announcement(status, file, cache, source)
-        if announcement or status.state != "ok":
+        if announcement or status.state != "ok" or not file.inside:
             self._record(status, announcement)
-        elif not file.package:
-            self._status(status, "invalid", ANNOUNCES_NOTHING)
         else:
             for part in file.inside:
                 name = part.module.partition(".")[2]
-                name = self._free_name(name, f"{status.dist or GROUP}/{name}")
                 self._read_module(PluginStatus(name, status.dist, status.version, part.module), part, cache, source)
 
-    def _free_name(self, name: str, otherwise: str) -> str:
-        """Return ``name``, or ``otherwise`` if another plugin has it."""
-        return otherwise if any(plugin.name == name for plugin in self.plugins) else name
-
     def _read_single(self, path: Path, requested: bool) -> None:
-        status = PluginStatus(self._free_name(path.stem, str(path)), source=str(path), requested=requested)
+        status = PluginStatus(path.stem, source=str(path), requested=requested)
         file = PluginFile(path)
         try:
             status.source_hash = file.sha256
         except OSError as error:
-            self._status(status, "import-error", error)
+            self._unreadable(status, error)
             return
         if file.module_name in self.single:
             return  # the same content under another path
@@ -121,8 +107,6 @@ class Discovery:
         cache = DescriptorCache(path)
         announcement = self._announcement(status, file, cache, file.sha256)
         cache.save()
-        if not announcement and status.state == "ok":
-            status.fail("invalid", ANNOUNCES_NOTHING)
         self._record(status, announcement)
 
     def _announcement(
@@ -132,22 +116,23 @@ class Discovery:
         kept = cache.get(file.module_name, source)
         if kept is not None:
             return kept
-        from skelbench.plugin.announcement import announced
-
         state: State = "import-error"
         try:
             module = file.load()
             state = "invalid"
             announcement = announced(module, file)
         except (Exception, SystemExit) as error:
-            self._status(status, state, error)
+            status.fail(state, error)
             return []
         cache.put(file.module_name, source, announcement)
         return announcement
 
     def _record(self, status: PluginStatus, announcement: Announcement) -> None:
         """Enter a plugin and its descriptors, unless another plugin has announced one of their names."""
-        self._status(status)
+        if status not in self.plugins:
+            self.plugins.append(status)
+        if not announcement and status.state == "ok":
+            status.fail("invalid", ANNOUNCES_NOTHING)
         taken = {(entry.kind, entry.name): entry.plugin for entry in self.entries}
         for kind, descriptor in announcement:
             if owner := taken.get((kind, descriptor.name)):

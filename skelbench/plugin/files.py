@@ -28,7 +28,7 @@ def files_on_path() -> list[Path]:
 
 
 def named_file(name: str, what: str, folder: Path = Path()) -> Path:
-    """Return the plugin file ``name``, below ``folder`` if it is relative; SkelbenchError if there is none."""
+    """Return the path of the plugin file ``name``, relative to ``folder``; SkelbenchError if there is none."""
     path = folder / Path(name).expanduser()
     if not path.is_file():
         raise SkelbenchError(f"{what}: there is no such file; check the path")
@@ -52,11 +52,6 @@ class PluginFile:
     path: Path
     module: str = ""
 
-    @property
-    def package(self) -> bool:
-        """Whether it is the ``__init__.py`` of a package."""
-        return bool(self.module) and self.path.name == "__init__.py"
-
     @cached_property
     def code(self) -> bytes:
         """Content of the file; OSError if it cannot be read."""
@@ -74,19 +69,19 @@ class PluginFile:
 
     @cached_property
     def inside(self) -> list[PluginFile]:
-        """Public modules and packages of a package, by name."""
+        """Public modules and packages of a package, by name; empty for other files."""
         found: list[PluginFile] = []
-        for each in pkgutil.iter_modules([str(self.path.parent)]) if self.package else ():
-            path = self.path.parent / each.name
-            if not each.name.startswith("_"):
-                path = path / "__init__.py" if each.ispkg else path.with_suffix(".py")
-                found.append(PluginFile(path, f"{self.module}.{each.name}"))
+        if self.module and self.path.name == "__init__.py":
+            for each in pkgutil.iter_modules([str(self.path.parent)]):
+                if not each.name.startswith("_"):
+                    path = self.path.parent / each.name
+                    path = path / "__init__.py" if each.ispkg else path.with_suffix(".py")
+                    found.append(PluginFile(path, f"{self.module}.{each.name}"))
         return found
 
     def modules(self) -> Iterator[PluginFile]:
-        """Yield this module, or all public modules of a package and of the packages in it."""
-        if not self.package:
-            yield self
+        """Yield this module, and all public modules in it."""
+        yield self
         for part in self.inside:
             yield from part.modules()
 

@@ -18,7 +18,7 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.user_config import SETTINGS
 from skelbench.plugin import discovery
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
-from skelbench.plugin.plugin_errors import Mistake, where
+from skelbench.plugin.plugin_errors import Mistake
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus, one_line
 
 if TYPE_CHECKING:
@@ -29,16 +29,11 @@ Class = TypeVar("Class")
 
 
 class Host:
-    """All plugins of this process.
-
-    Args:
-        extra_files: single files named on the command line.
-    """
+    """All plugins of this process; ``extra_files``: single files named on the command line."""
 
     def __init__(self, extra_files: Iterable[str | os.PathLike[str]] = ()) -> None:
         self._discovery = discovery.Discovery()
-        self.plugins: list[PluginStatus] = self._discovery.plugins
-        self.entries: list[Entry] = self._discovery.entries
+        self.plugins, self.entries = self._discovery.plugins, self._discovery.entries
         self._noted = False
         _reading.append(self)
         try:
@@ -46,7 +41,6 @@ class Host:
         finally:
             _reading.pop()
 
-    # ------------------------------------------------------------------------------------------------ names
     @overload
     def get(self, kind: Literal["methods"], name: str) -> MethodSpec: ...
     @overload
@@ -114,13 +108,8 @@ class Host:
         """Return ``"2"``, its version; for a single file, whose code has no version, ``"1 <sha256>"``."""
         return " ".join(filter(None, (str(descriptor.version), self.origin(descriptor).source_hash)))
 
-    # ------------------------------------------------------------------------------------------------ code
     def load(self, descriptor: Descriptor, field: str = "target") -> Any:
-        """Import the class or function that ``descriptor.target`` (or another such ``field``, ``"config"``) names.
-
-        Raises:
-            SkelbenchError: the import fails; names plugin and cause.
-        """
+        """Import the class or function that a ``field`` of ``descriptor`` names; SkelbenchError if that fails."""
         target = getattr(descriptor, field)
         module_name, _, attribute = target.partition(":")
         file = self._discovery.single.get(module_name)
@@ -135,10 +124,7 @@ class Host:
         return self.load(self.get(kind, name))
 
     def config(self, descriptor: Descriptor) -> type[Spec]:
-        """Return the pydantic class of the settings of ``descriptor``, an empty one if it has none.
-
-        A component and a protocol are their own. SkelbenchError if the class is no :class:`Spec`.
-        """
+        """Return the pydantic class of the settings of ``descriptor``, an empty one if it has none."""
         from skelbench.core.component import Spec  # pydantic
 
         field = descriptor.settings_from
@@ -149,21 +135,18 @@ class Host:
         cls = self.load(descriptor, field)
         if isinstance(cls, type) and issubclass(cls, base):
             return cls
-        kind = SINGULAR[self._entry(descriptor).kind]
+        about = (
+            f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(getattr(descriptor, field))}"
+        )
         name = "Config" if field == "config" else base.__name__
-        shown = where(cls) or self.shown(getattr(descriptor, field))
-        raise Mistake(f"{kind} {descriptor.name!r}: {shown} is no subclass of {name}; make it one")
+        raise Mistake(f"{about} is no subclass of {name}; make it one")
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
         """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is no ``cls``."""
         if isinstance(value, cls):
             return value
-        entry, target = self._entry(descriptor), self.load(descriptor)
-        place, did = where(target) or self.shown(descriptor.target), "returned" if callable(target) else "is"
-        raise SkelbenchError(
-            f"{SINGULAR[entry.kind]} {descriptor.name!r} of plugin {entry.plugin.name!r}: {place}: {did} a "
-            f"{type(value).__name__}, not a {what}"
-        )
+        about = f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(descriptor.target)}"
+        raise SkelbenchError(f"{about}: a {type(value).__name__} is not a {what}")
 
     def shown(self, target: str) -> str:
         """Return ``target`` with the file name of a single file in place of its module name."""
@@ -229,6 +212,5 @@ def get_host() -> Host:
         return _reading[-1]
     variables = (os.environ.get(SETTINGS[key].variable) for key in ("entry_points", "plugins"))
     key = (_requested, discovery.PLACES, os.getcwd(), *variables)
-    if key not in _hosts:
-        _hosts[key] = Host(_requested)
-    return _hosts[key]
+    host = _hosts[key] = _hosts.get(key) or Host(_requested)
+    return host

@@ -31,11 +31,7 @@ def plugin_code(what: Any, call: str = "", known: Callable[[BaseException], str]
     """Turn exceptions of one call of a plugin's function or class ``what`` into a :class:`Mistake`.
 
     SkelbenchError, OSError and exceptions of skelbench's own code pass unchanged.
-
-    Args:
-        what: the function or class.
-        call: the arguments it gets, ``"(config, context)"``.
-        known: returns a hint for an error; "" = none.
+    ``call``: the arguments it gets, ``"(config, context)"``; ``known`` returns a hint for an error, "" = none.
     """
     try:
         yield
@@ -45,7 +41,7 @@ def plugin_code(what: Any, call: str = "", known: Callable[[BaseException], str]
         message = told(error)
         if not message and (place := (inspect.isclass(what) and where(what.__init__)) or where(what)):
             called = f"; it is called with {call}" if isinstance(error, TypeError) and call else ""
-            message = f"{place}: {_said(error)}{called}"
+            message = f"{place}: {said(error)}{called}"
         if not message:
             raise
         raise Mistake("; ".join(filter(None, (message, known(error))))) from error
@@ -64,37 +60,32 @@ def lacking(thing: object, function: str) -> Mistake:
 
 def told(error: BaseException) -> str:
     """Return ``error`` with the last line of a plugin that it came through; "" if it came through none."""
-    roots = _roots()
-    places = [place for place in traceback.walk_tb(error.__traceback__) if _of_plugin(place[0].f_globals, roots)]
+    places = [place for place in traceback.walk_tb(error.__traceback__) if _of_plugin(place[0].f_globals)]
     if not places:
         return ""
     frame, line = places[-1]
     shapes = [f"{name} {list(x.shape)}" for name, x in frame.f_locals.items() if getattr(x, "ndim", 0)]
     with_shapes = f"; with {', '.join(shapes[:8])}" if shapes and isinstance(error, RuntimeError | IndexError) else ""
     code = frame.f_code
-    return f"{_place(code.co_filename, frame.f_globals, f':{line}', code.co_name)}: {_said(error)}{with_shapes}"
+    return f"{_place(code.co_filename, frame.f_globals, f':{line}', code.co_name)}: {said(error)}{with_shapes}"
 
 
 def where(what: Any) -> str:
     """Return file, line and name of a plugin's function, file and name of a class; "" if no plugin defines it."""
     what = inspect.unwrap(getattr(what, "__func__", what))
     names = vars(sys.modules.get(getattr(what, "__module__", ""), object))
-    if not _of_plugin(names, _roots()):
+    if not _of_plugin(names):
         return ""
     code = getattr(what, "__code__", None)
     line = f":{code.co_firstlineno}" if code else ""
     return _place(code.co_filename if code else inspect.getfile(what), names, line, what.__name__)
 
 
-def _roots() -> set[str]:
-    """Return the top-level packages of the entry points of plugins."""
-    return {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=GROUP)} - {GROUP}
-
-
-def _of_plugin(names: Mapping[str, Any], roots: set[str]) -> bool:
-    """Return whether these are the globals of a single file, or of a module in one of ``roots``."""
+def _of_plugin(names: Mapping[str, Any]) -> bool:
+    """Return whether these are the globals of a single file, or of a module in the package of an entry point."""
     root = str(names.get("__name__")).partition(".")[0]
-    return root.startswith(SINGLE) or root in roots
+    packages = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=GROUP)} - {GROUP}
+    return root.startswith(SINGLE) or root in packages
 
 
 def _place(path: str, names: Mapping[str, Any], line: str, function: str) -> str:
@@ -104,7 +95,7 @@ def _place(path: str, names: Mapping[str, Any], line: str, function: str) -> str
     return f"{shown}{line}" + ("" if function == "<module>" else f", {function.strip('<>')}")
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """Return ``KeyError 'pairs'`` or ``ValueError: ...`` in one line; for invalid settings the first problem."""
     from pydantic import ValidationError  # slow, and needed for errors only
 
@@ -114,6 +105,4 @@ def _said(error: BaseException) -> str:
         path = ".".join(map(str, (error.title, *first["loc"])))
         given = "" if first["type"] == "missing" or not first["loc"] else f"={first['input']!r:.60}"
         return f"{path}{given} is not valid: {first['msg'].removeprefix('Value error, ')}"
-    if isinstance(error, SyntaxError):
-        text = f"{error.msg} (line {error.lineno})"
     return f"{kind} {text}" if text[:1] in ("'", '"') else f"{kind}: {text}" if text else kind

@@ -11,6 +11,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from skelbench.core.text import setting_text
+
+SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -29,7 +33,8 @@ def settings(model: type[BaseModel]) -> list[Setting]:
     rows = []
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
-        kind = ", ".join([_type(field.annotation), *_limits(field)])
+        limits = [f"{SIGNS[key]} {getattr(x, key)}" for x in field.metadata for key in SIGNS if hasattr(x, key)]
+        kind = ", ".join([_type(field.annotation), *limits])
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         rows.append(Setting(name, kind, _default(field), description, str(extra.get("unit", ""))))
     return rows
@@ -50,20 +55,8 @@ def _type(annotation: Any) -> str:
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
 
 
-def _limits(field: FieldInfo) -> list[str]:
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    return [
-        f"{sign} {getattr(item, key)}" for item in field.metadata for key, sign in signs.items() if hasattr(item, key)
-    ]
-
-
 def _default(field: FieldInfo) -> str:
-    needs_data = field.default_factory_takes_validated_data
-    default = field.get_default() if needs_data else field.get_default(call_default_factory=True)
+    default = field.get_default(call_default_factory=True)
     if default is PydanticUndefined:
         return "required"
-    if isinstance(default, BaseModel):
-        return repr(default)
-    if isinstance(default, float):
-        return f"{default:.6g}"
-    return "none" if default is None else str(default)
+    return repr(default) if isinstance(default, BaseModel) else setting_text(default)

@@ -14,17 +14,12 @@ _SECTIONS = ("method.", "train.", "optimizer.", "schedule.")
 _COST = ("train.epochs", "train.iters_per_epoch", "train.batch_size")
 _FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
 
-Bound = float | str
-"""A number, or ``"x0.125"``: a multiple of the preset's value."""
+Bound = float | str  # a multiple of the preset's value: "x0.125"
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Drawn evenly from ``low`` to ``high``.
-
-    >>> str(Linear(0.8, 0.95))
-    '0.8 to 0.95'
-    """
+    """Drawn evenly from ``low`` to ``high``."""
 
     low: Bound
     high: Bound
@@ -35,11 +30,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """Drawn evenly in its logarithm; ``from_one``: the distance of the setting from 1, as suits an EMA momentum.
-
-    >>> str(Log("x0.25", "x4", from_one=True))
-    '1 - (x0.25 to x4), logarithmic'
-    """
+    """Drawn evenly in its logarithm; ``from_one``: the distance of the setting from 1, as suits an EMA momentum."""
 
     low: Bound
     high: Bound

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import Literal
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS, Descriptor
-from skelbench.plugin.plugin_errors import told
+from skelbench.plugin.plugin_errors import said, told
 
 State = Literal["ok", "import-error", "invalid", "conflict"]
 _IRREGULAR = {"studies": "study", "topologies": "topology", "rows": "rows", "published": "published table"}
@@ -33,11 +32,6 @@ class PluginStatus:
     """Whether it was named on the command line: its failure is an error."""
     exception: BaseException | None = None
     """First exception of its import and its hooks."""
-
-    @property
-    def traceback(self) -> str:
-        """Traceback of :attr:`exception`."""
-        return "".join(traceback.format_exception(self.exception)) if self.exception else ""
 
     def might_have(self, name: str) -> bool:
         """Return whether it failed, and is called ``name`` or names it in its problem."""
@@ -68,7 +62,6 @@ class Entry:
 
 def one_line(error: BaseException) -> str:
     """Return ``Type: message`` on one line, with the plugin's file and line; for a SkelbenchError the message."""
-    text = " ".join(str(error).split())
     if isinstance(error, SkelbenchError):
-        return text
-    return told(error) or (f"{type(error).__name__}: {text}" if text else type(error).__name__)
+        return " ".join(str(error).split())
+    return told(error) or said(error)

@@ -250,7 +250,7 @@ def others(tmp_path, monkeypatch):
     [
         ("compare --table broken", "others.py:11, table: IndexError"),
         ("study broken", "others.py:STUDY"),
-        ("data info opened", "others.py:6, opened"),
+        ("data info opened", "others.py:opened"),
     ],
 )
 def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):

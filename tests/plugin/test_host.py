@@ -43,7 +43,6 @@ def test_a_broken_plugin_is_a_status_and_the_next_one_works(write, good, on_path
     [
         ("TableSpec(name='x', target='a:B')", "MethodSpec is expected"),
         ("MethodSpec(name='Not A Slug', target='a:B')", "lower case"),
-        ("MethodSpec(name='x', target='a.B')", "package.module:Name"),
         ("MethodSpec(name='x', target='a:B', native=3)", "native=3"),
         ("MethodSpec(name='x', target='a:B', variants={'a:b': {}})", "the name 'a:b' must be"),
         ("MethodSpec(name='x', target='a:B', version=True)", "version=True"),

@@ -28,8 +28,8 @@ def test_settings_of_a_model():
         Setting("required", "str", "required", ""),
         Setting("choice", "'a' | 'b' | none", "none", "One of two; none leaves it open."),
         Setting("share", "float, > 0, <= 1", "0.333333", ""),
-        Setting("pair", "tuple[int, ...]", "(1, 2)", "described"),
-        Setting("made", "list[str]", "['x']", ""),
+        Setting("pair", "tuple[int, ...]", "[1, 2]", "described"),
+        Setting("made", "list[str]", "[x]", ""),
         Setting("noise", "float", "0.01", "", "m"),
     ]
 
