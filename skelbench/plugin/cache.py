@@ -10,10 +10,10 @@ import hashlib
 import pickle
 import time
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from skelbench.core.files import keep_newest, write_atomic
+from skelbench.core.hashing import hash_of_code
 from skelbench.core.user_config import cache_root
 from skelbench.core.version import __version__
 from skelbench.plugin.descriptors import Descriptor
@@ -59,15 +59,10 @@ class DescriptorCache:
                 keep_newest(self.path.parent.glob("*.pickle"), KEPT)
 
 
-@lru_cache
 def source_hash(root: Path) -> str:
     """Return a hash of a module, or of all modules of a package.
 
     Return "" if one was edited after this process started: the code in memory may be older than the file.
     """
-    hashed = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
-        if path.stat().st_mtime > STARTED:
-            return ""
-        hashed.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
-    return hashed.hexdigest()
+    paths = root.rglob("*.py") if root.is_dir() else [root]
+    return "" if any(path.stat().st_mtime > STARTED for path in paths) else hash_of_code(root)

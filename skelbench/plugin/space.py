@@ -58,8 +58,9 @@ def space_problem(space: Mapping[str, Knob]) -> str:
             tuned = ", ".join(f"{section}*" for section in _SECTIONS)
             return f"names {key!r}; {tuned} can be tuned, except {', '.join(_COST)}, which decide what a trial costs"
         low, high = (factor(x) if isinstance(x, str) else x for x in (knob.low, knob.high))
-        both = low is not None and high is not None and isinstance(knob.low, str) == isinstance(knob.high, str)
-        if not both or not -math.inf < low < high < math.inf or (isinstance(knob, Log) and low <= 0):
+        ordered = low is not None and high is not None and -math.inf < low < high < math.inf
+        alike = isinstance(knob.low, str) == isinstance(knob.high, str)
+        if not ordered or not alike or (isinstance(knob, Log) and (low or 0) <= 0):
             return (
                 f'gives {key} {knob!r}: write two numbers, or two multiples such as "x0.125" and "x8", the lower one '
                 "first, and above 0 for Log"
