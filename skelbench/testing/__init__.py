@@ -30,6 +30,7 @@ __all__ = [
     "Skipped",
     "Thing",
     "check",
+    "check_method",
     "find",
     "parametrize_with_checks",
     "run_checks",
@@ -49,6 +50,9 @@ def check(what: What, kind: str | None = None, *, only: Collection[str] = ()) ->
         SkelbenchError: nothing has this name, or no check does.
     """
     return [result for thing in find(what, kind) for result in thing.results(only=only)]
+
+
+check_method = partial(check, kind="methods")
 
 
 def parametrize_with_checks(whats: Iterable[What], *, kind: str | None = None) -> pytest.MarkDecorator:
