@@ -38,7 +38,7 @@ class Discovery:
 
     def read(self, extra_files: list[Path]) -> None:
         """Read all plugins, ``extra_files`` among them."""
-        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin")
+        builtin = PluginStatus("builtin", "skelbench", __version__, "builtin", path=str(ROOT / "__init__.py"))
         self.plugins.append(builtin)
         cache = DescriptorCache(ROOT)
         for place in PLACES:
@@ -73,7 +73,7 @@ class Discovery:
             if spec is None or not spec.origin:
                 raise ModuleNotFoundError(f"No module named {entry_point.module!r}", name=entry_point.module)
             file = PluginFile(Path(spec.origin), entry_point.module)
-            root = file.path
+            root, status.path = file.path, spec.origin
             while (root.parent / "__init__.py").exists():
                 root = root.parent
             cache, source = DescriptorCache(root), source_hash(root)
@@ -91,10 +91,11 @@ class Discovery:
         else:
             for part in file.inside:
                 name = part.module.partition(".")[2]
-                self._read_module(PluginStatus(name, status.dist, status.version, part.module), part, cache, source)
+                own = PluginStatus(name, status.dist, status.version, part.module, path=str(part.path))
+                self._read_module(own, part, cache, source)
 
     def _read_single(self, path: Path, requested: bool) -> None:
-        status = PluginStatus(path.stem, source=str(path), requested=requested)
+        status = PluginStatus(path.stem, source=str(path), path=str(path), requested=requested)
         file = PluginFile(path)
         try:
             status.source_hash = file.sha256

@@ -26,6 +26,8 @@ class PluginStatus:
     state: State = "ok"
     error: str = ""
     """One line."""
+    path: str = ""
+    """File with its code."""
     source_hash: str | None = None
     """sha256 of a single file, part of the identity of runs: its code has no version."""
     requested: bool = False
