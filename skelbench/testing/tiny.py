@@ -61,7 +61,7 @@ def write_store(
         flat: 2-D poses with a confidence for every joint.
         missing: fraction of the joints of flat poses at the origin, with confidence 0.
         turn: number added to the labels, modulo 4.
-        postures: classes also differ in the posture.
+        postures: classes differ in the posture, and little in motion.
 
     Returns:
         The store's folder.
@@ -69,7 +69,7 @@ def write_store(
     topology = topology or NTU25
     rng, lost = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     pose_JC = rng.normal(0, 0.3, (topology.num_joints, 3)).astype(np.float32)
-    posture_CJ3 = lost.normal(0, 0.4, (4, topology.num_joints, 3)) if postures else np.zeros((4, 1, 1))
+    posture_CJ3 = lost.normal(0, 1.0, (4, topology.num_joints, 3)) if postures else np.zeros((4, 1, 1))
     with StoreWriter(
         root / name,
         topology=topology,
@@ -83,7 +83,7 @@ def write_store(
             bodies = 1 + (clip % 3 == 0)
             x_MTJC = np.tile(pose_JC + posture_CJ3[label].astype(np.float32), (bodies, frames, 1, 1))
             wave_T = np.sin(np.linspace(0, 2 * np.pi * (1 + label), frames))
-            x_MTJC[:, :, 3 + label] += 0.5 * wave_T[None, :, None]
+            x_MTJC[:, :, 3 + label] += (0.05 if postures else 0.5) * wave_T[None, :, None]
             x_MTJC += rng.normal(0, 0.02, x_MTJC.shape)
             x_MTJC[..., 2] *= not flat
             confidence_MTJ = rng.uniform(0, 1, x_MTJC.shape[:3]) if flat else None
