@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
+
+import pluggy
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor
@@ -22,14 +24,9 @@ from skelbench.plugin.files import PluginFile
 from skelbench.plugin.space import space_problem
 from skelbench.plugin.status import SINGULAR, one_line
 
-Hook = TypeVar("Hook", bound=Callable[..., Any])
+hookimpl = pluggy.HookimplMarker("skelbench")
+"""Marks a function ``skelbench_<kind>`` at the top level of a plugin as one that announces descriptors."""
 SLUG = re.compile(r"[a-z0-9][a-z0-9._@-]*")
-
-
-def hookimpl(function: Hook) -> Hook:
-    """Mark a function ``skelbench_<kind>`` at the top level of a plugin as one that announces descriptors."""
-    function.announces = True  # type: ignore[attr-defined]
-    return function
 
 
 def announced(module: ModuleType, file: PluginFile) -> list[tuple[str, Descriptor]]:
@@ -51,17 +48,20 @@ def announced(module: ModuleType, file: PluginFile) -> list[tuple[str, Descripto
 
 def _listed(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """Yield (kind, value) of everything in the lists that the hooks of ``module`` return."""
-    for name, hook in vars(module).items():
-        if getattr(hook, "announces", False) is True:
-            kind = name.removeprefix("skelbench_")
-            if kind not in KINDS:
-                raise SkelbenchError(did_you_mean(name, [f"skelbench_{kind}" for kind in KINDS], "hook"))
-            try:
-                values = list(hook())
-            except (Exception, SystemExit) as error:
-                raise SkelbenchError(f"{name}: {one_line(error)}") from error
-            for value in values:
-                yield kind, value
+    manager, kinds = pluggy.PluginManager("skelbench"), {f"skelbench_{kind}": kind for kind in KINDS}
+    hooks = ModuleType("hooks")
+    vars(hooks).update(dict.fromkeys(kinds, pluggy.HookspecMarker("skelbench")(lambda: None)))
+    manager.add_hookspecs(hooks)
+    for name in (name for name in vars(module) if manager.parse_hookimpl_opts(module, name) is not None):
+        if name not in kinds:
+            raise SkelbenchError(did_you_mean(name, list(kinds), "hook"))
+    manager.register(module)
+    for name, kind in kinds.items():
+        try:
+            values = [value for values in getattr(manager.hook, name)() for value in values]
+        except (Exception, SystemExit) as error:
+            raise SkelbenchError(f"{name}: {one_line(error)}") from error
+        yield from ((kind, value) for value in values)
 
 
 def _problems(kind: str, value: Any) -> Iterator[str]:

@@ -24,7 +24,7 @@ STING = "raise ValueError('no\\nsting')  # where others say @hookimpl"
         ("def broken(:", "import-error", "SyntaxError"),
         ("@hookimpl\ndef skelbench_methdos():\n    return []", "invalid", "did you mean 'skelbench_methods'?"),
         ("x = 1", "invalid", "announces nothing"),
-        ("@hookimpl\ndef skelbench_methods():\n    return None", "invalid", "skelbench_methods: TypeError"),
+        ("@hookimpl\ndef skelbench_methods():\n    return None", "invalid", "announces nothing"),
         ("@hookimpl\ndef skelbench_methods():\n    1 / 0", "invalid", "skelbench_methods: broken.py:4"),
         ("@hookimpl\ndef skelbench_methods():\n    yield 1\n    1 / 0", "invalid", "ZeroDivisionError"),
     ],
