@@ -10,7 +10,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.descriptors import KINDS
 from skelbench.plugin.files import PluginFile, named_file
 from skelbench.plugin.host import Host, forget_hosts, get_host, request_files, request_more, requested_files
-from skelbench.plugin.status import SINGULAR, USABLE
+from skelbench.plugin.status import SINGULAR
 
 if TYPE_CHECKING:
     import pandas
@@ -32,7 +32,7 @@ def use_plugins(files: Sequence[Path | str] = ()) -> Host:
     try:
         host.check_requested()
     except SkelbenchError:
-        failed = {plugin.source for plugin in host.plugins if plugin.requested and plugin.state not in USABLE}
+        failed = {plugin.source for plugin in host.plugins if plugin.requested and plugin.state != "ok"}
         request_files(file for file in requested_files() if file not in failed)
         forget_hosts()  # they are read again when they are named again
         raise
@@ -56,7 +56,7 @@ def plugins(files: Sequence[Path | str] = ()) -> pandas.DataFrame:
 
     host, order = use_plugins(files), list(KINDS)
     rows = [
-        (SINGULAR[entry.kind], entry.name, entry.descriptor.summary, entry.plugin.name, entry.clash or "ok")
+        (SINGULAR[entry.kind], entry.name, entry.descriptor.summary, entry.plugin.name, "ok")
         for entry in sorted(host.entries, key=lambda entry: (order.index(entry.kind), entry.name))
     ]
     rows += [("plugin", each.name, each.error, each.name, each.state) for each in host.plugins if each.state != "ok"]

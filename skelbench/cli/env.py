@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydantic", "pluggy", "typer", "fvcore")
+PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydantic", "typer", "fvcore")
 
 
 def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Annotated
 
 import typer
@@ -39,10 +40,9 @@ def list_plugins(
     for entry in sorted(host.entries, key=lambda entry: (list(KINDS).index(entry.kind), entry.name)):
         about = entry.descriptor
         if entry.kind == kind or (kind is None and KINDS[entry.kind] not in PARTS):
-            status = "conflict" if entry.clash else "ok"
             variants = len(getattr(about, "variants", {}))
             summary = about.summary + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
-            rows.append((SINGULAR[entry.kind], about.name, summary, entry.plugin.name, status))
+            rows.append((SINGULAR[entry.kind], about.name, summary, entry.plugin.name, "ok"))
     for plugin in host.plugins:
         if plugin.state != "ok":
             rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
@@ -60,7 +60,7 @@ def info(
 ) -> None:
     """Print citation, settings, presets and variants of NAME; of a failed plugin the traceback."""
     host = get_host()
-    entries = [entry for entry in host.entries if name in entry.names]
+    entries = [entry for entry in host.entries if name == entry.name]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
         known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
@@ -97,12 +97,11 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),
             ("source sha256", plugin.source_hash),
-            ("status", entry.clash or "ok"),
         ],
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
 
-    name = host.name(about)
+    name = about.name
     groups = {
         "optimizer, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
         "native setting (run --native)": getattr(about, "native", {}),
@@ -151,6 +150,6 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
         ],
         title=f"plugin {plugin.name}",
     )
-    if plugin.traceback:
+    if plugin.exception:
         out.print()
-        out.print(plugin.traceback)
+        out.print("".join(traceback.format_exception(plugin.exception)))

@@ -66,8 +66,7 @@ def check(
 
 def _show(result: CheckResult) -> None:
     style = STYLES.get(result.state, "bold red")
-    about = f"  {result.reason or result.about}"
+    about = f"  {result.message if result.message and not result.bad else result.about}"
     out.print(styled("  ", (f"{result.state:<16}", style), f" {result.name:<20} {result.seconds:5.1f} s", plain(about)))
-    for name in ("expected", "seen", "look") if result.bad else ():
-        if said := getattr(result, name):
-            out.print(styled((f"      {name:<9}", "bold"), plain(said)))
+    if result.bad:
+        out.print(f"      {plain(result.message)}")

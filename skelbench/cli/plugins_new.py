@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -31,13 +30,10 @@ def new(
 ) -> None:
     """Write a small plugin that runs as it is, to be changed into yours; nothing is ever overwritten."""
     from skelbench.plugin.host import get_host
-    from skelbench.testing.scaffold.plan import Plan
-    from skelbench.testing.scaffold.write import write_new
+    from skelbench.testing.scaffold.plan import Plan, write_new
 
     plan = Plan.of(kind, name, get_host())
     place = (output or Path()) / (name if package else f"{plan.module}.py")
-    if not os.path.lexists(place):
-        plan.check_module()
     write_new(place, plan.package() if package else {"": plan.file()})
     written = shlex.quote(str(place))
     if package:

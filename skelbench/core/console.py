@@ -81,15 +81,11 @@ def results_alone() -> Iterator[None]:
 
 
 INTERVAL_S = 10.0
-"""Without a terminal: a progress line at least this often ..."""
-SHARE = 0.1
-"""... and whenever this share of the work is done, but not more than once in MIN_INTERVAL_S."""
-MIN_INTERVAL_S = 1.0
+"""Time between two progress lines without a terminal."""
 
 AGAIN = " (run again with --debug for the traceback)"
 """End of a message about an exception."""
 
-NOTEBOOK_INTERVAL_S = 0.25
 LEFT_OUT = 3
 """Exit code: done, but a part was skipped or is wrong."""
 
@@ -217,7 +213,7 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
 
 
 def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
-    """Print a line now and then; in a notebook, rewrite one line four times a second."""
+    """Print a line now and then."""
     last_time, last_done = time.monotonic(), 0.0
     prefix = f"{plain(label)}: " if label else ""
 
@@ -226,19 +222,13 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
         last_time, last_done = time.monotonic(), meter.done
         count = f"{_number(meter.done)}/{_number(meter.total)}" if meter.total else _number(meter.done)
         percent = f" ({100 * meter.done / meter.total:.0f} %)" if meter.total else ""
-        line = prefix + plain(", ".join(filter(None, (f"{count} {meter.unit}{percent}", meter.facts))))
-        if console.is_jupyter:
-            print(f"\r{line:<100}", end="", file=sys.stderr)
-        else:
-            console.print(line)
+        console.print(prefix + plain(", ".join(filter(None, (f"{count} {meter.unit}{percent}", meter.facts)))))
 
     def report(advance: float = 1, note: str | None = None, **fields: Any) -> None:
         meter.add(advance, **fields)
         if note:
             console.print(styled((prefix + plain(note), "bold yellow")))
-        waited = time.monotonic() - last_time
-        enough = meter.total is not None and 0 < SHARE * meter.total <= meter.done - last_done
-        if waited >= (NOTEBOOK_INTERVAL_S if console.is_jupyter else MIN_INTERVAL_S if enough else INTERVAL_S):
+        if time.monotonic() - last_time >= INTERVAL_S:
             show()
 
     yield report

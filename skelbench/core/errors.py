@@ -1,6 +1,7 @@
 """Errors for users, and the known name that is nearest to a misspelled one."""
 
 from collections.abc import Collection, Iterable
+from difflib import SequenceMatcher
 
 
 class SkelbenchError(Exception):
@@ -60,6 +61,8 @@ class FailedOnRankZero(SkelbenchError):
         self.exit_code = exit_code
 
 
+LIKE = 0.6
+"""Least likeness, from 0 to 1, of names of which one is probably a misspelling of the other."""
 SHORT = 20
 """Largest number of names that are listed if none is near."""
 
@@ -79,34 +82,17 @@ def did_you_mean(name: str, known: Collection[str], kind: str, otherwise: str = 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant; None if that would be a guess.
 
-    Near is a typing error (up to one letter in three wrong, missing, too many or swapped) or a name that was cut
-    short. The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is
-    ``train.lr``.
+    The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is ``train.lr``.
     """
     outer, _, last = _parts(name)
     ranked = []
     for candidate in sorted(known):
         their_outer, _, theirs = _parts(candidate)
-        edits, cut = _edits(last, theirs)
-        long = len(last) >= 6 and cut <= len(last) // 5
-        if edits <= max(len(last) // 3, len(last) > 1) or cut == 0 and 2 * len(last) > len(theirs) or long:
-            ranked.append((min(edits, cut + 1), _edits(outer, their_outer)[0], edits, candidate))
-    return min(ranked)[-1] if ranked else None
+        likeness = SequenceMatcher(None, last, theirs).ratio()
+        if likeness > LIKE:
+            ranked.append((likeness, SequenceMatcher(None, outer, their_outer).ratio(), candidate))
+    return max(ranked, key=lambda each: each[:2])[-1] if ranked else None
 
 
 def _parts(name: str) -> tuple[str, str, str]:
     return name.lower().replace("_", "-").replace(":", ".").rpartition(".")
-
-
-def _edits(a: str, b: str) -> tuple[int, int]:
-    """Edit distance, a swap of neighbors counted once, from ``a`` to ``b`` and to the nearest beginning of ``b``."""
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        oldest, before, row = before, row, [i]
-        for j, other in enumerate(b, 1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
-                best = min(best, oldest[j - 2] + 1)
-            row.append(best)
-    return row[-1], min(row)

@@ -11,13 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from skelbench.core.errors import SkelbenchError
 
-Text = TypeVar("Text", str, bytes)
-NESTED = 100
-"""Largest allowed depth of JSON and TOML from users."""
 ABANDONED_SECONDS = 3600.0
 """Age of a temporary file that no process writes any more."""
 
@@ -103,26 +100,7 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """Parse a JSON file; OSError or ValueError if that fails."""
-    return parsed(json.loads, read_text(path))
-
-
-def parsed(parse: Callable[[Text], Any], text: Text) -> Any:
-    """``parse(text)``, with a ValueError for text that is nested too deeply."""
-    try:
-        return parse(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def shallow(value: Any) -> Any:
-    """Return ``value``; ValueError if it is nested deeper than :data:`NESTED`."""
-    layer = [value]
-    for _ in range(NESTED):
-        nodes = [node.values() if isinstance(node, dict) else node for node in layer if isinstance(node, dict | list)]
-        layer = [inner for node in nodes for inner in node]
-        if not layer:
-            return value
-    raise ValueError("it is nested too deeply")
+    return json.loads(read_text(path))
 
 
 def _plain(value: Any) -> Any:

@@ -25,10 +25,10 @@ def derive_seed(*parts: Any) -> int:
 
 
 @cache
-def hash_of_code(folder: Path) -> str:
-    """Hash of the names and contents of all Python files below ``folder``."""
+def hash_of_code(place: Path) -> str:
+    """Hash of a Python file, or of the names and contents of all Python files below a folder."""
     found = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found.update(f"{path.relative_to(folder)}\0".encode())
+    for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        found.update(f"{path.relative_to(place)}\0".encode())
         found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -15,21 +15,25 @@ KEPT_BYTES = 1 << 30
 TRIM_SECONDS = 10.0
 
 
+def _call(function: str, *arguments: int) -> int:
+    """Call a function of the C library; 0 where there is none."""
+    with suppress(AttributeError, OSError, TypeError):
+        return int(getattr(ctypes.CDLL(None), function)(*arguments))
+    return 0
+
+
 def keep_freed_memory(most: int) -> None:
     """Keep freed allocations of up to ``most`` bytes for the next ones.
 
     Pages of larger allocations are cleared by the system one by one: five times the work of a GELU above 32 MB.
     """
-    with suppress(AttributeError, OSError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        if mallopt(_M_MMAP_THRESHOLD, most) or mallopt(_M_MMAP_THRESHOLD, USUAL_BYTES):  # older ones take no more
-            mallopt(_M_TRIM_THRESHOLD, most)
+    if _call("mallopt", _M_MMAP_THRESHOLD, most) or _call("mallopt", _M_MMAP_THRESHOLD, USUAL_BYTES):
+        _call("mallopt", _M_TRIM_THRESHOLD, most)  # older libraries take no more than the usual threshold
 
 
 def give_back_memory() -> None:
     """Return freed memory to the system. Without it, an hour of training grew from 3 to 6 GB."""
-    with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    _call("malloc_trim", 0)
 
 
 class FreedMemory:

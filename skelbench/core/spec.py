@@ -286,18 +286,8 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
             message = f"{name}={first.get('input')!r} is not valid: {said[0].lower()}{said[1:]}"
             options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
             near = nearest(str(first.get("input")), options)
-            message += f"; did you mean {near!r}?" if near else _example(model, first, name)
+            message += f"; did you mean {near!r}?" if near else ""
         raise SkelbenchError(message) from error
-
-
-def _example(model: type[Spec], error: Any, name: str) -> str:
-    """Example of several values, if one was given."""
-    if error["type"] not in ("tuple_type", "list_type", "dict_type") or len(error["loc"]) != 1:
-        return ""
-    if error["type"] == "dict_type":
-        return f"; give keys and values, for example --set '{name}={{KEY=VALUE}}'"
-    usual = model.model_fields[str(error["loc"][0])].get_default(call_default_factory=False)
-    return f"; give a list, for example --set '{name}={list(usual) if usual else ['A', 'B']}'"
 
 
 def twin_fields(spec: RunSpec) -> dict[str, Any]:
@@ -353,8 +343,8 @@ def titled(method: str, variant: str) -> str:
 
 
 def file_name(title: str) -> str:
-    """``slim.glcl-only``: the value of :func:`titled` as part of a file name; a plugin may be a path."""
-    return title.replace(":", ".").replace("/", ".")
+    """``slim.glcl-only``: the value of :func:`titled` as part of a file name."""
+    return title.replace(":", ".")
 
 
 def listed(settings: Mapping[str, Any]) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.files import parsed, shallow
 
 FILE = "skelbench.toml"
 Kind = Literal["folder", "paths", "names", "flag", "text", "number"]
@@ -26,7 +25,7 @@ WRITTEN: dict[Kind, str] = {
     "number": "a whole number from 1 on",
 }
 """Example of a value of each kind in the file."""
-FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+FLAGS = {"1": True, "true": True, "0": False, "false": False}
 """Values of a flag in a variable."""
 
 
@@ -46,7 +45,6 @@ SETTINGS = {
     "data": Setting("SKELBENCH_DATA", "folder", "where data sets are kept", "the user's data folder"),
     "plugins": Setting("SKELBENCH_PLUGIN_PATH", "paths", "plugin files, and folders of them", "none"),
     "entry_points": Setting("SKELBENCH_PLUGINS", "names", "installed plugins that are loaded", "all"),
-    "strict": Setting("SKELBENCH_STRICT", "flag", "raise problems of plugins", "false"),
     "observe": Setting("SKELBENCH_OBSERVE", "names", "observers of runs", "none"),
     "device": Setting("SKELBENCH_DEVICE", "text", "cpu, cuda or cuda:N", "cuda when there is one, else cpu"),
     "deterministic": Setting("SKELBENCH_DETERMINISTIC", "flag", "the same bits on a GPU, more slowly", "false"),
@@ -79,7 +77,7 @@ def found(key: str) -> Found:
     setting = SETTINGS[key]
     text = os.environ.get(setting.variable)
     if text or (text is not None and setting.kind == "names"):  # an empty list of names means none
-        return Found(_of_variable(setting, text), setting.variable)
+        return Found(_checked(setting.kind, _parsed(setting.kind, text), Path(), setting.variable), setting.variable)
     file, values = _file(Path.cwd())
     return Found(values[key], str(file)) if key in values else Found(None, "default")
 
@@ -99,56 +97,46 @@ def _file(folder: Path) -> tuple[Path | None, dict[str, Any]]:
             f"{file} is another user's, in a folder where everybody can write; work in a folder of your own"
         )
     try:
-        document = shallow(parsed(tomllib.loads, file.read_text(encoding="utf-8")))
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SkelbenchError(f"{file} cannot be read as TOML: {error}; correct it or move it away") from error
     for key in document:
         if key not in SETTINGS:
             raise SkelbenchError(f"{file}: {did_you_mean(key, SETTINGS, 'key')}")
-    return file, {key: _of_file(file, key, value) for key, value in document.items()}
+    checked = {key: _checked(SETTINGS[key].kind, x, file.parent, f"{file}: {key}") for key, x in document.items()}
+    return file, checked
 
 
-def _of_variable(setting: Setting, text: str) -> Any:
-    match setting.kind:
-        case "folder":
-            return _expanded(text)
+def _parsed(kind: Kind, text: str) -> Any:
+    """Value of a variable as TOML would give it."""
+    match kind:
         case "paths":
-            return tuple(_expanded(item) for item in text.split(os.pathsep) if item)
+            return [item for item in text.split(os.pathsep) if item]
         case "names":
-            return tuple(name for item in text.split(",") if (name := item.strip()))
+            return [name for item in text.split(",") if (name := item.strip())]
         case "flag":
-            if text.lower() not in FLAGS:
-                raise SkelbenchError(f"{setting.variable}: {text!r} is neither true nor false; write 1 or 0")
-            return FLAGS[text.lower()]
+            return FLAGS.get(text.lower(), text)
         case "number" if text.isascii() and text.isdigit():
             return int(text)
     return text
 
 
-def _expanded(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:  # no such user: a name like any other
-        return Path(text)
-
-
-def _of_file(file: Path, key: str, value: Any) -> Any:
-    kind = SETTINGS[key].kind
+def _checked(kind: Kind, value: Any, folder: Path, where: str) -> Any:
     several = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
     match kind:
         case "folder" if isinstance(value, str) and value:
-            return file.parent / _expanded(value)
+            return folder / os.path.expanduser(value)
         case "paths" if several:
-            return tuple(file.parent / _expanded(item) for item in value)
+            return tuple(folder / os.path.expanduser(item) for item in value)
         case "names" if several:
             return tuple(value)
         case "flag" if isinstance(value, bool):
             return value
         case "text" if isinstance(value, str) and value:
             return value
-        case "number" if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        case "number" if type(value) is int and value > 0:
             return value
-    raise SkelbenchError(f"{file}: {key} = {value!r:.60} is not valid; write {key} = {WRITTEN[kind]}")
+    raise SkelbenchError(f"{where} = {value!r:.60} is not valid; write {WRITTEN[kind]}")
 
 
 def cache_root() -> Path:

@@ -33,7 +33,7 @@ def raw_control(resolved: Resolved, host: Host) -> Resolved:
     encoder = host.get("encoders", method.recipe["encoder"])
     run = RunSpec(
         **_method(host, method),
-        encoder=host.name(encoder),
+        encoder=encoder.name,
         encoder_version=encoder.version,
         encoder_source=host.origin(encoder).source_hash,
         components=_topology(spec),
@@ -47,7 +47,7 @@ def raw_control(resolved: Resolved, host: Host) -> Resolved:
 def _method(host: Host, method: MethodSpec) -> dict[str, Any]:
     """A control's part of the run spec."""
     return {
-        "method": host.name(method),
+        "method": method.name,
         "method_version": method.version,
         "method_source": host.origin(method).source_hash,
         "method_config": host.config(method)().model_dump(mode="json"),

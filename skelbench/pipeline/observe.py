@@ -73,7 +73,7 @@ class Observing:
     def _begin(self, host: Host, spec: ObserverSpec) -> None:
         cls = host.load(spec)
         with plugin_code(cls, "(folder)"):
-            made = cls(Path(self._run["directory"]) / host.name(spec).replace(":", "."))
+            made = cls(Path(self._run["directory"]) / spec.name)
         self._at_work[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
 
     def tell(self, event: str, **values: Any) -> None:

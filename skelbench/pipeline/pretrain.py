@@ -90,19 +90,14 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     trains = resolved.method.trains
     observers = Observing(session.host, session.observe if chief and trains else (), identity)
 
-    def notify(event: str, **values: Any) -> None:
-        if chief:
-            session.host.notify(f"skelbench_{event}", run=identity, **values)
-            observers.tell(event, **values)
-
     def record(*removed: str, **fields: Any) -> None:
         if chief:
             run.check_held()
             run.update(*removed, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
-    attempt = _Attempt(session, resolved, run, record, notify)
-    notify("run_started")
+    attempt = _Attempt(session, resolved, run, record, observers.tell)
+    observers.tell("run_started")
     try:
         if trains:
             facts = attempt.train()
@@ -132,7 +127,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             raise message from error
         raise
     finally:
-        notify("run_finished", outcome=outcome)
+        observers.tell("run_finished", outcome=outcome)
     if attempt.stopped_in_last_step:
         raise KeyboardInterrupt
     return run

@@ -18,7 +18,6 @@ from pydantic.fields import FieldInfo
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.files import parsed, shallow
 from skelbench.pipeline.budget import Budget
 from skelbench.plugin.files import named_files
 from skelbench.plugin.space import factor
@@ -284,7 +283,7 @@ def parse_value(text: str) -> Any:
     if text in named:
         return named[text]
     try:
-        return shallow(parsed(tomllib.loads, f"v = {text}")["v"])
+        return tomllib.loads(f"v = {text}")["v"]
     except ValueError:
         return text
 
@@ -292,7 +291,7 @@ def parse_value(text: str) -> Any:
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run.toml as (keys outside the sections, dotted settings)."""
     try:
-        document = shallow(parsed(tomllib.loads, path.read_text()))
+        document = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
     except (OSError, ValueError) as error:

@@ -42,7 +42,6 @@ from skelbench.pipeline.settings import (
     variant_layers,
 )
 from skelbench.pipeline.warm_start import check_fits, is_first_stage, without_parent
-from skelbench.plugin.component import Component
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
@@ -205,11 +204,10 @@ class _Settle:
         return Settings(train=train, **sections)
 
     def _named(self, method: Spec) -> Iterator[tuple[str, Any]]:
-        """Full names of plugins in the method's settings, with all settings of a named encoder."""
+        """All settings of the encoders that the method's settings name."""
         for setting, kind in self.host.subclass(self.parts.method, Method).exchangeable.items():
             if name := getattr(method, setting):
                 descriptor = self.host.get(kind, name)
-                yield setting, self.host.name(descriptor)
                 if isinstance(descriptor, EncoderSpec):
                     settings = f"{setting}_settings"
                     values = {**own_of(descriptor, self.preset), **getattr(method, settings)}
@@ -234,12 +232,8 @@ class _Settle:
         if self.request.imported:  # what decides how the weights are evaluated; no step is made here
             kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
             return TrainSpec(epochs=0, batch_size=1, **kept)
-        steps = [{**step.model_dump(mode="json"), "kind": self._name(step)} for step in degradations(train)]
+        steps = [step.model_dump(mode="json") for step in degradations(train)]
         return train.model_copy(update={"degrade": tuple(steps)})
-
-    def _name(self, part: Component) -> str:
-        """Name in the host, with its plugin if two share it."""
-        return self.host.name(self.host.of_class(type(part)))
 
 
 def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
@@ -372,27 +366,22 @@ def _spec(
             components[f"{kind} {name}"] = host.identity(host.get(kind, name))
     views = _views(host.subclass(method, Method), settings.method, full) if method.trains else {}
     plain_views = {name: view.model_dump(mode="json") for name, view in views.items()}
-    for name, view in views.items():
-        plain = plain_views[name]
-        operations = zip((view.crop, view.mask, *view.augment), (plain["crop"], plain["mask"], *plain["augment"]))
-        for part, settings_of in operations:
-            if part is not None:  # by the name that finds it again: with its plugin where two share one
-                descriptor = host.of_class(type(part))
-                settings_of["kind"] = host.name(descriptor)
-                components[f"{part.family} {host.name(descriptor)}"] = host.identity(descriptor)
+    for view in views.values():
+        for part in filter(None, (view.crop, view.mask, *view.augment)):
+            components[f"{part.family} {part.kind}"] = host.identity(host.get(part.family, part.kind))
     for step in settings.train.degrade:
         components[f"degradations {step['kind']}"] = host.identity(host.get("degradations", step["kind"]))
     training: dict[str, Any] = {}
     for name in ("optimizer", "schedule") if method.trains and not request.imported else ():
         descriptor = parts.chosen[name]
-        components[f"{CHOICES[name]} {host.name(descriptor)}"] = host.identity(descriptor)
-        training |= {name: host.name(descriptor), f"{name}_config": config(getattr(settings, name))}
+        components[f"{CHOICES[name]} {descriptor.name}"] = host.identity(descriptor)
+        training |= {name: descriptor.name, f"{name}_config": config(getattr(settings, name))}
     return RunSpec(
-        method=host.name(method),
+        method=method.name,
         method_version=method.version,
         method_source=host.origin(method).source_hash,
         method_config=config(settings.method),
-        encoder=host.name(parts.encoder),
+        encoder=parts.encoder.name,
         encoder_version=parts.encoder.version,
         encoder_source=host.origin(parts.encoder).source_hash,
         encoder_config=config(settings.encoder),

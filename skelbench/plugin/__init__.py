@@ -1,7 +1,7 @@
 """Plugin host: hooks, torch-free descriptors, discovery. ``from skelbench.plugin import hookimpl, MethodSpec``."""
 
+from skelbench.plugin.announcement import hookimpl
 from skelbench.plugin.descriptors import (
-    API_VERSION,
     ComponentSpec,
     DatasetSpec,
     EncoderSpec,
@@ -20,11 +20,9 @@ from skelbench.plugin.descriptors import (
     TargetSpec,
     TopologySpec,
 )
-from skelbench.plugin.hookspecs import hookimpl
 from skelbench.plugin.space import Linear, Log
 
 __all__ = [
-    "API_VERSION",
     "ComponentSpec",
     "DatasetSpec",
     "EncoderSpec",

@@ -31,9 +31,7 @@ class Component(Grown):
     def of(cls, value: Any) -> Self:
         """A component of this family: ``value`` itself, or made from a mapping of settings with its ``kind``.
 
-        Raises:
-            SkelbenchError: there is no such kind; names the nearest one.
-            ValueError: it is neither, or the settings do not hold.
+        SkelbenchError if there is no such kind, ValueError if it is neither.
         """
         if isinstance(value, cls):
             return value
@@ -41,9 +39,8 @@ class Component(Grown):
             raise SkelbenchError(f'class {cls.__name__} of the {cls.family} has no kind; add one to it: kind = "..."')
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             raise ValueError(f"{value!r} is none of the {cls.family}: one is expected, or its settings with a 'kind'")
-        component = get_host().find(cls.family, value["kind"])
-        if not (isinstance(component, type) and issubclass(component, cls)):
-            raise SkelbenchError(f"{value['kind']!r} of the {cls.family} is no subclass of {cls.__name__}; make it one")
+        host = get_host()
+        component = host.subclass(host.get(cls.family, value["kind"]), cls)
         return component.model_validate({name: setting for name, setting in value.items() if name != "kind"})
 
     @classmethod

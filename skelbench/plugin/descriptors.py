@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 from skelbench.plugin.space import Knob
 
-API_VERSION = 1
-"""Version of the hooks and of the contracts behind them; a descriptor with a newer ``api`` is rejected."""
 Settings = Mapping[str, Any]
 """Dotted key -> value."""
 
@@ -31,18 +29,15 @@ class Descriptor:
     summary: str = ""
     version: int = 1
     """Part of the identity of every run; raise it whenever results change."""
-    api: int = API_VERSION
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     """Checks of ``skelbench plugins check`` that it may fail, each with the reason."""
+    setting_names: tuple[str, ...] = ()
+    """Names of its settings, filled in when it is announced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeProbe:
-    """Protocol by which a method's authors measured their printed linear accuracy, for ``skelbench calibrate``.
-
-    >>> NativeProbe(protocol="linear@mamp", settings={"pku2": {"lr": 0.01}}).on("pku2", "cross-subject")
-    {'lr': 0.01}
-    """
+    """Protocol by which a method's authors measured their printed linear accuracy, for ``skelbench calibrate``."""
 
     __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     protocol: str
@@ -74,19 +69,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec(Descriptor):
-    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`.
-
-    >>> MethodSpec(
-    ...     name="mine",
-    ...     target=":Mine",
-    ...     config=":MineConfig",
-    ...     summary="what it does, in one line",
-    ...     recipe={"train.lr": 1e-3, "schedule.warmup": 0.1},
-    ...     requires=("tokens",),
-    ...     variants={"cold": {"method.temperature": 0.1}},
-    ... ).version
-    1
-    """
+    """A pre-training method: ``target`` names a :class:`skelbench.methods.contract.Method`."""
 
     places = ("target", "config", "imports")
     settings_from = "config"
@@ -101,8 +84,7 @@ class MethodSpec(Descriptor):
     requires: tuple[str, ...] = ()
     """Abilities of the encoder that the method needs (:mod:`skelbench.models.encoder`): ``"drop-tokens"``, ..."""
     native: Settings = field(default_factory=dict)
-    """The rest of the published setting (encoder, token grid, bodies, epochs), used with ``--native`` only. Empty: the
-    shared setting is the published setting."""
+    """The rest of the published setting (encoder, token grid, bodies, epochs), used with ``--native`` only."""
     readings: str = ""
     """Our assumptions in ``recipe`` and ``native``, which the source does not specify."""
     imports: str = ""
@@ -163,10 +145,7 @@ class ProtocolSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec(Descriptor):
-    """A prediction target of masked tokens: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`.
-
-    Chosen by ``--set target=NAME`` in every method whose settings have a ``target`` (SLiM).
-    """
+    """A prediction target of masked tokens: ``target`` names a :class:`skelbench.methods.target.MaskedTarget`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +211,7 @@ class RowsSpec(Descriptor):
 @dataclass(frozen=True, kw_only=True)
 class ComponentSpec(Descriptor):
     """A crop, augmentation, mask, degradation, optimizer or schedule: ``target`` names its class, settings and code.
-
-    A class at the top level of a plugin file that derives from its family's base class and has a ``kind`` is announced
-    without a descriptor.
-    """
+    A class of a family at the top level of a plugin file that has a ``kind`` is announced without a descriptor."""
 
     settings_from = "target"
 
@@ -247,10 +223,7 @@ class TopologySpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class ObserverSpec(Descriptor):
-    """A further log of runs, chosen by ``--observe``: ``target`` names a :class:`skelbench.pipeline.observe.Observer`.
-
-    It changes no number and no identity.
-    """
+    """A further log of runs (``--observe``): ``target`` names a :class:`skelbench.pipeline.observe.Observer`."""
 
     packages: tuple[str, ...] = ()
     """Modules that must be installed, ``("tensorboard",)``; a run does not begin without them."""
@@ -260,8 +233,7 @@ class ObserverSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSpec(Descriptor):
-    """A way to run the trials of a study, chosen by ``skelbench study NAME --on``: ``target`` names a
-    :class:`skelbench.pipeline.studies.engine.Engine`. It changes no number and no identity."""
+    """A way to run trials (``--on``): ``target`` names a :class:`skelbench.pipeline.studies.engine.Engine`."""
 
 
 KINDS: dict[str, type[Descriptor]] = {
@@ -276,12 +248,7 @@ KINDS: dict[str, type[Descriptor]] = {
     "suites": SuiteSpec,
     "rows": RowsSpec,
     "published": PublishedSpec,
-    "crops": ComponentSpec,
-    "augmentations": ComponentSpec,
-    "masks": ComponentSpec,
-    "degradations": ComponentSpec,
-    "optimizers": ComponentSpec,
-    "schedules": ComponentSpec,
+    **dict.fromkeys(("crops", "augmentations", "masks", "degradations", "optimizers", "schedules"), ComponentSpec),
     "topologies": TopologySpec,
     "observers": ObserverSpec,
     "engines": EngineSpec,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import pkgutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.user_config import SETTINGS, said
+from skelbench.core.user_config import said
 from skelbench.plugin.plugin_errors import SINGLE
 
 
@@ -24,18 +23,14 @@ def files_on_path() -> list[Path]:
     folders."""
     files: list[Path] = []
     for path in said("plugins") or ():
-        inside = sorted(p for p in path.glob("*.py") if not p.name.startswith(("_", "."))) if path.is_dir() else []
-        files += inside or [path]  # a missing file or an empty folder becomes a plugin that cannot be read
+        files += sorted(path.glob("[!_.]*.py")) if path.is_dir() else [path]
     return files
 
 
 def named_file(name: str, what: str, folder: Path = Path()) -> Path:
-    """Return the plugin file ``name``, below ``folder`` if it is relative; SkelbenchError if there is none."""
+    """Return the path of the plugin file ``name``, relative to ``folder``; SkelbenchError if there is none."""
     path = folder / Path(name).expanduser()
-    if path.is_dir():
-        variable = SETTINGS["plugins"].variable
-        raise SkelbenchError(f"{what} is a folder; name a file in it, or set {variable} to the folder")
-    if not path.exists():
+    if not path.is_file():
         raise SkelbenchError(f"{what}: there is no such file; check the path")
     return path
 
@@ -56,8 +51,6 @@ class PluginFile:
 
     path: Path
     module: str = ""
-    package: bool = False
-    """Whether it is the ``__init__.py`` of a package."""
 
     @cached_property
     def code(self) -> bytes:
@@ -74,11 +67,23 @@ class PluginFile:
         """Name in ``sys.modules``; for a single file it depends on the content, so targets do not name a folder."""
         return self.module or f"{SINGLE}{self.sha256[:16]}"
 
-    @property
-    def inside(self) -> list[str]:
-        """Public modules and packages of a package."""
-        found = pkgutil.iter_modules([str(self.path.parent)]) if self.package else ()
-        return sorted(f"{self.module}.{each.name}" for each in found if not each.name.startswith("_"))
+    @cached_property
+    def inside(self) -> list[PluginFile]:
+        """Public modules and packages of a package, by name; empty for other files."""
+        found: list[PluginFile] = []
+        if self.module and self.path.name == "__init__.py":
+            for each in pkgutil.iter_modules([str(self.path.parent)]):
+                if not each.name.startswith("_"):
+                    path = self.path.parent / each.name
+                    path = path / "__init__.py" if each.ispkg else path.with_suffix(".py")
+                    found.append(PluginFile(path, f"{self.module}.{each.name}"))
+        return found
+
+    def modules(self) -> Iterator[PluginFile]:
+        """Yield this module, and all public modules in it."""
+        yield self
+        for part in self.inside:
+            yield from part.modules()
 
     def load(self) -> ModuleType:
         """Import the file once; whatever it raises passes through and leaves no module behind."""
@@ -87,28 +92,11 @@ class PluginFile:
             return sys.modules[name]
         if self.module:
             return importlib.import_module(name)
-        spec = importlib.util.spec_from_file_location(name, self.path.resolve())
-        if spec is None:
-            raise ImportError(f"{self.path} is not a Python file (*.py)")
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        module = sys.modules[name] = ModuleType(name)
+        module.__file__ = str(self.path)
         try:
             exec(compile(self.code, str(self.path), "exec", dont_inherit=True), module.__dict__)
         except BaseException:
             del sys.modules[name]
             raise
         return module
-
-
-def module_file(module: str) -> PluginFile:
-    """Find the file of a module without importing the packages around it; ImportError if there is none."""
-    spec: ModuleSpec | None = None
-    outer = ""
-    for part in module.split("."):
-        name = f"{outer}.{part}" if outer else part
-        spec = PathFinder.find_spec(name, spec.submodule_search_locations) if spec else importlib.util.find_spec(name)
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        outer = name
-    if spec is None or not spec.has_location or not spec.origin:
-        raise ImportError(f"{module} is no Python file")
-    return PluginFile(Path(spec.origin), module, spec.submodule_search_locations is not None)

@@ -9,10 +9,9 @@ import importlib.metadata
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
@@ -32,11 +31,7 @@ def plugin_code(what: Any, call: str = "", known: Callable[[BaseException], str]
     """Turn exceptions of one call of a plugin's function or class ``what`` into a :class:`Mistake`.
 
     SkelbenchError, OSError and exceptions of skelbench's own code pass unchanged.
-
-    Args:
-        what: the function or class.
-        call: the arguments it gets, ``"(config, context)"``.
-        known: returns a hint for an error; "" = none.
+    ``call``: the arguments it gets, ``"(config, context)"``; ``known`` returns a hint for an error, "" = none.
     """
     try:
         yield
@@ -46,7 +41,7 @@ def plugin_code(what: Any, call: str = "", known: Callable[[BaseException], str]
         message = told(error)
         if not message and (place := (inspect.isclass(what) and where(what.__init__)) or where(what)):
             called = f"; it is called with {call}" if isinstance(error, TypeError) and call else ""
-            message = f"{place}: {_said(error)}{called}"
+            message = f"{place}: {said(error)}{called}"
         if not message:
             raise
         raise Mistake("; ".join(filter(None, (message, known(error))))) from error
@@ -65,58 +60,42 @@ def lacking(thing: object, function: str) -> Mistake:
 
 def told(error: BaseException) -> str:
     """Return ``error`` with the last line of a plugin that it came through; "" if it came through none."""
-    if not (places := own_places(error)):
+    places = [place for place in traceback.walk_tb(error.__traceback__) if _of_plugin(place[0].f_globals)]
+    if not places:
         return ""
     frame, line = places[-1]
     shapes = [f"{name} {list(x.shape)}" for name, x in frame.f_locals.items() if getattr(x, "ndim", 0)]
     with_shapes = f"; with {', '.join(shapes[:8])}" if shapes and isinstance(error, RuntimeError | IndexError) else ""
     code = frame.f_code
-    return f"{_place(code.co_filename, frame.f_globals, line, code.co_name)}: {_said(error)}{with_shapes}"
-
-
-def own_places(error: BaseException) -> list[tuple[FrameType, int]]:
-    """Return frame and line of every place in a plugin that ``error`` came through."""
-    roots = _roots()
-    return [place for place in traceback.walk_tb(error.__traceback__) if _of_plugin(place[0].f_globals, roots)]
+    return f"{_place(code.co_filename, frame.f_globals, f':{line}', code.co_name)}: {said(error)}{with_shapes}"
 
 
 def where(what: Any) -> str:
-    """Return file, line and name of a plugin's function or class; "" if no plugin defines it."""
-    if inspect.isclass(what):
-        names = getattr(sys.modules.get(what.__module__), "__dict__", {})
-        if not _of_plugin(names, _roots()):
-            return ""
-        try:
-            line = inspect.findsource(what)[1] + 1
-        except OSError:  # the file was removed or replaced
-            line = 1
-        return _place(inspect.getfile(what), names, line, what.__name__)
-    function = inspect.unwrap(getattr(what, "__func__", what))
-    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    if code is None or not _of_plugin(names, _roots()):
+    """Return file, line and name of a plugin's function, file and name of a class; "" if no plugin defines it."""
+    what = inspect.unwrap(getattr(what, "__func__", what))
+    names = vars(sys.modules.get(getattr(what, "__module__", ""), object))
+    if not _of_plugin(names):
         return ""
-    return _place(code.co_filename, names, code.co_firstlineno, code.co_name)
+    code = getattr(what, "__code__", None)
+    line = f":{code.co_firstlineno}" if code else ""
+    return _place(code.co_filename if code else inspect.getfile(what), names, line, what.__name__)
 
 
-def _roots() -> set[str]:
-    """Return the top-level packages of the entry points of plugins."""
-    return {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=GROUP)} - {GROUP}
-
-
-def _of_plugin(names: dict[str, Any], roots: set[str]) -> bool:
-    """Return whether these are the globals of a single file, or of a module in one of ``roots``."""
+def _of_plugin(names: Mapping[str, Any]) -> bool:
+    """Return whether these are the globals of a single file, or of a module in the package of an entry point."""
     root = str(names.get("__name__")).partition(".")[0]
-    return root.startswith(SINGLE) or root in roots
+    packages = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=GROUP)} - {GROUP}
+    return root.startswith(SINGLE) or root in packages
 
 
-def _place(path: str, names: dict[str, Any], line: int, function: str) -> str:
+def _place(path: str, names: Mapping[str, Any], line: str, function: str) -> str:
     """Return ``vicreg.py:43, training_step``; in a package ``my_methods/vicreg.py:43, training_step``."""
     file = Path(path)
     shown = f"{file.parent.name}/{file.name}" if names.get("__package__") else file.name
-    return f"{shown}:{line}" + ("" if function == "<module>" else f", {function.strip('<>')}")
+    return f"{shown}{line}" + ("" if function == "<module>" else f", {function.strip('<>')}")
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """Return ``KeyError 'pairs'`` or ``ValueError: ...`` in one line; for invalid settings the first problem."""
     from pydantic import ValidationError  # slow, and needed for errors only
 
@@ -126,6 +105,4 @@ def _said(error: BaseException) -> str:
         path = ".".join(map(str, (error.title, *first["loc"])))
         given = "" if first["type"] == "missing" or not first["loc"] else f"={first['input']!r:.60}"
         return f"{path}{given} is not valid: {first['msg'].removeprefix('Value error, ')}"
-    if isinstance(error, SyntaxError):
-        text = f"{error.msg} (line {error.lineno})"
     return f"{kind} {text}" if text[:1] in ("'", '"') else f"{kind}: {text}" if text else kind

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-UNITS = {"_deg": ((int, float), "degrees"), "_frames": ((int,), "frames")}
-"""End of a name -> types of the values that have this unit, and the unit."""
+from skelbench.core.text import setting_text
+
+SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Setting:
     default: str
     doc: str
     unit: str = ""
-    """From ``Field(..., json_schema_extra={"unit": "m"})``, or from the end of the name."""
+    """From ``Field(..., json_schema_extra={"unit": "m"})``."""
 
 
 def settings(model: type[BaseModel]) -> list[Setting]:
@@ -32,8 +33,10 @@ def settings(model: type[BaseModel]) -> list[Setting]:
     rows = []
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
-        kind = ", ".join([_type(field.annotation), *_limits(field)])
-        rows.append(Setting(name, kind, _default(field), description, _unit(name, field)))
+        limits = [f"{SIGNS[key]} {getattr(x, key)}" for x in field.metadata for key in SIGNS if hasattr(x, key)]
+        kind = ", ".join([_type(field.annotation), *limits])
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        rows.append(Setting(name, kind, _default(field), description, str(extra.get("unit", ""))))
     return rows
 
 
@@ -52,28 +55,8 @@ def _type(annotation: Any) -> str:
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else name
 
 
-def _unit(name: str, field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and "unit" in extra:
-        return str(extra["unit"])
-    types, unit = UNITS.get(name[name.rfind("_") :], ((), ""))
-    return unit if field.annotation in types else ""
-
-
-def _limits(field: FieldInfo) -> list[str]:
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    return [
-        f"{sign} {getattr(item, key)}" for item in field.metadata for key, sign in signs.items() if hasattr(item, key)
-    ]
-
-
 def _default(field: FieldInfo) -> str:
-    needs_data = field.default_factory_takes_validated_data
-    default = field.get_default() if needs_data else field.get_default(call_default_factory=True)
+    default = field.get_default(call_default_factory=True)
     if default is PydanticUndefined:
         return "required"
-    if isinstance(default, BaseModel):
-        return repr(default)
-    if isinstance(default, float):
-        return f"{default:.6g}"
-    return "none" if default is None else str(default)
+    return repr(default) if isinstance(default, BaseModel) else setting_text(default)

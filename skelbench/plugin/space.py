@@ -14,17 +14,12 @@ _SECTIONS = ("method.", "train.", "optimizer.", "schedule.")
 _COST = ("train.epochs", "train.iters_per_epoch", "train.batch_size")
 _FACTOR = re.compile(r"x(\d+\.?\d*|\.\d+)")
 
-Bound = float | str
-"""A number, or ``"x0.125"``: a multiple of the preset's value."""
+Bound = float | str  # a multiple of the preset's value: "x0.125"
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Drawn evenly from ``low`` to ``high``.
-
-    >>> str(Linear(0.8, 0.95))
-    '0.8 to 0.95'
-    """
+    """Drawn evenly from ``low`` to ``high``."""
 
     low: Bound
     high: Bound
@@ -35,11 +30,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """Drawn evenly in its logarithm; ``from_one``: the distance of the setting from 1, as suits an EMA momentum.
-
-    >>> str(Log("x0.25", "x4", from_one=True))
-    '1 - (x0.25 to x4), logarithmic'
-    """
+    """Drawn evenly in its logarithm; ``from_one``: the distance of the setting from 1, as suits an EMA momentum."""
 
     low: Bound
     high: Bound
@@ -58,22 +49,20 @@ def factor(value: Any) -> float | None:
     return float(found[1]) if found else None
 
 
-def space_problem(space: Any) -> str:
+def space_problem(space: Mapping[str, Knob]) -> str:
     """Return the problem of a declared space, to follow its name; "" = none."""
-    if not isinstance(space, Mapping) or not all(isinstance(key, str) for key in space):
-        return 'must be a mapping such as {"train.lr": Log("x0.125", "x8")}'
     if len(space) > KNOBS:
         return f"has {len(space)} settings, at most {KNOBS} can be tuned; leave out those that matter least"
     for key, knob in space.items():
-        if not key.startswith(_SECTIONS):
-            return f"names {key!r}; what can be tuned is called {', '.join(f'{section}*' for section in _SECTIONS)}"
-        if key in _COST:
-            return f"names {key!r}, which decides what a trial costs; all trials cost the same"
-        if not isinstance(knob, Linear | Log):
-            return f"gives {key} {knob!r}; write Log(low, high) or Linear(low, high)"
-        low, high = (x if isinstance(x, int | float) else factor(x) for x in (knob.low, knob.high))
-        if low is None or high is None or isinstance(knob.low, str) != isinstance(knob.high, str):
-            return f'gives {key} {knob!r}: both bounds are numbers, or both are multiples, such as "x0.125" and "x8"'
-        if not -math.inf < low < high < math.inf or (isinstance(knob, Log) and low <= 0):
-            return f"gives {key} {knob!r}: the lower bound is below the upper one, and above 0 for a logarithm"
+        if not key.startswith(_SECTIONS) or key in _COST:
+            tuned = ", ".join(f"{section}*" for section in _SECTIONS)
+            return f"names {key!r}; {tuned} can be tuned, except {', '.join(_COST)}, which decide what a trial costs"
+        low, high = (factor(x) if isinstance(x, str) else x for x in (knob.low, knob.high))
+        ordered = low is not None and high is not None and -math.inf < low < high < math.inf
+        alike = isinstance(knob.low, str) == isinstance(knob.high, str)
+        if not ordered or not alike or (isinstance(knob, Log) and (low or 0) <= 0):
+            return (
+                f'gives {key} {knob!r}: write two numbers, or two multiples such as "x0.125" and "x8", the lower one '
+                "first, and above 0 for Log"
+            )
     return ""

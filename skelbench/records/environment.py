@@ -13,7 +13,7 @@ from skelbench.core.version import __version__, installed
 
 PLACES = frozenset({"--results", "--data-root"})
 """Options with folders of this machine."""
-_PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic", "pluggy")
+_PACKAGES = ("torch", "timm", "numpy", "fvcore", "pydantic")
 
 
 def environment(device: str) -> dict[str, Any]:

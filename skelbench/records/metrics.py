@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skelbench.core.files import parsed, read_text
+from skelbench.core.files import read_text
 from skelbench.records.errors import damage
 from skelbench.records.run_dir import RunDir
 
@@ -25,7 +25,7 @@ def logged_lines(run: RunDir, advice: str = "train that run again with --force")
     with damage(f"{run.metrics} is damaged; {advice}"):
         if not run.metrics.exists():
             return []
-        lines = [parsed(json.loads, line) for line in read_text(run.metrics).splitlines()]
+        lines = [json.loads(line) for line in read_text(run.metrics).splitlines()]
         if not all(isinstance(line, dict) and {"step", "epoch", "clips_seen"} <= line.keys() for line in lines):
             raise ValueError("a line without step, epoch or clips")
     return lines

@@ -126,5 +126,5 @@ def _names(kind: str, value: str | Collection[str]) -> set[str]:
     if kind == "tag":
         return {tag.strip() for tag in value.split(",")}
     if kind == "method":
-        return {value, value.rpartition(":")[0] or value}  # the name of a plugin may be a path with a colon
+        return {value, value.partition(":")[0]}
     return {value, value.partition(" (")[0].removesuffix("+")}

@@ -12,7 +12,7 @@ Importing this imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,52 +30,32 @@ __all__ = [
     "Skipped",
     "Thing",
     "check",
-    "check_component",
-    "check_dataset",
-    "check_encoder",
     "check_method",
-    "check_protocol",
     "find",
     "parametrize_with_checks",
     "run_checks",
 ]
 
 
-def check(
-    kind: str | None,
-    what: What,
-    *,
-    expected_failures: Mapping[str, str] | None = None,
-    only: Collection[str] = (),
-) -> list[CheckResult]:
+def check(what: What, kind: str | None = None, *, only: Collection[str] = ()) -> list[CheckResult]:
     """Run the checks of everything of ``kind`` (``"methods"``, ``"encoders"``, None for any) that ``what`` names.
 
-    ``[result for result in check_method("simclr.py") if result.bad]`` is what has to be fixed.
+    ``[result for result in check("simclr.py") if result.bad]`` is what has to be fixed.
 
     Args:
-        what: a name, a plugin file (``"simclr.py"``), or a descriptor, which need not be announced.
-        expected_failures: name of a check -> why it may fail, besides the reasons in the descriptor.
+        what: a name, or a plugin file (``"simclr.py"``).
         only: names of the checks to run; none = all.
 
     Raises:
         SkelbenchError: nothing has this name, or no check does.
     """
-    return [result for thing in find(what, kind) for result in thing.results(expected_failures, only=only)]
+    return [result for thing in find(what, kind) for result in thing.results(only=only)]
 
 
-check_method = partial(check, "methods")
-check_encoder = partial(check, "encoders")
-check_dataset = partial(check, "datasets")
-check_protocol = partial(check, "protocols")
-check_component = partial(check, None)
+check_method = partial(check, kind="methods")
 
 
-def parametrize_with_checks(
-    whats: Iterable[What],
-    *,
-    kind: str | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> pytest.MarkDecorator:
+def parametrize_with_checks(whats: Iterable[What], *, kind: str | None = None) -> pytest.MarkDecorator:
     """Make a pytest test of each check of each of ``whats`` (see :func:`check`), named ``simclr-gradients``.
 
     The test takes ``check`` and calls it. An expected failure is a strict xfail: a reason that is no longer needed
@@ -86,7 +66,7 @@ def parametrize_with_checks(
     parameters = []
     for thing in (thing for what in whats for thing in find(what, kind)):
         for each in thing.checks:
-            reason = {**thing.excuses, **(expected_failures or {})}.get(each.name)
+            reason = thing.excuses.get(each.name)
             marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
             test = partial(_test, thing, each.name)
             parameters.append(pytest.param(test, id=f"{thing.name}-{each.name}", marks=marks))
@@ -100,6 +80,6 @@ def _test(thing: Thing, name: str) -> None:
 
     (result,) = thing.results(only=[name])
     if result.state == "skipped":
-        pytest.skip(result.reason)
-    if result.state in ("failed", "expected failure"):
-        pytest.fail(f"{result.sentence}\n{result.traceback}".rstrip(), pytrace=False)
+        pytest.skip(result.message)
+    if result.state != "passed":
+        pytest.fail(f"{result.message}\n{result.traceback}".rstrip(), pytrace=False)

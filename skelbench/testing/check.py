@@ -15,7 +15,7 @@ from typing import Generic, Literal, TypeVar
 from skelbench.core.errors import SkelbenchError, did_you_mean
 
 Subject = TypeVar("Subject")
-State = Literal["passed", "failed", "skipped", "expected failure", "stale excuse"]
+State = Literal["passed", "failed", "skipped", "expected failure"]
 
 
 class Failed(Exception):
@@ -54,33 +54,22 @@ class Check(Generic[Subject]):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Outcome of one check.
-
-    >>> CheckResult("positive", "failed").bad, CheckResult("positive", "expected failure").bad
-    (True, False)
-    """
+    """Outcome of one check."""
 
     name: str
     state: State
-    about: str = ""
-    expected: str = ""
-    seen: str = ""
-    look: str = ""
-    reason: str = ""
-    """Why it was skipped or may fail."""
+    about: str
+    """Requirement, in one sentence."""
+    message: str = ""
+    """Expected result, actual result and where to look; the reason if it was skipped or may fail."""
     seconds: float = 0.0
     traceback: str = ""
     """Traceback of an exception that the plugin's code raised."""
 
     @property
     def bad(self) -> bool:
-        """Whether something has to be fixed: an unexpected failure, or an expected failure that passes."""
-        return self.state in ("failed", "stale excuse")
-
-    @property
-    def sentence(self) -> str:
-        """Expected result, actual result and where to look."""
-        return str(Failed(self.expected, self.seen, self.look))
+        """Whether something has to be fixed."""
+        return self.state == "failed"
 
 
 def run_checks(
@@ -93,16 +82,11 @@ def run_checks(
     """Run ``checks`` in order and yield each result as soon as it is known.
 
     Args:
-        expected_failures: name of a check -> why this subject may fail it. A check that passes anyway is a stale
-            excuse.
+        expected_failures: name of a check -> why this subject may fail it.
         only: names of the checks to run; none = all.
 
     Raises:
         SkelbenchError: ``expected_failures`` or ``only`` names no check.
-
-    >>> anything = Check("any", "nothing must hold", lambda subject: None)
-    >>> [result.state for result in run_checks([anything], None, {"any": "it used to fail"})]
-    ['stale excuse']
     """
     checks, reasons = list(checks), expected_failures or {}
     names = [check.name for check in checks]
@@ -111,30 +95,27 @@ def run_checks(
             raise SkelbenchError(did_you_mean(name, names, "check"))
     for check in checks:
         if not only or check.name in only:
-            yield _run(check, subject, reasons.get(check.name, ""))
+            started = time.perf_counter()
+            state, message, trace = _run(check, subject)
+            if state == "failed" and check.name in reasons:
+                state, message = "expected failure", reasons[check.name]
+            yield CheckResult(check.name, state, check.about, message, time.perf_counter() - started, trace)
 
 
-def _run(check: Check[Subject], subject: Subject, reason: str) -> CheckResult:
-    started = time.perf_counter()
-
-    def result(state: State, **more: str) -> CheckResult:
-        return CheckResult(check.name, state, check.about, seconds=time.perf_counter() - started, **more)
-
+def _run(check: Check[Subject], subject: Subject) -> tuple[State, str, str]:
+    """Return state, message and traceback."""
     try:
         check.run(subject)
     except Skipped as skipped:
-        return result("skipped", reason=str(skipped))
+        return "skipped", str(skipped), ""
+    except Failed as failed:
+        return "failed", str(failed) if failed.look else f"{failed}; look at {line_of(failed)}", ""
+    except SkelbenchError as error:
+        return "failed", str(Failed(check.about, str(error), line_of(error))), ""
     except (Exception, SystemExit) as error:
-        seen = {"expected": check.about, "seen": str(error), "look": line_of(error)}
-        if isinstance(error, Failed):
-            seen |= {"expected": error.expected, "seen": error.seen, "look": error.look or seen["look"]}
-        elif not isinstance(error, SkelbenchError):
-            seen["seen"] = f"{type(error).__name__}: {error}"
-            seen["traceback"] = "".join(traceback.format_exception(error))
-        return result("expected failure" if reason else "failed", reason=reason, **seen)
-    if reason:
-        return result("stale excuse", seen="it passes", look="expected_failures: remove it", reason=reason)
-    return result("passed")
+        message = str(Failed(check.about, f"{type(error).__name__}: {error}", line_of(error)))
+        return "failed", message, "".join(traceback.format_exception(error))
+    return "passed", "", ""
 
 
 def line_of(error: BaseException) -> str:

@@ -97,11 +97,11 @@ class ProtocolSubject:
         """Result for features that are unrelated to classes, where any influence changes predictions."""
         return self.run(self.make(separable=False))
 
-    def run(self, features: Features, seed: int = 0, device: str = "cpu", **more: Any) -> ProtocolResult:
+    def run(self, features: Features) -> ProtocolResult:
         """Evaluate."""
         if self.on_encoder:
-            return self.protocol.evaluate_encoder(self.postures.task(features, device), seed, device, **more)
-        return self.protocol.evaluate(features, seed, device, **more)
+            return self.protocol.evaluate_encoder(self.postures.task(features), 0, "cpu")
+        return self.protocol.evaluate(features, 0, "cpu")
 
     def predicted(self, features: Features, global_seed: int = 0) -> np.ndarray:
         """Return predictions with another state of PyTorch's global generator."""

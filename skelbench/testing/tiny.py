@@ -53,6 +53,7 @@ def write_store(
     missing: float = 0.0,
     classes: Sequence[str] = tuple("abcd"),
     turn: int = 0,
+    postures: bool = False,
 ) -> Path:
     """Write ``clips`` clips of 4 classes that differ in which joint moves; every third has a second body.
 
@@ -60,6 +61,7 @@ def write_store(
         flat: 2-D poses with a confidence for every joint.
         missing: fraction of the joints of flat poses at the origin, with confidence 0.
         turn: number added to the labels, modulo 4.
+        postures: classes differ in the posture, and little in motion.
 
     Returns:
         The store's folder.
@@ -67,6 +69,7 @@ def write_store(
     topology = topology or NTU25
     rng, lost = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     pose_JC = rng.normal(0, 0.3, (topology.num_joints, 3)).astype(np.float32)
+    posture_CJ3 = lost.normal(0, 1.0, (4, topology.num_joints, 3)) if postures else np.zeros((4, 1, 1))
     with StoreWriter(
         root / name,
         topology=topology,
@@ -78,9 +81,9 @@ def write_store(
         for clip in range(clips):
             label, frames = clip % 4, 20 + 7 * (clip % 5)
             bodies = 1 + (clip % 3 == 0)
-            x_MTJC = np.repeat(np.repeat(pose_JC[None, None], frames, 1), bodies, 0).copy()
+            x_MTJC = np.tile(pose_JC + posture_CJ3[label].astype(np.float32), (bodies, frames, 1, 1))
             wave_T = np.sin(np.linspace(0, 2 * np.pi * (1 + label), frames))
-            x_MTJC[:, :, 3 + label] += 0.5 * wave_T[None, :, None]
+            x_MTJC[:, :, 3 + label] += (0.05 if postures else 0.5) * wave_T[None, :, None]
             x_MTJC += rng.normal(0, 0.02, x_MTJC.shape)
             x_MTJC[..., 2] *= not flat
             confidence_MTJ = rng.uniform(0, 1, x_MTJC.shape[:3]) if flat else None
@@ -152,7 +155,7 @@ def tiny_run(
     settings = {**sizes(host, method, native, wide, variant), **sets}
     fields: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size} if method.trains else {}
     request = Request(
-        titled(host.name(method), variant),
+        titled(method.name, variant),
         dataset=dataset,
         preset="paper",
         seed=seed,

@@ -17,7 +17,7 @@ def own_places(monkeypatch, tmp_path, tmp_path_factory):
     monkeypatch.setenv("SKELBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SKELBENCH_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK")]:
+    for name in [name for name in os.environ if name in ("SKELBENCH_PLUGIN_PATH", "RANK")]:
         monkeypatch.delenv(name)
     yield
     request_files([])

@@ -137,8 +137,8 @@ def test_the_method_is_short():
     assert len(FILES["simclr.py"].splitlines()) < 60
 
 
-def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, folder, capsys):
-    plugins = ["simclr.py", "gru.py", "best_loss.py", "said.py"]
+def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, folder):
+    plugins = ["simclr.py", "gru.py", "best_loss.py"]
     info, lines = run("simclr", "--encoder", "gru", "--observe", "best-loss", plugins=plugins)
     assert info["spec"]["encoder"] == "gru" and info["spec"]["encoder_config"] == {}
     assert info["spec"]["optimizer_config"] == {"betas": [0.9, 0.95]} and info["spec"]["method_source"]
@@ -147,7 +147,6 @@ def test_the_method_runs_on_an_encoder_without_settings_and_is_observed(run, fol
     assert (seen / "best.txt").read_text().split() == [str(smallest["step"]), f"{smallest['loss']:.6f}"]
     assert (seen / "run.txt").read_text() == f"{seen.parent.name}: simclr\n"
     assert (seen / "outcome.txt").read_text() == "done\n"
-    assert f"{seen.parent.name} ended: done" in capsys.readouterr().out
     assert "step" in json.loads((seen.parent / "cost.json").read_text())  # counted on a copy of the method
 
 

@@ -15,7 +15,7 @@ from skelbench.evaluation.protocol import Features, Protocol, ProtocolResult, he
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.plugin import builtins
+from skelbench.plugin import discovery
 from skelbench.plugin.files import named_file
 from skelbench.plugin.host import get_host, request_files
 from skelbench.plugin.plugin_errors import plugin_code, where
@@ -158,11 +158,11 @@ def trained(data_root, tmp_path, monkeypatch):
     parts = (
         "models.optim.optimizers",
         "models.optim.schedules",
-        "views.skeleton.topology.known",
+        "views.skeleton.topology",
         "views.augmentations",
         "views.crops",
     )
-    monkeypatch.setattr(builtins, "PLACES", tuple(f"skelbench.{part}" for part in parts))
+    monkeypatch.setattr(discovery, "PLACES", parts)
 
     def train(file):
         request_files([str(file)])
@@ -220,11 +220,6 @@ def figure(inputs):
 
 
 @hookimpl
-def skelbench_run_started(run):
-    run["nothing"]
-
-
-@hookimpl
 def skelbench_datasets():
     return [DatasetSpec(name="opened", target=":opened")]
 
@@ -259,7 +254,7 @@ def others(tmp_path, monkeypatch):
         ("compare --table broken", "others.py:11, table: IndexError"),
         ("plot number", "returned a int, not a matplotlib Figure"),
         ("study broken", "others.py:STUDY"),
-        ("data info opened", "others.py:6, opened"),
+        ("data info opened", "others.py:opened"),
     ],
 )
 def test_a_mistake_in_what_else_a_plugin_brings(others, words, said, fails):

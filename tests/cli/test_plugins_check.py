@@ -51,6 +51,6 @@ def test_what_is_found_is_said_in_lines(capsys):
 
 def test_what_is_not_there(capsys):
     assert main(["plugins", "check", "none.py"]) == 2
-    assert "error: there is no file none.py" in capsys.readouterr().err
+    assert "error: plugin none.py: there is no such file" in capsys.readouterr().err
     assert main(["plugins", "check", BROKEN, "--only", "gradient"]) == 2
     assert "unknown check 'gradient'; did you mean 'gradients'?" in capsys.readouterr().err

@@ -197,7 +197,7 @@ def test_a_variant_goes_after_the_native_setting(made, bee):
     ("name", "said"),
     [
         ("slim:glcl-onl", r"unknown variant of slim 'glcl-onl'; did you mean 'glcl-only'\? .*plugins info slim"),
-        ("mamp:small", "method mamp has no variants"),
+        ("mamp:small", "unknown variant of mamp"),
         ("bee:typo", r"bee\.py.*did you mean 'prototypes'"),
         ("bee:grid", "it sets 'grid.patch'"),
     ],

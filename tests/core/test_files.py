@@ -38,8 +38,7 @@ def test_old_temporary_files_of_killed_writers_are_removed(tmp_path):
 def test_other_files_are_an_error_at_once(tmp_path):
     """A pipe would be waited for without end."""
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "deep").write_text("[" * 100_000)
-    for name, error in (("pipe", OSError), (".", OSError), ("none", OSError), ("deep", ValueError)):
+    for name, error in (("pipe", OSError), (".", OSError), ("none", OSError)):
         with pytest.raises(error):
             read_json(tmp_path / name)
 

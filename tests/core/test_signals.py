@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import time
 
 import pytest
@@ -62,26 +61,3 @@ def test_a_warning_may_come_twice():
         finally:
             os.kill(os.getpid(), signal.SIGUSR2)  # while the state is saved
     assert warned.is_set() and signal.getsignal(signal.SIGUSR2) == before
-
-
-def test_under_nohup_a_closed_terminal_is_ignored():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stop_requested() as stop:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert not stop.is_set()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def test_other_threads_change_no_handlers():
-    seen = []
-
-    def work():
-        with stop_requested() as stop:
-            seen.append(stop.is_set())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [False]

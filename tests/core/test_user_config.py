@@ -30,19 +30,19 @@ def write(folder, text):
 def test_variables_go_before_the_file(place, monkeypatch):
     assert found("results") == Found(None, "default") and str(default_root()) == "results"
     monkeypatch.chdir(place)  # the file is read once for each folder
-    write(place, 'results = "runs"\ndata = "/clips"\nplugins = ["my.py", "more"]\nthreads = 3\nstrict = true\n')
+    write(place, 'results = "runs"\ndata = "/clips"\nplugins = ["my.py", "more"]\nthreads = 3\ndeterministic = true\n')
     assert found("results") == (place / "runs", str(place / "skelbench.toml")) and default_root() == place / "runs"
     assert str(data_root()) == "/clips" and said("plugins") == (place / "my.py", place / "more")
-    assert said("threads") == 3 and said("strict") is True and said("device") is None
+    assert said("threads") == 3 and said("deterministic") is True and said("device") is None
     monkeypatch.setenv("SKELBENCH_RESULTS", "~/elsewhere")
     assert found("results") == (place.home() / "elsewhere", "SKELBENCH_RESULTS")
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", f"a.py{os.pathsep}b")
     assert list(map(str, said("plugins"))) == ["a.py", "b"]
-    monkeypatch.setenv("SKELBENCH_STRICT", "No")
-    assert said("strict") is False
-    monkeypatch.setenv("SKELBENCH_STRICT", "maybe")
-    with pytest.raises(SkelbenchError, match="neither true nor false"):
-        said("strict")
+    monkeypatch.setenv("SKELBENCH_DETERMINISTIC", "false")
+    assert said("deterministic") is False
+    monkeypatch.setenv("SKELBENCH_DETERMINISTIC", "maybe")
+    with pytest.raises(SkelbenchError, match="write true or false"):
+        said("deterministic")
     assert said("entry_points") == ()  # set, and empty: none
 
 
@@ -57,10 +57,10 @@ def test_the_nearest_file_counts(place):
     [
         ('resluts = "x"', "did you mean 'results'?"),
         ("results = ", "cannot be read as TOML"),
-        ("results = 3", 'write results = "FOLDER"'),
-        ('plugins = "my.py"', 'write plugins = ["FILE.py", "FOLDER"]'),
-        ("threads = 0", "write threads = a whole number from 1 on"),
-        ("strict = 1", "write strict = true or false"),
+        ("results = 3", 'write "FOLDER"'),
+        ('plugins = "my.py"', 'write ["FILE.py", "FOLDER"]'),
+        ("threads = 0", "write a whole number from 1 on"),
+        ("deterministic = 1", "write true or false"),
     ],
 )
 def test_an_invalid_file_is_an_error(place, text, message, capsys):

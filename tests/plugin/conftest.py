@@ -12,10 +12,9 @@ from skelbench.plugin.host import Host
 def only_this_test(monkeypatch, tmp_path):
     """No built-in and no installed plugins, no inherited paths, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("skelbench.plugin.builtins.PLACES", ())
+    monkeypatch.setattr("skelbench.plugin.discovery.PLACES", ())
     monkeypatch.setenv("SKELBENCH_PLUGINS", "")
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH", raising=False)
-    monkeypatch.delenv("SKELBENCH_STRICT", raising=False)
 
 
 @pytest.fixture

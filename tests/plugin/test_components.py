@@ -45,19 +45,6 @@ def test_ways_to_write_a_family(write, imports, base, kind):
     assert host.plugins[-1].state == "ok" and [entry.name for entry in host.entries] == host.names(kind) == ["it"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "from torch.optim import Optimizer\nclass It(Optimizer):\n    kind = 'it'",
-        "from skelbench.views import Augment, Rotate\nclass Base(Augment):\n    pass",
-    ],
-)
-def test_classes_that_announce_nothing(write, body):
-    hook = "\n@hookimpl\ndef skelbench_methods():\n    return [MethodSpec(name='bee', target='os:getcwd')]\n"
-    host = Host([write("a.py", body + hook)])
-    assert host.plugins[-1].state == "ok" and [entry.name for entry in host.entries] == ["bee"]
-
-
 def test_a_hook_announces_components_and_topologies_too(write):
     body = """
     from skelbench.plugin import ComponentSpec, TopologySpec

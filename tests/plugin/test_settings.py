@@ -20,9 +20,6 @@ class Example(Spec):
     pair: tuple[int, ...] = Field((1, 2), description="described")
     """Not this."""
     made: list[str] = Field(default_factory=lambda: ["x"])
-    tilt_deg: float = 17.0
-    mask_frames: float = 0.2  # a fraction: only whole numbers are frames
-    min_frames: int = 64
     noise: float = Field(0.01, json_schema_extra={"unit": "m"})
 
 
@@ -31,11 +28,8 @@ def test_settings_of_a_model():
         Setting("required", "str", "required", ""),
         Setting("choice", "'a' | 'b' | none", "none", "One of two; none leaves it open."),
         Setting("share", "float, > 0, <= 1", "0.333333", ""),
-        Setting("pair", "tuple[int, ...]", "(1, 2)", "described"),
-        Setting("made", "list[str]", "['x']", ""),
-        Setting("tilt_deg", "float", "17", "", "degrees"),
-        Setting("mask_frames", "float", "0.2", ""),
-        Setting("min_frames", "int", "64", "", "frames"),
+        Setting("pair", "tuple[int, ...]", "[1, 2]", "described"),
+        Setting("made", "list[str]", "[x]", ""),
         Setting("noise", "float", "0.01", "", "m"),
     ]
 
@@ -55,14 +49,12 @@ def test_a_space_of_numbers_and_factors_is_accepted():
 @pytest.mark.parametrize(
     ("space", "said"),
     [
-        ([Log(1, 2)], "must be a mapping"),
         ({f"method.{name}": Log(1, 2) for name in "abcde"}, "has 5 settings, at most 4"),
-        ({"encoder.dim": Log(1, 2)}, "what can be tuned is called method.*"),
-        ({"train.batch_size": Log(8, 64)}, "decides what a trial costs"),
-        ({"train.lr": (1, 2)}, "write Log(low, high)"),
-        ({"train.lr": Log("x0.5", 2)}, "both bounds are numbers"),
-        ({"train.lr": Log(2, 1)}, "below the upper one"),
-        ({"train.lr": Log(0, 1)}, "above 0 for a logarithm"),
+        ({"encoder.dim": Log(1, 2)}, "can be tuned, except"),
+        ({"train.batch_size": Log(8, 64)}, "decide what a trial costs"),
+        ({"train.lr": Log("x0.5", 2)}, "write two numbers"),
+        ({"train.lr": Log(2, 1)}, "the lower one first"),
+        ({"train.lr": Log(0, 1)}, "above 0 for Log"),
     ],
 )
 def test_a_wrong_space_is_rejected(space, said):

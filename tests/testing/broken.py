@@ -111,15 +111,6 @@ class Zero(Pose):
         return {"loss": step.mean((said_RX**2).mean(1).sum(), len(said_RX))}
 
 
-class Pulls(Pose):
-    """Its encoder sees nothing of the clip after a step."""
-
-    def after_step(self, step):
-        super().after_step(step)
-        for parameter in self.encoder.stem():
-            parameter.zero_()
-
-
 class Unseeded(Pose):
     def error(self, said_RX, view):
         return super().error(said_RX, view) * float(np.random.default_rng().uniform(1, 2))
@@ -213,7 +204,6 @@ def skelbench_methods():
         spec("teacher", ":Stuck"),
         spec("bf16", ":Cancels"),
         spec("learns", ":Zero"),
-        spec("collapse", ":Pulls"),
         spec("seed", ":Unseeded"),
         spec("resume", ":Forgets"),
         spec("processes", ":Alone"),

@@ -18,7 +18,7 @@ def checked(all_plugins):
     """``checked("encoders", descriptor, "shapes")``: result of this check; without a name, the results of all."""
 
     def checked(kind, descriptor, name="", **fields):
-        entry = Entry(kind, descriptor.name, descriptor, PluginStatus("broken"))
+        entry = Entry(kind, descriptor, PluginStatus("broken"))
         all_plugins.entries.append(entry)
         try:
             subject, checks = kit(kind, all_plugins, descriptor)

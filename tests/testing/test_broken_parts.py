@@ -31,7 +31,7 @@ SERIAL = count()
 
 
 def assert_found(result, message):
-    assert result.state == "failed" and re.search(message, result.sentence), result
+    assert result.state == "failed" and re.search(message, result.message), result
 
 
 # ------------------------------------------------------------------------------------------------ components

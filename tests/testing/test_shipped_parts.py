@@ -47,7 +47,7 @@ SHIPPED = [(kind, name, (PROTOCOLS | ENCODERS).get(name, {})) for kind in KINDS 
 
 def bad(subject, checks, only=()):
     results = run_checks(checks, subject, only=only)
-    return [f"{result.name}: {result.sentence}\n{result.traceback}" for result in results if result.bad]
+    return [f"{result.name}: {result.message}\n{result.traceback}" for result in results if result.bad]
 
 
 @pytest.mark.parametrize(("kind", "name", "settings"), SHIPPED, ids=[f"{kind}-{name}" for kind, name, _ in SHIPPED])

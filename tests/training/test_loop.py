@@ -88,16 +88,6 @@ def test_groups_scale_freeze_and_clip():
     assert not torch.equal(net.b.weight, before["b.weight"])
 
 
-def test_an_observer_sees_the_run_and_cannot_break_it(resolved, session, monkeypatch):
-    seen = []
-    monkeypatch.setattr(session.host, "notify", lambda hook, **values: seen.append((hook, values)))
-    pretrain(session, resolved("slim", epochs=1))
-    names = [hook for hook, _ in seen]
-    assert names[0] == "skelbench_run_started" and names[-1] == "skelbench_run_finished"
-    assert names.count("skelbench_log") == 3
-    assert seen[-1][1]["outcome"] == "done"
-
-
 def test_a_warm_start_begins_with_the_parents_weights(resolved, session):
     parent = pretrain(session, resolved("slim", epochs=1))
     made = resolved("slim", epochs=1)

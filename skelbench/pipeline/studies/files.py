@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
-from skelbench.core.files import parsed, shallow
 from skelbench.core.spec import validated
 from skelbench.pipeline.request import SECTIONS
 from skelbench.pipeline.studies.study import Study
@@ -25,7 +24,7 @@ def read_study(path: Path) -> Study:
     SkelbenchError names the file, the key and the nearest right one.
     """
     try:
-        document = shallow(parsed(tomllib.loads, path.read_text()))
+        document = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise SkelbenchError(f"study file {path} does not exist; `skelbench study` lists the built-in ones") from error
     except (OSError, ValueError) as error:

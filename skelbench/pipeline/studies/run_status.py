@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.console import AGAIN
-from skelbench.core.files import parsed
 from skelbench.records.metrics import is_figure
 from skelbench.records.run_dir import RunDir
 
@@ -22,7 +21,7 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
         with open(run.metrics, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             lines = file.read().split(b"\n")[:-1]  # what follows the last newline is being written
-        line = parsed(json.loads, lines[-1]) if lines else {}
+        line = json.loads(lines[-1]) if lines else {}
         return line if isinstance(line, dict) and all(map(is_figure, line.values())) else {}
     except (OSError, ValueError):
         return {}

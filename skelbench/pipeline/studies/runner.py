@@ -76,7 +76,7 @@ def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[st
         if value is not None:  # a split may be named like an option
             words += [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
     words += ["--native"] if request.native else []
-    words += [word for spec in session.observe for word in ("--observe", session.host.name(spec))]
+    words += [word for spec in session.observe for word in ("--observe", spec.name)]
     for key, value in request.sets.items():
         words += ["--set", f"{key}={typed(value)}"]
     files = [plugin.source for plugin in session.host.plugins if plugin.requested]

@@ -43,7 +43,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
 
 def uncounted(host: Host) -> list[str]:
     """Names of the tables that count models of every method, which takes minutes: they are made only when named."""
-    return sorted(host.name(one) for one in host.all("tables") if _counts(one))
+    return sorted(one.name for one in host.all("tables") if _counts(one))
 
 
 def _counts(descriptor: Any) -> bool:

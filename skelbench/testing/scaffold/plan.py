@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import keyword
+import os
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.files import unwritable
 from skelbench.core.version import __version__
 from skelbench.plugin.descriptors import KINDS, ComponentSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import SINGULAR
 from skelbench.testing.thing import KITS
 
-if TYPE_CHECKING:
-    import jinja2
-
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""Narrower than the names that a plugin may announce: it also names a file, a folder and a distribution."""
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""Narrower than the names that a plugin may announce: it also names a file, a class and a distribution."""
 _MINE = "skelbench plugins new method mine && skelbench run mine --plugin mine.py"
 """The template's method takes any crop and augmentation; shipped methods have views of their own."""
 USE = {
@@ -43,7 +39,6 @@ USE = {
     "topology": "skelbench data import RECORDINGS.npz --name {name}-clips{found}",
 }
 """Kind -> a command that uses it; ``found`` is the option by which the command finds its file."""
-PLURAL = {singular: kind for kind, singular in SINGULAR.items()}
 
 
 @dataclass(frozen=True)
@@ -61,40 +56,21 @@ class Plan:
             raise SkelbenchError(did_you_mean(kind, list(USE), "kind of plugin"))
         if not NAME.fullmatch(name):
             raise SkelbenchError(
-                f"{name!r} cannot name a {singular}: write lower case letters, digits, '-', '_' and '.', a letter or "
-                "digit first"
+                f"{name!r} cannot name a {singular}: write lower case letters, digits and '-', a letter first"
             )
         for entry in host.entries:
             if SINGULAR[entry.kind] == singular and entry.name == name:
                 owner = f"{entry.plugin.name!r} ({entry.plugin.source})"
                 raise SkelbenchError(f"{singular} {name!r} is announced by plugin {owner} already; choose another name")
-        return cls(singular, name)
-
-    def check_module(self) -> None:
-        """Raise SkelbenchError if a Python package has the name of the new file, which would hide it."""
-        if self.module in sys.stdlib_module_names or importlib.util.find_spec(self.module):
-            raise SkelbenchError(f"{self.module}.py would hide the Python package {self.module!r}, choose another name")
+        plan = cls(singular, name)
+        if importlib.util.find_spec(plan.module):
+            raise SkelbenchError(f"{plan.module}.py would hide the Python package {plan.module!r}, choose another name")
+        return plan
 
     @property
     def module(self) -> str:
-        """Name of the file, ``my_idea``; a digit at its start gets the kind in front."""
-        name = re.sub(r"\W", "_", self.name)
-        return f"{self.kind}_{name}" if name[0].isdigit() else name
-
-    @property
-    def distribution(self) -> str:
-        """Name of the project, as pip writes it."""
-        return re.sub(r"[._-]+", "-", self.module).strip("-")
-
-    @cached_property
-    def cls(self) -> str:
-        """Name of the class, ``MyIdea``; with its kind where the template uses that word for something else."""
-        name, kind = "".join(word.capitalize() for word in re.split(r"[._-]+", self.name)), self.kind.capitalize()
-        if name[0].isdigit():
-            return kind + name
-        assert self._templates.loader is not None
-        text, _, _ = self._templates.loader.get_source(self._templates, f"{self.kind}.py.j2")
-        return name + kind if keyword.iskeyword(name) or re.search(rf"\b{name}\b", text) else name
+        """Name of the file, ``my_idea``."""
+        return self.name.replace("-", "_")
 
     def file(self) -> str:
         """Return the plugin as one file."""
@@ -119,26 +95,36 @@ class Plan:
         yield "see what is known of it", f"skelbench plugins info {self.name}{found}"
 
     def _filled(self, template: str) -> str:
-        in_class = KINDS[PLURAL[self.kind]] is ComponentSpec
-        return self._templates.get_template(template).render(
+        import jinja2
+
+        in_class = any(SINGULAR[kind] == self.kind and cls is ComponentSpec for kind, cls in KINDS.items())
+        loader = jinja2.PackageLoader("skelbench.testing.scaffold")
+        templates = jinja2.Environment(
+            loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True
+        )
+        return templates.get_template(template).render(
             kind=self.kind,
             article="an" if self.kind[0] in "aeo" else "a",
             name=self.name,
-            cls=self.cls,
+            cls="".join(word.capitalize() for word in (*self.name.split("-"), self.kind)),
             module=self.module,
-            distribution=self.distribution,
             skelbench=__version__,
             commands=list(self.commands()),
             version_place="`version = 2` in the class" if in_class else "`version=2` where it is announced",
         )
 
-    @cached_property
-    def _templates(self) -> jinja2.Environment:
-        import jinja2
 
-        return jinja2.Environment(
-            loader=jinja2.PackageLoader("skelbench.testing.scaffold"),
-            undefined=jinja2.StrictUndefined,
-            keep_trailing_newline=True,
-            trim_blocks=True,
-        )
+def write_new(place: Path, files: Mapping[str, str]) -> None:
+    """Write ``files``, relative path -> text, below the new folder ``place``; ``{"": text}`` is the new file ``place``.
+
+    SkelbenchError if ``place`` exists or cannot be written.
+    """
+    if os.path.lexists(place):
+        raise SkelbenchError(f"{place} exists already and is left as it is; choose another name or folder (-o)")
+    try:
+        for name, text in files.items():
+            path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SkelbenchError(f"{unwritable(place, error)} with -o") from error

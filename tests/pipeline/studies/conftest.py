@@ -72,7 +72,7 @@ def place(tmp_path_factory) -> Path:
         patch.setenv("SKELBENCH_DATA", str(folder / "data"))
         patch.setenv("SKELBENCH_RESULTS", str(folder / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "SKELBENCH_STRICT", "RANK", "WORLD_SIZE"):
+        for name in ("SKELBENCH_PLUGINS", "SKELBENCH_PLUGIN_PATH", "RANK", "WORLD_SIZE"):
             patch.delenv(name, raising=False)
         patch.chdir(folder)
         yield folder

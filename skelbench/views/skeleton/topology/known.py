@@ -114,7 +114,7 @@ def get_topology(name: str) -> Topology:
     17
     """
     topology = get_host().find("topologies", name)
-    if not isinstance(topology, Topology) or topology.name != name.rpartition(":")[2]:  # plugin:name
+    if not isinstance(topology, Topology) or topology.name != name:
         raise SkelbenchError(f"topology {name!r}: the plugin gives {topology!r}, not a Topology of that name")
     return topology
 
