@@ -13,11 +13,8 @@ diagnostic steps only (:mod:`skelbench.training.diagnostics`).
 
 **Shortcut**
 
-* Prototypes: over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
-  clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
-* Rotation: a method that matches prototypes across views rotated about the vertical axis ends with features as
-  sensitive to rotation as its untrained encoder's: more than ``ROTATION`` times, and more than ``APART`` times the
-  distance between two clips. Healthy: 0.26 at the end.
+Over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
+clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ MIN_CLIPS = 8
 
 CLIP_FRACTION = 0.25
 WINDOW = 5
-ROTATION = 0.9
-APART = 0.5
 CLIP_INFORMATION = "share of information about the clip"
-ROTATION_RATIO = "sensitivity to rotation by that of the first look"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
@@ -129,17 +123,14 @@ class Collapse(AnomalyDetector):
 
 
 class Shortcut(AnomalyDetector):
-    """Detect shortcuts in a run of ``total`` steps. ``rotated``: its views are rotated about the vertical axis."""
+    """Detect prototypes that tell little about the clip, from ``WINDOW`` diagnostic steps on."""
 
-    def __init__(self, clips: int, total: int, rotated: bool) -> None:
+    def __init__(self, clips: int) -> None:
         super().__init__(clips)
-        self.total, self.rotated = total, rotated
-        self._untrained = math.nan
         self._information: dict[str, deque[dict[str, float]]] = {}
         """Information of the last diagnostic steps, by the name of the prototypes."""
 
     def judge(self, line: Mapping[str, Any]) -> Iterator[Judged]:
-        matches_views = False
         for key in line:
             if not key.startswith("clip_information_"):
                 continue
@@ -148,31 +139,16 @@ class Shortcut(AnomalyDetector):
             parts = {about: value for about, value in parts.items() if math.isfinite(value)}
             window = self._information.setdefault(name, deque(maxlen=WINDOW))
             window.append(parts)
-            # A very short run compares its first steps with themselves, so it is not judged.
-            full = len(window) == WINDOW
-            matches_views = matches_views or (full and "view" in parts and "place" not in parts)
             total = sum(sum(step.values()) for step in window)
-            if full and total > WINDOW * math.log(ASSIGNMENTS):
+            if len(window) == WINDOW and total > WINDOW * math.log(ASSIGNMENTS):
                 fraction = sum(step.get("clip", 0.0) for step in window) / total
                 yield Judged(name, CLIP_INFORMATION, fraction, fraction < CLIP_FRACTION, 1)
-        name = "cls" if "rotation_cls" in line else "pooled"
-        rotation = line.get(f"rotation_{name}", math.nan)
-        if line["step"] == 1:
-            self._untrained = rotation
-        elif line["step"] == self.total and matches_views and self.rotated and self._untrained > 0:
-            ratio = rotation / self._untrained
-            yield Judged(name, ROTATION_RATIO, ratio, ratio > ROTATION and rotation > APART, 1)
 
 
 def describe(anomaly: Anomaly) -> str:
     """One clause for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
     since = f"since step {anomaly['step']}" + (f" until step {anomaly['until']}" if "until" in anomaly else "")
-    if anomaly["measure"] == ROTATION_RATIO:
-        return (
-            f"{name}: as sensitive to rotation after training as before it (ratio {anomaly['value']:.2f}); the method "
-            "may have learned a shortcut"
-        )
     if anomaly["measure"] == CLIP_INFORMATION:
         return (
             f"{name}: only {anomaly['value']:.0%} of their information is about the clip {since}, the rest is about "

@@ -20,7 +20,6 @@ from skelbench.methods.target import MaskedTarget
 from skelbench.models.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
-from skelbench.views.augmentations import Rotate
 from skelbench.views.degradations import Degrade
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
@@ -73,12 +72,6 @@ def training_clips(
     """The clips as a run trains on them: aligned, and degraded once, by its seed and the clip."""
     seed = derive_seed(spec.seed, "degrade")
     return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
-
-
-def rotates_bodies(spec: RunSpec) -> bool:
-    """Whether views of a run rotate bodies about the vertical axis by any angle."""
-    steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
-    return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 
 
 def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: Topology, grid: Grid) -> Encoder:

@@ -19,22 +19,17 @@ from skelbench.core.files import check_regular, write_atomic
 from skelbench.methods.contract import Method
 from skelbench.records.run_dir import RunDir
 from skelbench.records.state_file import read_state
-from skelbench.training.nonfinite import nan_in_state, nonfinite_weight
 
 ANEW = "remove it, or use --force, to start the run anew"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 
 
 def load_state(path: Path, run_id: str) -> dict[str, Any]:
-    """Read the training state of the run ``run_id``, on the CPU; one with nan in it is refused."""
+    """Read the training state of the run ``run_id``, on the CPU."""
     try:
-        state = read_state(path, run_id, "run")
-        problem = nan_in_state({"method": state["method"], "optimizer": state.get("optimizer", {})})
+        return read_state(path, run_id, "run")
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; {ANEW}") from error
-    if problem:
-        raise SkelbenchError(f"checkpoint {path} holds values that are not finite, first in {problem}; {ANEW}")
-    return state
 
 
 def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
@@ -92,10 +87,6 @@ def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collectio
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise SkelbenchError(f"weights {path} do not fit the encoder of this run; run it again with --force") from error
-    if problem := nonfinite_weight(module):
-        raise SkelbenchError(
-            f"weights {path} hold values that are not finite, first in {problem}; run the training again with --force"
-        )
 
 
 def synced(metrics: Path) -> int:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Event
-
-from torch import nn
+from collections.abc import Callable
 
 from skelbench.core import distributed
-from skelbench.core.errors import PeerLost, SkelbenchError, StoppedByLostPeer
+from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.methods.contract import Method
 from skelbench.records.run_dir import RunDir
@@ -40,8 +36,6 @@ class Checkpointer:
         self.total, self.epoch = total, epoch
         self.snapshot_steps = {round(total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
         self._last_save = time.monotonic()
-        self._complete: tuple[int, list[int] | None] = 0, None
-        """(last complete step, version counters of the weights then); None while a step changes weights."""
 
     def load(self) -> tuple[int, float]:
         """Continue from last.pt if there is one; return (steps done, seconds of training)."""
@@ -87,43 +81,3 @@ class Checkpointer:
         state |= {"method": self.method.state_dict()}
         state |= {"optimizer": self.optimization.state_dict()} if step < self.total else {}
         write_state(self.run.checkpoint, state)
-
-    def mark_complete(self, step: int) -> None:
-        """Note that weights, buffers and optimizer are those after ``step`` steps."""
-        self._complete = step, self._versions()
-
-    def mark_incomplete(self) -> None:
-        """Note that a step is changing weights. Fused optimizers do not raise the version counters of tensors."""
-        self._complete = self._complete[0], None
-
-    def _versions(self) -> list[int]:
-        return [x._version for x in _tensors(self.method)]
-
-    @contextmanager
-    def saving_on_lost_peer(self, stop: Event, seconds: Callable[[], float]) -> Iterator[None]:
-        """Save on the CPU the last complete step if another process is lost within, then end.
-
-        On a GPU nothing can be saved: the operation that waits for the lost process blocks the stream. ``stop`` is set
-        if anything ends the training, so that later signals do not interrupt what follows.
-        """
-        try:
-            yield
-        except PeerLost as error:
-            stop.set()
-            step, versions = self._complete
-            on_cpu = all(x.device.type == "cpu" for x in _tensors(self.method))
-            saved = not distributed.rank() and on_cpu and versions == self._versions()
-            if saved:
-                self.save_after(step, True, seconds())
-            where = f"state saved in {self.run.path}" if saved else f"the last saved state is in {self.run.path}"
-            raise StoppedByLostPeer(
-                f"{error}; stopped after step {step} of {self.total}, {where}; run the same command again to continue",
-                step,
-            ) from error
-        except BaseException:
-            stop.set()
-            raise
-
-
-def _tensors(module: nn.Module) -> list:
-    return [*module.parameters(), *module.buffers()]

@@ -31,11 +31,10 @@ from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
 from skelbench.training.activation_checkpointing import recompute_blocks
 from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
-from skelbench.training.build import phases_of, rotates_bodies, training_clips, view_specs
+from skelbench.training.build import phases_of, training_clips, view_specs
 from skelbench.training.checkpoint import save_encoders
 from skelbench.training.checkpointer import Checkpointer
 from skelbench.training.diagnostics import Diagnostics
-from skelbench.training.fixed_clips import FixedClips
 from skelbench.training.gradient_accumulation import Means, averaged, check_micro_batches
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
@@ -91,9 +90,7 @@ class Trainer:
         self.finite = FiniteCheck(self.device, self._diverged)
         self.checkpointer = Checkpointer(run, spec, self.method, self.optimization, self.total, self.epoch)
         self.log = MetricsLog(run, self.total, {} if self.rank else self._detectors())
-        # The fixed clips are read now: during training another thread may be reading clips.
-        fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
-        self.diagnostics = Diagnostics(method, self.total, self.log.every, fixed)
+        self.diagnostics = Diagnostics(method, self.total, self.log.every)
         self.freed_memory = FreedMemory(self.device.type == "cpu")
         self.stopped_in_last_step = False
         self._first_micro_batches = True
@@ -102,7 +99,7 @@ class Trainer:
         """The anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
         batch = self.spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)]) // self.micro_batches
-        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, rotates_bodies(self.spec))}
+        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips)}
 
     @property
     def phase_midpoints(self) -> list[tuple[int, float]]:
@@ -185,14 +182,12 @@ class Trainer:
                 raise wrong(self.method.training_step, WITHOUT_GRADIENT)
             norms = self.optimization.norms(turn)
             self.finite.record(step, reported["loss"], norms.values())
-            self.checkpointer.mark_incomplete()
             figures |= self.optimization.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
             stashed |= info.held
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
             self.method.after_step(replace(info, held=stashed))
-        self.finite.check_late()
         return figures
 
     def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
@@ -254,16 +249,13 @@ class Trainer:
         clock = _Clock(seconds_before)
         with (
             stop_requested() as stop_event,
-            self.checkpointer.saving_on_lost_peer(stop_event, clock.total),
             nullcontext() if self.rank else self.log.open(),
             self.freed_memory.kept(),
         ):
-            self.checkpointer.mark_complete(start)
             for step, views in self.batches(start):
                 done = step + 1
                 with self.diagnostics.record_step(done) as diagnostics:
                     figures = self.train_step(step, views)
-                self.checkpointer.mark_complete(done)
                 shown = self._log(done, figures, diagnostics, (done - start) * batch, clock)
                 self.freed_memory.trim_if_due()
                 if report:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from small import KINDS, forked, silent_session, tiny_run
 
-from skelbench.core.errors import Interrupted, PeerLost, SkelbenchError, StoppedByLostPeer
+from skelbench.core.errors import Interrupted, SkelbenchError
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import get_host
 from skelbench.records.store import ResultStore
@@ -97,28 +97,6 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     assert (12, "continuing at step 3 of 6") in said
 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_no_half_made_step_is_saved_where_another_process_is_lost(when, trainer, monkeypatch):
-    """After the optimiser's step, which as a fused one leaves the versions of tensors as they are, it is half made."""
-    one = trainer("mamp", batch_size=4, epochs=2)
-    name = {"before": "norms", "after": "step"}[when]
-    work, calls = getattr(one.optimization, name), []
-
-    def lost(*args):
-        calls.append(work(*args))
-        if len(calls) == 2:
-            raise PeerLost("another process has ended")
-        return calls[-1]
-
-    monkeypatch.setattr(one.optimization, name, lost)
-    with pytest.raises(
-        StoppedByLostPeer,
-        match="after step 1 of .*" + ("state saved in" if when == "before" else "the last saved state"),
-    ):
-        one.train()
-    assert one.run.checkpoint.exists() == (when == "before")
 
 
 def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
