@@ -100,7 +100,6 @@ INIT = "        super().__init__(config, context)\n"
 DRAW = "        return draws.linear(torch.eye(3).repeat(len(draws.rows_K), 1, 1))\n"
 CUT = "        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)\n"
 ENCODED = "        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))\n"
-STEP = '        pair = views["pair"]\n'
 
 
 def group(text):
@@ -116,7 +115,6 @@ MISTAKES = [
     # code of a step
     ('views["pair"]', 'views["pairs"]', "the views are: pair"),
     ("context.summary_width, 4", "7, 4", "with feature_BD [8, 6]"),
-    (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "in place"),
     ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
     (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
