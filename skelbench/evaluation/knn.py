@@ -20,9 +20,8 @@ from skelbench.evaluation.protocol import (
     Progress,
     Protocol,
     ProtocolResult,
-    accuracy_metrics,
+    classified,
     coverage_notes,
-    prediction_arrays,
     share,
 )
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -78,8 +77,8 @@ class Neighbours(Protocol):
         for i, (name, parts, weighs) in enumerate(ranked):
             predicted, figures = self.measure(parts, weighs, device, share(progress, i, len(ranked)))
             if not name:
-                metrics |= accuracy_metrics(features, predicted) | figures
-                predictions = prediction_arrays(features, predicted)
+                metrics, predictions = classified(features, predicted)
+                metrics |= figures
             else:
                 metrics[f"accuracy_{name}"] = float((predicted == features.test_y).mean())
                 metrics |= {f"{figure}_{name}": value for figure, value in figures.items()}
