@@ -21,7 +21,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.evaluation.downstream import Downstream
 from skelbench.evaluation.features import Builder
 from skelbench.evaluation.finetune_settings import FineTuneSettings
-from skelbench.evaluation.probe_trainer import ProbeTrainer
+from skelbench.evaluation.probe import ProbeTrainer
 from skelbench.models.encoder import Encoder, evaluating
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched

@@ -9,7 +9,6 @@ PLACES: tuple[str, ...] = (
     "skelbench.evaluation.robustness",
     "skelbench.evaluation.retrieval",
     "skelbench.evaluation.swept",
-    "skelbench.evaluation.transfer",
     "skelbench.models.vit",
     "skelbench.models.optim.optimizers",
     "skelbench.models.optim.schedules",
