@@ -67,7 +67,7 @@ def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
-            f"evaluate again: skelbench eval {run.spec.id} --protocol NAME --force{run.plugin_files}"
+            f"evaluate again: skelbench eval {run.spec.id} --force{run.plugin_files}, with its --protocol"
         ) from error
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 
