@@ -32,14 +32,12 @@ from skelbench.records.run_dir import RunDir
 from skelbench.training.activation_checkpointing import recompute_blocks
 from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
 from skelbench.training.build import phases_of, training_clips, view_specs
-from skelbench.training.checkpoint import save_encoders
-from skelbench.training.checkpointer import Checkpointer
+from skelbench.training.checkpoint import Checkpointer, save_encoders
 from skelbench.training.diagnostics import Diagnostics
 from skelbench.training.gradient_accumulation import Means, averaged, check_micro_batches
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization
-from skelbench.training.order import Order
 from skelbench.views.builder import ViewBuilder, WholeStep
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
@@ -57,6 +55,27 @@ def total_steps(spec: RunSpec, clips: int) -> int:
     """Steps of the whole schedule for ``clips`` training clips."""
     per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size
     return round(spec.train.epochs * per_epoch)
+
+
+class Order:
+    """Clips of each step: one permutation per epoch, end to end, keyed by (seed, epoch)."""
+
+    def __init__(self, ids: np.ndarray, batch: int, seed: int) -> None:
+        self.ids, self.batch, self.seed = np.asarray(ids), batch, seed
+        self._epochs: dict[int, np.ndarray] = {}
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        if epoch not in self._epochs:
+            generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
+            self._epochs = {epoch: torch.randperm(len(self.ids), generator=generator).numpy()}
+        return self._epochs[epoch]
+
+    def __call__(self, step: int) -> np.ndarray:
+        """Clip ids of ``step``: int64 [batch]."""
+        places = np.arange(step * self.batch, (step + 1) * self.batch)
+        epochs, inside = np.divmod(places, len(self.ids))
+        parts = [self.ids[self._permutation(int(e))[inside[epochs == e]]] for e in np.unique(epochs)]
+        return np.concatenate(parts)
 
 
 class Trainer:
@@ -286,10 +305,8 @@ class Trainer:
                 f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(starts)))} "
                 f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
             )
-        if not self.rank:
-            if self.run.checkpoint.exists():
-                self.log.replay()
-            self.log.correct_record()
+        if not self.rank and self.run.metrics.exists():
+            self.log.replay()
         self.method.train()
         if report and start:
             report(start * self.spec.train.batch_size, note=f"continuing at step {start:,} of {self.total:,}")

@@ -172,7 +172,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.training.checkpointer.write_state", full)
+    monkeypatch.setattr("skelbench.training.checkpoint.write_state", full)
     fails(command("slim"), "No space left on device", shown=True)
 
 

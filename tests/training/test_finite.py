@@ -13,7 +13,7 @@ from skelbench.methods.contract import Method
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.records.metrics import read_metrics
-from skelbench.training import checkpointer, loop
+from skelbench.training import checkpoint, loop
 from skelbench.training.anomalies import UNMOVED
 
 BAD = {
@@ -63,7 +63,7 @@ def test_training_stops_in_the_step_itself_and_keeps_the_last_good_state(
     resolved, session, monkeypatch, index, what, clip_grad
 ):
     """Step 5 is the last one, after which the state is saved and the run would be done."""
-    monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)  # save after every step
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)  # save after every step
     spoil(monkeypatch, index, what)
     named = {"loss": "the loss became inf", "gradient": r"the gradient of \S+ became nan"}[what]
     with pytest.raises(SkelbenchError, match=f"{named}.* at step {index} of 6.*train.lr.*run again"):
@@ -133,7 +133,7 @@ def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it
 
     monkeypatch.setattr(loop.Trainer, "__init__", late)
     monkeypatch.setattr(loop.Trainer, "train_step", counted)
-    monkeypatch.setattr(checkpointer, "SNAPSHOTS", 6)  # after every step
+    monkeypatch.setattr(checkpoint, "SNAPSHOTS", 6)  # after every step
     spoil(monkeypatch, index, what)
     with pytest.raises(SkelbenchError, match=f"the {what} became (inf|nan) at step {index} of 6"):
         pretrain(session, resolved("mamp"))

@@ -15,8 +15,8 @@ from skelbench.core.errors import Interrupted, SkelbenchError
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import get_host
 from skelbench.records.store import ResultStore
-from skelbench.training import checkpointer, loop
-from skelbench.training.checkpointer import Checkpointer
+from skelbench.training import checkpoint, loop
+from skelbench.training.checkpoint import Checkpointer
 
 
 def drive(root, results, kill_at):
@@ -32,7 +32,7 @@ def drive(root, results, kill_at):
             os.kill(os.getpid(), signal.SIGKILL)
         return step(self, index, views)
 
-    checkpointer.CHECKPOINT_SECONDS, Checkpointer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
+    checkpoint.CHECKPOINT_SECONDS, Checkpointer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
     pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
 
 
@@ -123,7 +123,7 @@ CHECKPOINT = {
 def test_a_damaged_checkpoint_is_one_error(resolved, session, damage, monkeypatch):
     made, save = resolved("slim", epochs=0.5), Checkpointer.save
     with monkeypatch.context() as patch:  # what is kept is from before the last step
-        patch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
+        patch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
         patch.setattr(Checkpointer, "save", lambda self, done, s: done < self.total and save(self, done, s))
         run = pretrain(session, made)
     before = load_file(run.encoder())
