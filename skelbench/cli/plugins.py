@@ -147,11 +147,11 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
 
 def _show_cost(host: Host, about: Descriptor) -> None:
-    from skelbench.evaluation.cost.rows import BUDGET_CONVENTION, budget_costs  # torch
+    from skelbench.evaluation.cost.report import BUDGET_CONVENTION, budget_costs  # torch
 
     rows = [
-        (cost.tokens, float(f"{cost.encoder_gmacs:.4g}"), cost.step_gflops and float(f"{cost.step_gflops:.4g}"))
-        for cost in budget_costs(host, about)
+        (tokens, float(f"{encoder_gmacs:.4g}"), step_gflops and float(f"{step_gflops:.4g}"))
+        for tokens, encoder_gmacs, step_gflops in budget_costs(host, about)
     ]
     columns = ("tokens", "encoder, GMACs of a body", "training step, GFLOPs of a clip of two bodies")
     shown = 3 if any(step for *_, step in rows) else 2

@@ -6,7 +6,7 @@ import pytest
 
 from skelbench.cli.main import main
 from skelbench.core.spec import GridSpec
-from skelbench.evaluation.cost.rows import flops_rows
+from skelbench.evaluation.cost.report import flops_rows
 from skelbench.plugin.host import Host
 from skelbench.testing.scaffold.plan import Plan
 from skelbench.views.skeleton.grid import BUDGETS

@@ -224,7 +224,7 @@ def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
         rows = [line.split(",") for line in printed.out.splitlines()]
         assert any("SkeletonMAE" in row for row in rows) and any("MAMP" in row for row in rows)
         assert "2/2 rows (100 %)" in printed.err
-        monkeypatch.setattr("skelbench.evaluation.cost.rows.flops_rows", lambda *_: pytest.fail("counted again"))
+        monkeypatch.setattr("skelbench.evaluation.cost.report.flops_rows", lambda *_: pytest.fail("counted again"))
     assert not (tmp_path / "results").exists()
 
 
