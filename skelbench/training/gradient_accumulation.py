@@ -17,19 +17,17 @@ from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.methods.contract import Method
-from skelbench.plugin.plugin_errors import wrong
-
-ALIKE = 1e-4
-"""Tolerance for the relative counts of two means: rounding of large counts."""
 
 
 class Means:
-    """``Step.means`` of a step that is taken in pieces; :meth:`next` before each."""
+    """``Step.means`` of a step that is taken in ``pieces``; :meth:`next` before each."""
 
-    def __init__(self, method: Method | None, pieces: int) -> None:
-        self.method, self.pieces = method, pieces
+    def __init__(self, pieces: int) -> None:
+        self.pieces = pieces
         self._first: list[Tensor] = []
-        self._counts: list[Tensor] = []
+        """1 / count of each mean in the first piece."""
+        self._count: Tensor | float = 0.0
+        """Count of the first mean over all pieces."""
         self._at = 0
 
     def next(self) -> None:
@@ -41,26 +39,15 @@ class Means:
         share = distributed.global_mean(torch.ones_like(total.detach()), count)
         if self._at == len(self._first):
             self._first.append(share)
-            self._counts.append(torch.zeros_like(share))
-        self._counts[self._at] += 1 / share
+        if self._at == 0:
+            self._count = self._count + 1 / share
         self._at += 1
         return total * self._first[self._at - 1]
 
-    def correction(self, check: bool = False) -> Tensor | None:
-        """Factor of the average over all pieces; None if no mean was taken.
-
-        ``check``: raise :class:`SkelbenchError` if the means need different factors; waits for the device.
-        """
-        if not self._first:
-            return None
-        each = torch.stack([self.pieces / (first * count) for first, count in zip(self._first, self._counts)])
-        if check and self.method and float((each / each[0] - 1).abs().max()) > ALIKE:
-            raise wrong(
-                self.method.training_step,
-                "takes means over counts that do not grow alike with the clips, so a batch cannot be taken in pieces; "
-                "say so in whole_batch",
-            )
-        return each[0]
+    @property
+    def correction(self) -> Tensor | None:
+        """Factor of the average over all pieces; None if no mean was taken. All counts grow alike with the clips."""
+        return self.pieces / (self._first[0] * self._count) if self._first else None
 
 
 def obstacle(method: Method, spec: RunSpec) -> str:
@@ -97,7 +84,7 @@ def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
 
 
 def averaged(
-    backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter], check: bool
+    backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter]
 ) -> dict[str, Tensor]:
     """Figures of a method over all pieces, with their averaged gradients in ``parameters``.
 
@@ -109,7 +96,7 @@ def averaged(
         for name, value in backward(piece).items():
             learns |= {name} if value.requires_grad else set()
             summed[name] = summed.get(name, 0) + value.detach() / means.pieces
-    if (correction := means.correction(check)) is None:
+    if (correction := means.correction) is None:
         return summed
     if gradients := [p.grad for p in parameters if p.grad is not None]:
         torch._foreach_mul_(gradients, correction)

@@ -112,7 +112,6 @@ class Trainer:
         self.diagnostics = Diagnostics(method, self.total, self.log.every)
         self.freed_memory = FreedMemory(self.device.type == "cpu")
         self.stopped_in_last_step = False
-        self._first_micro_batches = True
 
     def _detectors(self) -> dict[str, AnomalyDetector]:
         """The anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
@@ -213,7 +212,7 @@ class Trainer:
         """Leave the gradients of ``batch`` in the parameters; return the method's figures over all micro-batches."""
         if isinstance(batch, dict):
             return self._backward(self.forward, batch, info)
-        means, last = Means(self.method, info.pieces), len(batch) - 1
+        means, last = Means(info.pieces), len(batch) - 1
         info = replace(info, means=means)
 
         def micro_batch(at: int) -> dict[str, Tensor]:
@@ -224,9 +223,9 @@ class Trainer:
                 return self._backward(forward, batch[at], info)
 
         try:
-            return averaged(micro_batch, means, list(self.method.parameters()), check=self._first_micro_batches)
+            return averaged(micro_batch, means, list(self.method.parameters()))
         finally:
-            self.diagnostics.micro_batch, self._first_micro_batches = 0, False
+            self.diagnostics.micro_batch = 0
 
     def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
