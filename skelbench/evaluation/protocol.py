@@ -106,19 +106,10 @@ class Features:
                     f"clip {ids[wrong][0]} of the {side} split has label {y[wrong][0]}, outside "
                     f"0..{self.num_classes - 1}; correct the label or the data set's number of classes"
                 )
-            object.__setattr__(self, f"{side}_x", np.require(x, np.float32, ["C", "W"]))
-            object.__setattr__(self, f"{side}_y", np.require(y, np.int64, ["C", "W"]))
-            object.__setattr__(self, f"{side}_ids", np.require(ids, np.int64, ["C", "W"]))
+            for name, array, kind in (("x", x, np.float32), ("y", y, np.int64), ("ids", ids, np.int64)):
+                object.__setattr__(self, f"{side}_{name}", np.require(array, kind, ["C", "W"]))
         if self.train_subjects is not None:
-            subjects = np.require(self.train_subjects, np.int64, ["C", "W"])
-            if subjects.shape != self.train_y.shape:
-                raise SkelbenchError(f"{subjects.size} subjects were given for {len(self.train_y)} training clips")
-            object.__setattr__(self, "train_subjects", subjects)
-        if self.train_x.shape[1] != self.test_x.shape[1]:
-            raise SkelbenchError(
-                f"train features have width {self.train_x.shape[1]} but test features {self.test_x.shape[1]}; "
-                f"extract both with the same encoder and body pooling"
-            )
+            object.__setattr__(self, "train_subjects", np.require(self.train_subjects, np.int64, ["C", "W"]))
         if len(np.unique(self.test_ids)) != len(self.test_ids):
             raise SkelbenchError("some clips occur twice in the test split; list each clip once")
         shared = np.intersect1d(self.train_ids, self.test_ids)
