@@ -7,10 +7,8 @@ corrected at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from skelbench.core import distributed
@@ -81,23 +79,3 @@ def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
 def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
     """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each."""
     return [n for n in range(2, clips + 1) if clips % n == 0 and clips // n >= least]
-
-
-def averaged(
-    backward: Callable[[int], dict[str, Tensor]], means: Means, parameters: list[nn.Parameter]
-) -> dict[str, Tensor]:
-    """Figures of a method over all pieces, with their averaged gradients in ``parameters``.
-
-    ``backward(piece)`` runs one piece with its loss divided by their number."""
-    summed: dict[str, Tensor] = {}
-    learns: set[str] = set()
-    for piece in range(means.pieces):
-        means.next()
-        for name, value in backward(piece).items():
-            learns |= {name} if value.requires_grad else set()
-            summed[name] = summed.get(name, 0) + value.detach() / means.pieces
-    if (correction := means.correction) is None:
-        return summed
-    if gradients := [p.grad for p in parameters if p.grad is not None]:
-        torch._foreach_mul_(gradients, correction)
-    return {name: value * correction if name in learns else value for name, value in summed.items()}

@@ -34,7 +34,7 @@ from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
 from skelbench.training.build import phases_of, training_clips, view_specs
 from skelbench.training.checkpoint import Checkpointer, save_encoders
 from skelbench.training.diagnostics import Diagnostics
-from skelbench.training.gradient_accumulation import Means, averaged, check_micro_batches
+from skelbench.training.gradient_accumulation import Means, check_micro_batches
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization
@@ -212,20 +212,26 @@ class Trainer:
         """Leave the gradients of ``batch`` in the parameters; return the method's figures over all micro-batches."""
         if isinstance(batch, dict):
             return self._backward(self.forward, batch, info)
-        means, last = Means(info.pieces), len(batch) - 1
+        means = Means(info.pieces)
         info = replace(info, means=means)
-
-        def micro_batch(at: int) -> dict[str, Tensor]:
+        summed: dict[str, Tensor] = {}
+        learns: set[str] = set()
+        for at, views in enumerate(batch):
+            means.next()
             self.diagnostics.micro_batch = at
             forward: Any = self.forward
-            waits = isinstance(forward, DistributedDataParallel) and at < last  # the last one exchanges gradients
+            waits = isinstance(forward, DistributedDataParallel) and at < len(batch) - 1  # the last exchanges gradients
             with forward.no_sync() if waits else nullcontext():
-                return self._backward(forward, batch[at], info)
-
-        try:
-            return averaged(micro_batch, means, list(self.method.parameters()))
-        finally:
-            self.diagnostics.micro_batch = 0
+                reported = self._backward(forward, views, info)
+            for name, value in reported.items():
+                learns |= {name} if value.requires_grad else set()
+                summed[name] = summed.get(name, 0) + value.detach() / info.pieces
+        self.diagnostics.micro_batch = 0
+        if (correction := means.correction) is None:
+            return summed
+        if gradients := [p.grad for p in self.method.parameters() if p.grad is not None]:
+            torch._foreach_mul_(gradients, correction)
+        return {name: value * correction if name in learns else value for name, value in summed.items()}
 
     def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
@@ -264,7 +270,7 @@ class Trainer:
         """
         self.log.on_line, self.log.on_anomaly = on_line, on_anomaly
         batch, (start, seconds_before) = self.spec.train.batch_size, self._resume(report)
-        clock = _Clock(seconds_before)
+        started = time.monotonic()
         with (
             stop_requested() as stop_event,
             nullcontext() if self.rank else self.log.open(),
@@ -274,7 +280,9 @@ class Trainer:
                 done = step + 1
                 with self.diagnostics.record_step(done) as diagnostics:
                     figures = self.train_step(step, views)
-                shown = self._log(done, figures, diagnostics, (done - start) * batch, clock)
+                here = time.monotonic() - started
+                clock = {"clips_per_s": (done - start) * batch / max(1e-9, here), "seconds": seconds_before + here}
+                shown = self._log(done, figures, diagnostics, clock)
                 self.freed_memory.trim_if_due()
                 if report:
                     report(batch, **shown)
@@ -284,7 +292,7 @@ class Trainer:
                     self.finite.check_now()
                     self.finite.check_state(self.method, step)
                     self.run.check_held()
-                    self.checkpointer.save_after(done, due, clock.total())
+                    self.checkpointer.save_after(done, due, clock["seconds"])
                 if stop and done < self.total:
                     raise Interrupted(
                         f"stopped after step {done} of {self.total}, state saved in {self.run.path}; run the same "
@@ -294,7 +302,7 @@ class Trainer:
                 self.stopped_in_last_step = stop
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
-        return clock.total()
+        return seconds_before + time.monotonic() - started
 
     def _resume(self, report: Report | None) -> tuple[int, float]:
         """Load the saved state; return (steps done, seconds of training before)."""
@@ -312,7 +320,7 @@ class Trainer:
         return start, seconds
 
     def _log(
-        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clips: int, clock: _Clock
+        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clock: dict[str, float]
     ) -> dict[str, Any]:
         """Write a line of metrics if one is due; return fields for a progress bar."""
         due = self.log.is_due(done)
@@ -323,9 +331,8 @@ class Trainer:
         if due:
             self.finite.check_now()
             place = {"step": done, "epoch": self.epoch(done), "clips_seen": done * self.spec.train.batch_size}
-            speed = {"clips_per_s": clips / max(1e-9, clock.here()), "seconds": clock.total()}
             if not self.rank:
-                shown |= self.log.write(place | values | diagnostics | speed, values)
+                shown |= self.log.write(place | values | diagnostics | clock, values)
         return shown
 
     def _diverged(self, step: int, what: str, value: float) -> NoReturn:
@@ -348,16 +355,3 @@ class Trainer:
             step_of_method = where(self.method.training_step) or type(self.method).__name__
             advice = f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
         raise Diverged(f"the {what} {place}; {kept}{advice}", step)
-
-
-class _Clock:
-    """Seconds of training in this attempt, and with those of earlier attempts."""
-
-    def __init__(self, before: float) -> None:
-        self._before, self._started = before, time.monotonic()
-
-    def here(self) -> float:
-        return time.monotonic() - self._started
-
-    def total(self) -> float:
-        return self._before + self.here()
