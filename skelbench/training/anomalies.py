@@ -20,10 +20,9 @@ clip; the rest is about the place in the token grid, the view or the body slot. 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 RANK = 1.5
 READOUT_RANK = 1.25
@@ -42,6 +41,8 @@ _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
 """Recorded as ``unmoved`` in run.json after a whole training in one attempt."""
 
+Judged = tuple[str, str, float, bool]
+"""Name, measure and value of a figure, and whether it is beyond its limit."""
 Anomaly = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that settled
 it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
@@ -55,22 +56,14 @@ _NAMES = {
 }
 
 
-class Judged(NamedTuple):
-    """One value of a line, compared with its limit."""
-
-    what: str
-    measure: str
-    value: float
-    is_bad: bool
-    patience: int
-    """Consecutive bad values that make an anomaly."""
-
-
-class AnomalyDetector(ABC):
+class AnomalyDetector:
     """Follow the metrics of a run line by line; ``found`` is what run.json records.
 
     ``clips``: clips behind each figure.
     """
+
+    patience = PATIENCE
+    """Consecutive bad values that make an anomaly."""
 
     def __init__(self, clips: int) -> None:
         self.clips = clips
@@ -84,25 +77,24 @@ class AnomalyDetector(ABC):
             return []
         changed = []
         finite = {name: value for name, value in line.items() if value is not None}
-        for value in self.judge(finite):
-            bad = self._bad.setdefault((value.what, value.measure), [])
-            if value.is_bad:
-                place = {"step": line["step"], "epoch": line["epoch"]}
-                bad.append({"what": value.what, "measure": value.measure, **place})
-                if len(bad) == value.patience:
-                    bad[0]["value"] = round(value.value, 4)
+        for what, measure, value, is_bad in self.judge(finite):
+            bad = self._bad.setdefault((what, measure), [])
+            if is_bad:
+                bad.append({"what": what, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
+                if len(bad) == self.patience:
+                    bad[0]["value"] = round(value, 4)
                     self.found.append(bad[0])
                     changed.append(bad[0])
             else:
-                if len(bad) >= value.patience:
+                if len(bad) >= self.patience:
                     bad[0]["until"] = line["step"]
                     changed.append(bad[0])
                 bad.clear()
         return changed
 
-    @abstractmethod
     def judge(self, line: Mapping[str, Any]) -> Iterator[Judged]:
         """Compare the figures of a line with their limits."""
+        raise NotImplementedError
 
 
 class Collapse(AnomalyDetector):
@@ -113,17 +105,19 @@ class Collapse(AnomalyDetector):
             if key.startswith("rank_"):
                 name = key.removeprefix("rank_")
                 limit = READOUT_RANK if name in ("cls", "pooled") else RANK
-                yield Judged(name, "effective rank", value, value < limit, PATIENCE)
+                yield name, "effective rank", value, value < limit
             elif key.startswith("prototypes_used_"):
                 name = key.removeprefix("prototypes_used_")
-                yield Judged(name, "prototypes used", value, value < PROTOTYPES, PATIENCE)
+                yield name, "prototypes used", value, value < PROTOTYPES
                 entropy = max(min(line.get(f"teacher_entropy_{name}", math.nan), 700.0), 0.0)  # exp(710) overflows
                 different = value / math.exp(entropy)
-                yield Judged(name, "different assignments", different, different < ASSIGNMENTS, PATIENCE)
+                yield name, "different assignments", different, different < ASSIGNMENTS
 
 
 class Shortcut(AnomalyDetector):
     """Detect prototypes that tell little about the clip, from ``WINDOW`` diagnostic steps on."""
+
+    patience = 1
 
     def __init__(self, clips: int) -> None:
         super().__init__(clips)
@@ -142,7 +136,7 @@ class Shortcut(AnomalyDetector):
             total = sum(sum(step.values()) for step in window)
             if len(window) == WINDOW and total > WINDOW * math.log(ASSIGNMENTS):
                 fraction = sum(step.get("clip", 0.0) for step in window) / total
-                yield Judged(name, CLIP_INFORMATION, fraction, fraction < CLIP_FRACTION, 1)
+                yield name, CLIP_INFORMATION, fraction, fraction < CLIP_FRACTION
 
 
 def describe(anomaly: Anomaly) -> str:
