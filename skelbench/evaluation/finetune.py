@@ -19,7 +19,7 @@ from skelbench.core.hashing import derive_seed
 from skelbench.core.signals import stop_requested
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.evaluation.downstream import Downstream
-from skelbench.evaluation.finetune_fit import Fit, Part, steps_of
+from skelbench.evaluation.finetune_fit import Fit, Part
 from skelbench.evaluation.finetune_settings import FineTuneSettings
 from skelbench.evaluation.label_subsets import DRAWS, LabelSubset, label_subset
 from skelbench.evaluation.probe import NOT_SELECTED, stratified
@@ -160,7 +160,7 @@ class _Fits:
         """Results of the finished parts."""
         self.threads: int = state.get("threads", 0)
         self._unfinished: dict[str, Any] | None = state.get("fit")
-        self._steps = [steps_of(settings, part) for part in parts]
+        self._steps = [settings.steps_of(len(part.train_n)) for part in parts]
         self._saved = time.monotonic()
 
     def run(self) -> None:

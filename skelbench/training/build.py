@@ -80,7 +80,6 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
                 raise
             with torch.device("cpu"):  # an encoder that reads values while it is built, such as a graph's
                 encoder = cls(config, topology, grid).to("meta")
-    _check_initialised(encoder)
     for attribute in ("width", "features"):
         if not isinstance(getattr(encoder, attribute, None), int):
             of = "tokens" if attribute == "width" else "pooled_RD"
@@ -127,11 +126,6 @@ def build_encoder(
     return encoder
 
 
-def _check_initialised(module: torch.nn.Module) -> None:
-    if "_modules" not in vars(module):
-        raise wrong(type(module), "does not call super().__init__ with what it is given; write that first")
-
-
 class _WithoutDraws(TorchFunctionMode):
     """Leave weights on the meta device undrawn: PyTorch loads its compiler, for seconds, to draw shapes."""
 
@@ -168,13 +162,10 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
-    _check_initialised(method)
     if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
     with plugin_code(method.inference_encoder, "()"):
         encoder = method.inference_encoder()
-    if not isinstance(encoder, torch.nn.Module):
-        raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
     if odd := _unlike(encoder, probed):
         raise wrong(
             cls,

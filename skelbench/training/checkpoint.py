@@ -77,8 +77,6 @@ class Checkpointer:
         if step in self.snapshot_steps and not distributed.rank():
             save_encoders(self.run, self.spec.id, self.method, self.epoch(step), f"{self.epoch(step):.4g}")
         if due or step == self.total:
-            if not distributed.rank() and not self.run.metrics.exists():  # without it the state could not be resumed
-                raise SkelbenchError(f"{self.run.path} was removed during training; run the same command again")
             self.save(step, seconds)
 
     def save(self, step: int, seconds: float) -> None:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.core import distributed
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Method
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.models.rank import effective_rank, sample_rows
@@ -55,14 +54,7 @@ class Diagnostics:
                 for figure, number in value.figures(view).items():
                     self._recorded.setdefault(f"{figure}_{name}", {})[self.micro_batch] = number
                 return
-            x = value() if callable(value) else value
-            if not isinstance(x, Tensor) or x.dim() < 2:
-                kind = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-                raise SkelbenchError(
-                    f'watch("{name}", ...) takes features [n, D], a function that returns them or an objective with '
-                    f"figures(view), not {kind}"
-                )
-            self._record_features(name, x)
+            self._record_features(name, value() if callable(value) else value)
 
     def _record_features(self, name: str, x: Tensor) -> None:
         x_nD = distributed.gather(sample_rows(x.detach().flatten(0, -2), ROWS))
