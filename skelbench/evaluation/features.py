@@ -25,7 +25,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.data.store.splits import Split
 from skelbench.evaluation.hidden import Hiding, encode
 from skelbench.evaluation.preprocessing import Preprocessing
-from skelbench.evaluation.protocol import Features
+from skelbench.evaluation.protocol import Features, Progress
 from skelbench.models.encoder import Encoded, evaluating
 from skelbench.views.augmentations import Augment
 from skelbench.views.builder import ViewBuilder
@@ -39,9 +39,6 @@ from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
-Report = Callable[[int, int], None]
-"""``report(done, total)`` counts clips."""
-
 
 BATCH = 256
 UNDRAWN = Keyed(0, 0)
@@ -119,7 +116,7 @@ class PreparedClips:
         keyed: Keyed = UNDRAWN,
         dropout: float = 0.0,
         noisy: bool = False,
-        progress: Report | None = None,
+        progress: Progress | None = None,
     ) -> np.ndarray:
         """Features of the clips ``ids``: float32 [n, D]; row i belongs to ``ids[i]``.
 
@@ -152,7 +149,7 @@ class PreparedClips:
         return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
 
 
-def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Report | None = None) -> Features:
+def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Progress | None = None) -> Features:
     """Features of the training and test clips of ``split``; ``report`` counts clips of one side, then of the other."""
     store = clips.store
 
@@ -161,7 +158,7 @@ def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, repor
         crop: Crop,
         augment: tuple[Augment, ...],
         dropout: float = 0.0,
-        progress: Report | None = None,
+        progress: Progress | None = None,
         noisy: bool = False,
     ) -> np.ndarray:
         builder = clips.builder(crop, augment)

@@ -48,8 +48,6 @@ class Neighbours(Protocol):
     effect."""
 
     unit: ClassVar[str] = "queries"
-    logits: ClassVar[str]
-    """First half of the error "... have no logits"."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
@@ -68,7 +66,7 @@ class Neighbours(Protocol):
     ) -> ProtocolResult:
         """Measure the weighted sum of similarities in all ``sets``, and those in each."""
         if summed == "logits":
-            raise SkelbenchError(f"{self.logits}; use --fusion scores, which sums similarities")
+            raise SkelbenchError("a ranking has no logits; use --fusion scores, which sums similarities")
         features = next(iter(sets.values()))
         alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
         ranked: list[Summed] = [("", list(sets.values()), weights), *alone]
@@ -101,8 +99,6 @@ class Knn(Neighbours):
 
     Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label.
     """
-
-    logits: ClassVar[str] = "nearest neighbours have no logits"
 
     k: int = Field(1, ge=1)
     metric: Literal["cosine", "euclidean"] = "cosine"

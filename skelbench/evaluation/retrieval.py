@@ -44,7 +44,6 @@ class Retrieval(Neighbours):
     """
 
     measures: ClassVar[Mapping[str, Measure]] = _MEASURES
-    logits: ClassVar[str] = "a ranking has no logits"
 
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None

@@ -177,7 +177,7 @@ class Encoder(nn.Module):
     :class:`Encoded`, so that what treats tokens one by one runs once for all of them (:func:`encode_all`)."""
     recomputed: bool = False
     """Whether its blocks are computed again in the backward pass, as
-    :mod:`skelbench.training.activation_checkpointing` has it."""
+    :mod:`skelbench.training.memory_saving` has it."""
     prepared_state: tuple[str, ...] = ()
     """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 

@@ -29,12 +29,11 @@ from skelbench.models.batch_norm import synchronised
 from skelbench.models.optim.groups import groups_of
 from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
-from skelbench.training.activation_checkpointing import recompute_blocks
 from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
 from skelbench.training.build import phases_of, training_clips, view_specs
 from skelbench.training.checkpoint import Checkpointer, save_encoders
 from skelbench.training.diagnostics import Diagnostics
-from skelbench.training.gradient_accumulation import Means, check_micro_batches
+from skelbench.training.memory_saving import Means, check_micro_batches, recompute_blocks
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization

@@ -12,7 +12,7 @@ from skelbench.models.attention import Group, rope_table
 from skelbench.models.compile import compile_parts
 from skelbench.models.heads import PrototypeHead
 from skelbench.models.vit import Block, ViTConfig
-from skelbench.training.activation_checkpointing import recompute_blocks
+from skelbench.training.memory_saving import recompute_blocks
 
 CPU = torch.device("cpu")
 

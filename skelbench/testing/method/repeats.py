@@ -23,7 +23,7 @@ from skelbench.testing.method.subject import (
     phase_starts,
 )
 from skelbench.testing.processes import grouped
-from skelbench.training.gradient_accumulation import obstacle
+from skelbench.training.memory_saving import obstacle
 
 
 def seeded(m: MethodSubject) -> None:
