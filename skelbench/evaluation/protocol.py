@@ -220,18 +220,8 @@ class Protocol(Spec):
         metrics, predictions = headline(features, np.sum([weight * x_nC for weight, x_nC in terms], axis=0))
         metrics |= {f"accuracy_{name}": result.metrics["accuracy"] for name, result in results.items()}
         curve = [{"set": name, **row} for name, result in results.items() for row in result.curve]
-        return ProtocolResult(metrics, predictions, curve, _notes(results))
-
-
-def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
-    """Notes of several results: common notes once, the others with the name of their set."""
-    return list(
-        dict.fromkeys(
-            note if all(note in other.notes for other in results.values()) else f"{name}: {note}"
-            for name, result in results.items()
-            for note in result.notes
-        )
-    )
+        notes = list(dict.fromkeys(note for result in results.values() for note in result.notes))
+        return ProtocolResult(metrics, predictions, curve, notes)
 
 
 def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
