@@ -81,11 +81,11 @@ class PreparedClips:
         build = ViewBuilder({"eval": view}, self.store.topology, self.grid.patch, *how)
         return (lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}) if change else build
 
-    def views(self, ids: np.ndarray) -> Iterator[View]:
+    def views(self, ids: np.ndarray, batch_size: int | None = None) -> Iterator[View]:
         """Views of the clips ``ids`` as evaluated, batch by batch, on the device."""
-        build = self.builder()
-        for start in range(0, len(ids), BATCH):
-            yield build(self.source.gather(ids[start : start + BATCH]), UNDRAWN)["eval"].to(self.device)
+        build, size = self.builder(), batch_size or BATCH
+        for start in range(0, len(ids), size):
+            yield build(self.source.gather(ids[start : start + size]), UNDRAWN)["eval"].to(self.device)
 
     def clip_features(
         self,
@@ -117,6 +117,7 @@ class PreparedClips:
         dropout: float = 0.0,
         noisy: bool = False,
         progress: Progress | None = None,
+        batch_size: int | None = None,
     ) -> np.ndarray:
         """Features of the clips ``ids``: float32 [n, D]; row i belongs to ``ids[i]``.
 
@@ -125,23 +126,23 @@ class PreparedClips:
         unless features are drawn along ``ids``.
         """
         ids, source, builder = np.asarray(ids, dtype=np.int64), source or self.source, builder or self.builder()
-        noise = None
+        noise, size = None, batch_size or BATCH
         if dropout:
             noise = torch.Generator(self.device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
         features: list[Tensor] = []
-        starts, shared = range(0, len(ids), BATCH), False
+        starts, shared = range(0, len(ids), size), False
         if not dropout and not noisy:
-            starts, shared = distributed.own_pieces(len(ids), BATCH)
+            starts, shared = distributed.own_pieces(len(ids), size)
         end = min(starts.stop, len(ids))
         with evaluating(encoder), drawing(encoder, keyed, self.device) if noisy else nullcontext():
             for start in starts:
-                batch = source.gather(ids[start : start + BATCH])
-                if start + BATCH < end:
-                    source.prefetch(ids[start + BATCH : start + 2 * BATCH])
+                batch = source.gather(ids[start : start + size])
+                if start + size < end:
+                    source.prefetch(ids[start + size : start + 2 * size])
                 view = builder(batch, keyed)["eval"].to(self.device)
                 features.append(self.clip_features(encoder, view, dropout, noise))
                 if progress:
-                    done, whole = min(start + BATCH, end) - starts.start, end - starts.start
+                    done, whole = min(start + size, end) - starts.start, end - starts.start
                     progress(done * len(ids) // whole, len(ids))
         if not features:
             return np.zeros((0, 0), dtype=np.float32)
