@@ -4,8 +4,7 @@
 
 One process; in every round one step of each kind on the same clips, the order swapped from round to round. Seconds of a
 look are the median over rounds of the difference, the share of the training is that over the interval between looks
-times the median step. Looks at the fixed clips, one or three in a schedule, are timed by themselves, and their share
-is added. On a CPU seconds are those of this process, whatever else the machine does (set
+times the median step. On a CPU seconds are those of this process, whatever else the machine does (set
 OMP_NUM_THREADS=1); on a GPU wall time with the device waited for. ``--batch`` shrinks the step, but a look only below
 1,024 rows: what is watched is bounded, so that a share found so is above the true one.
 """
@@ -26,7 +25,6 @@ from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import get_host
 from skelbench.records.run_dir import RunDir
 from skelbench.training.build import build_method
-from skelbench.training.fixed_clips import LOOKS
 from skelbench.training.loop import Trainer
 
 LIMIT = 0.01
@@ -54,29 +52,12 @@ def seconds(training: Trainer, step: int, look: bool) -> float:
     return clock() - began
 
 
-def fixed_seconds(training: Trainer, rounds: int) -> float:
-    """One look at the fixed clips."""
-    clock = time.process_time if training.device.type == "cpu" else time.perf_counter
-    fixed, encoder, spent = training.diagnostics.fixed, training.method.inference_encoder(), []
-    assert fixed is not None
-    for _ in range(rounds):
-        wait_for(training.device)
-        began = clock()
-        fixed.figures(encoder)
-        wait_for(training.device)
-        spent.append(clock() - began)
-    return median(spent)
-
-
 def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
     """Print one line; whether the share keeps the limit."""
     with tempfile.TemporaryDirectory() as folder:
         training = trainer_of(method, preset, args.batch, args.device, Path(folder))
         # The interval of the preset's own batch: steps between looks, of clips as many as it sees between them.
         whole = training if args.batch is None else trainer_of(method, preset, None, args.device, Path(folder))
-        fixed_s = fixed_seconds(training, max(3, args.rounds // 4))
-        often = whole.diagnostics.fixed is not None and whole.diagnostics.fixed.often
-        training.diagnostics.fixed = None
         for look in (True, False):
             seconds(training, 0, look)
         plain: list[float] = []
@@ -85,14 +66,10 @@ def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
             for look in (True, False) if step % 2 else (False, True):
                 (looked if look else plain).append(seconds(training, step, look))
     more, step_s, interval = median(b - a for a, b in zip(plain, looked)), median(plain), whole.diagnostics.interval
-    # Steps of the preset's own batch take so many times longer, looks at the fixed clips do not.
-    scale = whole.spec.train.batch_size / training.spec.train.batch_size
-    fixed = (LOOKS if often else 1) * fixed_s / (whole.total * step_s * scale)
-    share = more / (interval * step_s) + fixed
+    share = more / (interval * step_s)
     print(
         f"{method:12s} {preset:6s} batch {training.spec.train.batch_size:3d}  step {1e3 * step_s:9.1f} ms  "
-        f"look {1e3 * more:+8.2f} ms ({more / step_s:+.2%} of a step)  every {interval} steps of {whole.total}  "
-        f"{LOOKS if often else 1} at fixed clips {1e3 * fixed_s:.1f} ms ({fixed:.3%}): "
+        f"look {1e3 * more:+8.2f} ms ({more / step_s:+.2%} of a step)  every {interval} steps of {whole.total}: "
         f"{share:+.3%} of the training (limit {LIMIT:.0%})  {'ok' if share <= LIMIT else 'MISSED'}",
         flush=True,
     )

@@ -18,8 +18,7 @@ from torch.nn import functional as F
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.threads import one_thread
-from skelbench.evaluation.probe import Heads, Part, curve_rows, probe_result, stratified
-from skelbench.evaluation.probe_trainer import ProbeTrainer
+from skelbench.evaluation.probe import Heads, Part, ProbeTrainer, curve_rows, probe_result, stratified
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.augmentations import Augment

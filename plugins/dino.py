@@ -2,8 +2,8 @@
 
 SLiM's contrastive branch before its crops were anchored: here every crop comes from anywhere in the clip, so a local
 view may show what a global one does not. What a crop is on a clip of poses is *our reading*
-(:mod:`skelbench.methods.multi_crop`); the rest is the code's defaults (facebookresearch/dino). R bodies of both global
-views, V views that each is matched with, E bottleneck width.
+(:mod:`skelbench.methods.self_distillation`); the rest is the code's defaults (facebookresearch/dino). R bodies of both
+global views, V views that each is matched with, E bottleneck width.
 """
 
 import torch

@@ -15,7 +15,7 @@ def skelbench_methods():
             name="moco",
             spelling="MoCo",
             target="skelbench.methods.recurrent_contrast:RecurrentContrast",
-            config="skelbench.methods.distorted:DistortedContrastConfig",
+            config="skelbench.methods.view_settings:DistortedContrastConfig",
             imports="skelbench.methods.recurrent_contrast:imported",
             probe=NativeProbe(protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}}),
             summary="two distorted crops of a clip agree and differ from the keys of earlier clips in a queue; the "

@@ -15,7 +15,8 @@ import torch
 from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.core.errors import Interrupted
-from skelbench.evaluation.features import extract
+from skelbench.evaluation.features import PreparedClips
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.models.compile import compile_parts
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.evaluate import eval_spec, evaluate
@@ -28,7 +29,6 @@ from skelbench.testing.protocol import ProtocolSubject, made_features
 from skelbench.training import loop
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.degradations import MissingJoints, degraded
-from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
@@ -198,8 +198,8 @@ def test_tokens_that_are_hidden_change_as_much_as_on_a_cpu(hiding):
         there = replace(batch, frames_FJ=batch.frames_FJ.to(device))
         source = SimpleNamespace(prefetch=lambda ids: None, gather=lambda ids, there=there: there)
         views = ViewBuilder({"eval": evaluation_spec(grid)}, NTU25, grid.patch, device=device)
-        options = {"grid": grid, "hiding": hiding, "keyed": Keyed(0, 0), "device": device}
-        found.append(torch.from_numpy(extract(encoder.to(device), source, range(3), views, **options)))
+        clips = PreparedClips(None, Preprocessing(), grid, torch.device(device), hiding=hiding)
+        found.append(torch.from_numpy(clips.features(encoder.to(device), range(3), views, source)))
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
 
 

@@ -46,13 +46,6 @@ class PeerLost(SkelbenchError):
     exit_code = 1
 
 
-class StoppedByLostPeer(Stopped):
-    """Another process of the same run was lost; the same command continues."""
-
-    exit_code = 1
-    outcome = "interrupted"
-
-
 class FailedOnRankZero(SkelbenchError):
     """The first process of the run failed and prints the error; this one ends silently with the same exit code."""
 

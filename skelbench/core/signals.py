@@ -48,8 +48,8 @@ def stop_requested() -> Iterator[Event]:
     """Set the yielded event on SIGINT, SIGTERM, SIGHUP and SIGUSR2, so that work can save its state first.
 
     A second signal of a kind ends the process as usual, except for SIGUSR2, which a script may forward twice. An
-    ignored SIGHUP (nohup) stays ignored. In a distributed run later signals change nothing, even after the block: each
-    process gets a Ctrl-C twice, from the terminal and from ``torchrun``, which kills the rest after 30 s.
+    ignored SIGHUP (nohup) stays ignored. In a distributed run signals after the first, or after an error, change
+    nothing: each process gets a Ctrl-C twice, from the terminal and from ``torchrun``, which kills the rest after 30 s.
     """
     event, numbers = Event(), [*ENDINGS, *WARNINGS]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -65,6 +65,9 @@ def stop_requested() -> Iterator[Event]:
     with handle_signals(stop, numbers) as before:
         try:
             yield event
+        except BaseException:
+            event.set()
+            raise
         finally:
             if several() and event.is_set():
                 before.clear()

@@ -25,21 +25,20 @@ from skelbench.data.store.source import ClipSource
 from skelbench.data.store.splits import Split
 from skelbench.evaluation.hidden import Hiding, encode
 from skelbench.evaluation.preprocessing import Preprocessing
-from skelbench.evaluation.protocol import Features
+from skelbench.evaluation.protocol import Features, Progress
 from skelbench.models.encoder import Encoded, evaluating
 from skelbench.views.augmentations import Augment
+from skelbench.views.builder import ViewBuilder
 from skelbench.views.clips import ClipBatch
-from skelbench.views.crops import Crop
+from skelbench.views.crops import Center, Crop, Resize
 from skelbench.views.keyed import Keyed
 from skelbench.views.skeleton.grid import Grid
+from skelbench.views.spec import ViewSpec
 from skelbench.views.transfer import fetch
 from skelbench.views.view import View
 
 Builder = Callable[[ClipBatch, Any], Mapping[str, View]]
 """``builder(batch, keyed)`` returns one view named "eval", one per clip (a ViewBuilder)."""
-Report = Callable[[int, int], None]
-"""``report(done, total)`` counts clips."""
-
 
 BATCH = 256
 UNDRAWN = Keyed(0, 0)
@@ -64,7 +63,7 @@ class PreparedClips:
     @cached_property
     def source(self) -> ClipSource:
         """The clips on their way to the device, copied and aligned once."""
-        return self.look.source(self.store, self.device)
+        return ClipSource(self.store, self.device, second_body=self.look.second_body, align=self.look.align)
 
     def builder(
         self,
@@ -73,28 +72,87 @@ class PreparedClips:
         resize: EvaluationResize | None = None,
         change: Callable[[View], View] | None = None,
     ) -> Builder:
-        """Maker of one view per clip, named "eval"; ``change`` is done to the finished view."""
-        build = self.look.builder(self.store.topology, self.grid, self.device, crop, augment, resize)
+        """Maker of one view per clip, named "eval"; without arguments as evaluated. ``change`` is done to the view.
+
+        Random crops draw their frames where an evaluation takes the first frame of each bin."""
+        look, how_resized = self.look, resize or self.look.resize
+        drawn: Resize = "release" if crop is not None and how_resized == "bin-starts" else how_resized
+        crop = crop or Center(share=look.share)
+        view = ViewSpec(frames=self.grid.frames, crop=crop, augment=augment, resize=drawn, stream=look.stream)
+        how = look.bodies, self.device, look.centre, look.dimensions
+        build = ViewBuilder({"eval": view}, self.store.topology, self.grid.patch, *how)
         return (lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}) if change else build
 
-    def views(self, ids: np.ndarray, batch_size: int = BATCH) -> Iterator[View]:
+    def views(self, ids: np.ndarray, batch_size: int | None = None) -> Iterator[View]:
         """Views of the clips ``ids`` as evaluated, batch by batch, on the device."""
-        build = self.builder()
-        for start in range(0, len(ids), batch_size):
-            yield build(self.source.gather(ids[start : start + batch_size]), UNDRAWN)["eval"].to(self.device)
+        build, size = self.builder(), batch_size or BATCH
+        for start in range(0, len(ids), size):
+            yield build(self.source.gather(ids[start : start + size]), UNDRAWN)["eval"].to(self.device)
+
+    def clip_features(
+        self,
+        encoder: nn.Module,
+        view: View,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """float32 [B, D] (D times M for "concat"), with gradient. ``dropout``, drawn by ``generator``, is on numbers of
+        tokens before they are averaged. ``options`` go to the encoder."""
+        if dropout and self.min_confidence and self.hiding == "drop-tokens":
+            raise SkelbenchError(
+                "this protocol applies dropout to tokens, which --min-confidence removes from some bodies; leave out "
+                "--min-confidence"
+            )
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            encoded = encode(encoder, view, self.hiding, self.grid.patch, self.min_confidence, **options)
+        encoded = read_out(encoded, self.look.readout, self.grid, dropout, generator)
+        return pool_bodies(encoded, view, self.look.bodies_pool)
 
     def features(
-        self, encoder: nn.Module, ids: np.ndarray, builder: Builder | None = None, **options: Any
+        self,
+        encoder: nn.Module,
+        ids: np.ndarray,
+        builder: Builder | None = None,
+        source: ClipSource | None = None,
+        keyed: Keyed = UNDRAWN,
+        dropout: float = 0.0,
+        noisy: bool = False,
+        progress: Progress | None = None,
+        batch_size: int | None = None,
     ) -> np.ndarray:
-        """Features of the clips ``ids``, in this order; ``builder``: None = as evaluated. ``options``: see
-        :func:`extract`."""
-        how: dict[str, Any] = {"pooling": self.look.bodies_pool, "readout": self.look.readout, "grid": self.grid}
-        how |= {"hiding": self.hiding, "min_confidence": self.min_confidence, "precision": self.precision}
-        how |= {"source": self.source, "device": self.device}
-        return extract(encoder, ids=ids, builder=builder or self.builder(), **how | options)
+        """Features of the clips ``ids``: float32 [n, D]; row i belongs to ``ids[i]``.
+
+        The encoder runs in eval mode without gradients; its mode is restored. ``keyed`` goes to the builder and seeds
+        dropout along ``ids``. ``noisy``: all layers but batch norm are in training mode. Processes share the clips,
+        unless features are drawn along ``ids``.
+        """
+        ids, source, builder = np.asarray(ids, dtype=np.int64), source or self.source, builder or self.builder()
+        noise, size = None, batch_size or BATCH
+        if dropout:
+            noise = torch.Generator(self.device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
+        features: list[Tensor] = []
+        starts, shared = range(0, len(ids), size), False
+        if not dropout and not noisy:
+            starts, shared = distributed.own_pieces(len(ids), size)
+        end = min(starts.stop, len(ids))
+        with evaluating(encoder), drawing(encoder, keyed, self.device) if noisy else nullcontext():
+            for start in starts:
+                batch = source.gather(ids[start : start + size])
+                if start + size < end:
+                    source.prefetch(ids[start + size : start + 2 * size])
+                view = builder(batch, keyed)["eval"].to(self.device)
+                features.append(self.clip_features(encoder, view, dropout, noise))
+                if progress:
+                    done, whole = min(start + size, end) - starts.start, end - starts.start
+                    progress(done * len(ids) // whole, len(ids))
+        if not features:
+            return np.zeros((0, 0), dtype=np.float32)
+        x_nD = torch.cat(features)
+        return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
 
 
-def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Report | None = None) -> Features:
+def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, report: Progress | None = None) -> Features:
     """Features of the training and test clips of ``split``; ``report`` counts clips of one side, then of the other."""
     store = clips.store
 
@@ -103,11 +161,11 @@ def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, repor
         crop: Crop,
         augment: tuple[Augment, ...],
         dropout: float = 0.0,
-        progress: Report | None = None,
+        progress: Progress | None = None,
         noisy: bool = False,
     ) -> np.ndarray:
-        options: dict[str, Any] = {"keyed": keyed, "dropout": dropout, "progress": progress, "noisy": noisy}
-        return clips.features(encoder, split.train, clips.builder(crop, augment), **options)
+        builder = clips.builder(crop, augment)
+        return clips.features(encoder, split.train, builder, None, keyed, dropout, noisy, progress)
 
     return Features(
         train_x=clips.features(encoder, split.train, progress=report),
@@ -122,63 +180,6 @@ def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, repor
     )
 
 
-def extract(
-    encoder: nn.Module,
-    source: ClipSource,
-    ids: np.ndarray,
-    builder: Builder,
-    pooling: Pooling = "valid-mean",
-    batch_size: int = BATCH,
-    device: torch.device | str = "cpu",
-    precision: Literal["fp32", "bf16"] = "fp32",
-    progress: Report | None = None,
-    keyed: Keyed = UNDRAWN,
-    readout: str = "pooled",
-    grid: Grid | None = None,
-    dropout: float = 0.0,
-    hiding: Hiding = "",
-    min_confidence: float = 0.0,
-    noisy: bool = False,
-) -> np.ndarray:
-    """Features of the clips ``ids``: float32 [n, D] (D times M for "concat"); row i belongs to ``ids[i]``.
-
-    The encoder is on ``device`` and runs in eval mode without gradients; its mode is restored. ``keyed`` goes to the
-    builder and seeds dropout along ``ids``. ``noisy``: all layers but batch norm are in training mode.
-    ``readout``, ``grid``, ``dropout``: :func:`read_out`; ``hiding``, ``min_confidence``:
-    :func:`~skelbench.evaluation.hidden.encode`.
-    """
-    ids = np.asarray(ids, dtype=np.int64)
-    device = torch.device(device)
-    noise = None
-    check_dropout(dropout, hiding, min_confidence)
-    if dropout:
-        noise = torch.Generator(device).manual_seed(derive_seed("dropout", keyed.seed, keyed.step))
-    features: list[Tensor] = []
-    starts, shared = range(0, len(ids), batch_size), False
-    if not dropout and not noisy:
-        starts, shared = distributed.own_pieces(len(ids), batch_size)
-    end = min(starts.stop, len(ids))
-    with evaluating(encoder), drawing(encoder, keyed, device) if noisy else nullcontext():
-        for start in starts:
-            batch = source.gather(ids[start : start + batch_size])
-            if start + batch_size < end:
-                source.prefetch(ids[start + batch_size : start + 2 * batch_size])
-            view = builder(batch, keyed)["eval"].to(device)
-            if view.count != 1:
-                raise ValueError(f"features need one view per clip, the builder made {view.count}")
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
-                encoded = encode(encoder, view, hiding, grid.patch if grid else 1, min_confidence)
-            encoded = read_out(encoded, readout, grid, dropout, noise)
-            features.append(pool_bodies(encoded, view, pooling))
-            if progress:
-                done, whole = min(start + batch_size, end) - starts.start, end - starts.start
-                progress(done * len(ids) // whole, len(ids))
-    if not features:
-        return np.zeros((0, 0), dtype=np.float32)
-    x_nD = torch.cat(features)
-    return fetch(distributed.gather(x_nD) if shared else x_nD).numpy()
-
-
 @contextmanager
 def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
     """All of ``encoder`` but batch norm in training mode, with torch's generators seeded by ``keyed`` and restored.
@@ -189,15 +190,6 @@ def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(derive_seed("noise", keyed.seed, keyed.step))
         yield
-
-
-def check_dropout(dropout: float, hiding: Hiding, min_confidence: float) -> None:
-    """SkelbenchError for ``dropout`` on tokens of which bodies have different numbers."""
-    if dropout and min_confidence and hiding == "drop-tokens":
-        raise SkelbenchError(
-            "this protocol applies dropout to tokens, which --min-confidence removes from some bodies; leave out "
-            "--min-confidence"
-        )
 
 
 def read_out(

@@ -21,7 +21,7 @@ from skelbench.data.store.source import ClipSource
 from skelbench.evaluation.downstream import Downstream
 from skelbench.evaluation.features import Builder
 from skelbench.evaluation.finetune_settings import FineTuneSettings
-from skelbench.evaluation.probe_trainer import ProbeTrainer
+from skelbench.evaluation.probe import ProbeTrainer
 from skelbench.models.encoder import Encoder, evaluating
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
@@ -47,11 +47,6 @@ class Part:
     train_n: np.ndarray
     held_n: np.ndarray
     """Clips on which an epoch is chosen; empty for the fit "all-train"."""
-
-
-def steps_of(settings: FineTuneSettings, part: Part) -> int:
-    """Updates in the whole fit of ``part``."""
-    return settings.per_epoch(len(part.train_n)) * settings.epochs_of(len(part.train_n))
 
 
 class Classifier(nn.Module):
@@ -98,8 +93,7 @@ class Fit:
         self.held_ids, self.held_y = task.train_ids[part.held_n], torch.from_numpy(task.train_y[part.held_n])
         self.test_ids = task.test_ids
         n = len(self.ids_n)
-        self.per_epoch, self.epochs = settings.per_epoch(n), settings.epochs_of(n)
-        self.total = self.per_epoch * self.epochs
+        self.per_epoch, self.epochs, self.total = settings.per_epoch(n), settings.epochs_of(n), settings.steps_of(n)
         if n < 2 and settings.head_hidden:
             raise SkelbenchError("a head with batch norm needs at least 2 labelled clips, there is 1: head_hidden=0")
         self.training_views, self.plain_views = task.builder(*settings.views()), task.builder()

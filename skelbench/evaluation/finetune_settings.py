@@ -85,6 +85,10 @@ class FineTuneSettings(EncoderProtocol):
         """Epochs of ``clips``."""
         return max(self.epochs, math.ceil(self.min_steps / self.per_epoch(clips)))
 
+    def steps_of(self, clips: int) -> int:
+        """Updates in a whole fit of ``clips``."""
+        return self.per_epoch(clips) * self.epochs_of(clips)
+
     def classifier(self, width: int, classes: int) -> nn.Module:
         """The last layer, which returns logits [B, C]."""
         layer = nn.Linear(width, classes)

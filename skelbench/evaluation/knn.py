@@ -14,16 +14,14 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.protocol import (
     Features,
     Progress,
     Protocol,
     ProtocolResult,
-    accuracy_metrics,
+    classified,
     coverage_notes,
-    prediction_arrays,
     share,
 )
 from skelbench.plugin import ProtocolSpec, hookimpl
@@ -33,7 +31,7 @@ from skelbench.views.transfer import fetch, send
 CHUNK = 1024
 """Queries compared with the whole gallery at a time."""
 CHUNK_BYTES = 2**28
-"""Similarities at a time: fewer queries than ``CHUNK`` for galleries above 65,536 clips."""
+"""Largest array of similarities: fewer queries than ``CHUNK`` for galleries above 65,536 clips."""
 
 
 @hookimpl
@@ -50,8 +48,6 @@ class Neighbours(Protocol):
     effect."""
 
     unit: ClassVar[str] = "queries"
-    logits: ClassVar[str]
-    """First half of the error "... have no logits"."""
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
@@ -70,7 +66,7 @@ class Neighbours(Protocol):
     ) -> ProtocolResult:
         """Measure the weighted sum of similarities in all ``sets``, and those in each."""
         if summed == "logits":
-            raise SkelbenchError(f"{self.logits}; use --fusion scores, which sums similarities")
+            raise SkelbenchError("a ranking has no logits; use --fusion scores, which sums similarities")
         features = next(iter(sets.values()))
         alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
         ranked: list[Summed] = [("", list(sets.values()), weights), *alone]
@@ -79,8 +75,8 @@ class Neighbours(Protocol):
         for i, (name, parts, weighs) in enumerate(ranked):
             predicted, figures = self.measure(parts, weighs, device, share(progress, i, len(ranked)))
             if not name:
-                metrics |= accuracy_metrics(features, predicted) | figures
-                predictions = prediction_arrays(features, predicted)
+                metrics, predictions = classified(features, predicted)
+                metrics |= figures
             else:
                 metrics[f"accuracy_{name}"] = float((predicted == features.test_y).mean())
                 metrics |= {f"{figure}_{name}": value for figure, value in figures.items()}
@@ -104,8 +100,6 @@ class Knn(Neighbours):
     Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label.
     """
 
-    logits: ClassVar[str] = "nearest neighbours have no logits"
-
     k: int = Field(1, ge=1)
     metric: Literal["cosine", "euclidean"] = "cosine"
 
@@ -120,8 +114,7 @@ class Knn(Neighbours):
         predicted = []
         for similarity_QG in similarities(sets, weights, device, progress, self.metric):
             predicted.append(fetch(vote(similarity_QG, labels_G, self.k, sets[0].num_classes)))
-            del similarity_QG
-        return of_all(predicted, sets).numpy(), {}
+        return torch.cat(predicted).numpy(), {}
 
     def notes(self, sets: Mapping[str, Features]) -> list[str]:
         """No notes for Euclidean distance."""
@@ -151,51 +144,23 @@ def similarities(
     progress: Progress | None = None,
     metric: Literal["cosine", "euclidean"] = "cosine",
 ) -> Iterator[Tensor]:
-    """[Q, G] for each chunk of the test clips of this process: the weighted sum over ``sets``, larger is nearer.
-
-    Delete an array before the next is made, or two are in memory. ``progress`` counts finished queries.
-    """
-    mine, chunk = own_queries(sets), _chunk(sets)
+    """[Q, G] for each chunk of the test clips: the weighted sum over ``sets``, larger is nearer."""
+    queries, chunk = len(sets[0].test_x), max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
     galleries = [send(torch.from_numpy(part.train_x), device) for part in sets]
     if metric == "cosine":
         galleries = [F.normalize(gallery_GD, dim=1) for gallery_GD in galleries]
-    for start in range(mine.start, mine.stop, chunk):
-        sum_QG: Tensor | None = None
+    for start in range(0, queries, chunk):
+        terms = []
         for weight, part, gallery_GD in zip(weights, sets, galleries):
-            query_QD = send(torch.from_numpy(part.test_x[start : min(start + chunk, mine.stop)]), device)
-            term_QG = _similarity(query_QD, gallery_GD, metric).mul_(weight)
-            sum_QG = term_QG if sum_QG is None else sum_QG.add_(term_QG)
-            del term_QG
-        assert sum_QG is not None
-        yield sum_QG
-        del sum_QG  # here too, or two chunks are in memory
+            query_QD = send(torch.from_numpy(part.test_x[start : start + chunk]), device)
+            if metric == "cosine":
+                terms.append(weight * (F.normalize(query_QD, dim=1) @ gallery_GD.T))
+            else:  # the difference form: |a|^2 + |b|^2 - 2ab cancels at small distances, where neighbours matter
+                distance_QG = torch.cdist(query_QD, gallery_GD, compute_mode="donot_use_mm_for_euclid_dist")
+                terms.append(-weight * distance_QG)
+        yield sum(terms[1:], terms[0])
         if progress:
-            progress(min(start + chunk, mine.stop) - mine.start, mine.stop - mine.start)
-
-
-def _chunk(sets: Sequence[Features]) -> int:
-    return max(1, min(CHUNK, CHUNK_BYTES // (4 * len(sets[0].train_x))))
-
-
-def own_queries(sets: Sequence[Features]) -> slice:
-    """Test clips of this process, in whole chunks; all if there are fewer chunks than processes."""
-    count = len(sets[0].test_x)
-    starts, _ = distributed.own_pieces(count, _chunk(sets))
-    return slice(starts.start, min(starts.stop, count))
-
-
-def of_all(answers: Sequence[Tensor], sets: Sequence[Features]) -> Tensor:
-    """Answers for every test clip, in their order, from the ``answers`` of this process's chunks."""
-    found = torch.cat(list(answers))
-    return found if len(found) == len(sets[0].test_x) else distributed.gather(found)
-
-
-def _similarity(query_QD: Tensor, gallery_GD: Tensor, metric: str) -> Tensor:
-    """Larger is nearer: cosine (the gallery is normalised already), or minus the Euclidean distance."""
-    if metric == "cosine":
-        return F.normalize(query_QD, dim=1) @ gallery_GD.T
-    # The difference form: |a|^2 + |b|^2 - 2ab cancels where neighbours matter, at small distances.
-    return -torch.cdist(query_QD, gallery_GD, compute_mode="donot_use_mm_for_euclid_dist")
+            progress(min(start + chunk, queries), queries)
 
 
 def vote(similarity_QG: Tensor, labels_G: Tensor, k: int, num_classes: int) -> Tensor:

@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from skelbench.core.threads import one_thread
-from skelbench.evaluation.probe import Heads, Part, curve_rows, probe_result, stratified
-from skelbench.evaluation.probe_trainer import ProbeTrainer
+from skelbench.evaluation.probe import Heads, Part, ProbeTrainer, curve_rows, probe_result, stratified
 from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.transfer import fetch, send
@@ -42,6 +41,18 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             name="linear@slim",
             target=":SlimLinear",
             summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+        ),
+        ProtocolSpec(
+            name="transfer",
+            target=":Linear",
+            summary="linear probe of the frozen encoder on another data set (--dataset), as SLiM; others fine-tune",
+            elsewhere=True,
+        ),
+        ProtocolSpec(
+            name="transfer@slim",
+            target=":SlimLinear",
+            summary="the same by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+            elsewhere=True,
         ),
     ]
 

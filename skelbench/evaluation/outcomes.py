@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import check_regular, read_json
+from skelbench.core.files import check_regular
 from skelbench.evaluation.stats.bootstrap import sums
 from skelbench.records.errors import Damaged, if_whole
 from skelbench.records.run_dir import RunDir
@@ -48,13 +47,6 @@ class Outcomes(NamedTuple):
         return dict(zip(np.unique(self.subject_C).tolist(), zip(right_G.tolist(), clips_G.tolist())))
 
 
-def _protocol(run: RunDir, record: Mapping[str, Any]) -> str:
-    """Option that names the protocol of the evaluation; "" if its file is damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return " --protocol " + read_json(run.path / f"eval-{record['id']}.json")["spec"]["protocol"]
-    return ""
-
-
 def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> dict[str, np.ndarray]:
     """Test predictions of an evaluation: ids, labels [C], subjects [C] if known; predicted, correct [C] or [draws, C].
 
@@ -75,7 +67,7 @@ def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
         raise Damaged(
             f"predictions of evaluation {record['id']} in {run.path} are missing or damaged; "
-            f"evaluate again: skelbench eval {run.spec.id}{_protocol(run, record)} --force{run.plugin_files}"
+            f"evaluate again: skelbench eval {run.spec.id} --force{run.plugin_files}, with its --protocol"
         ) from error
     return {**arrays, "correct": arrays["labels"] == arrays["predicted"]}
 
@@ -90,11 +82,6 @@ def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
         np.atleast_2d(found["correct"])[:, order],
         subjects[order] if subjects is not None and known else None,
     )
-
-
-def outcomes(store: ResultStore, row: Any) -> Outcomes:
-    """The outcomes of one row of the frame."""
-    return outcomes_of(RunDir(store.root / row["run"]), {"id": row["evaluation"], "predictions": row["predictions"]})
 
 
 def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dict[str, Any]) -> PairedTest:

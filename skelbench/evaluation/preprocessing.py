@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from pydantic import Field
 
 from skelbench.core.component import Spec
 from skelbench.core.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
-from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.source import ClipSource
-from skelbench.views.augmentations import Augment
-from skelbench.views.builder import ViewBuilder
-from skelbench.views.crops import Center, Crop, Resize
-from skelbench.views.skeleton.grid import Grid
-from skelbench.views.skeleton.topology import Topology
-from skelbench.views.spec import ViewSpec
 
 
 class Preprocessing(Spec):
@@ -42,28 +33,6 @@ class Preprocessing(Spec):
         kept = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
         data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
         return cls(stream=stream, slots=slots, **kept, **data)
-
-    def source(self, store: ClipStore, device: torch.device) -> ClipSource:
-        """The clips of ``store`` on their way to ``device``."""
-        return ClipSource(store, device, second_body=self.second_body, align=self.align)
-
-    def builder(
-        self,
-        topology: Topology,
-        grid: Grid,
-        device: torch.device,
-        crop: Crop | None = None,
-        augment: tuple[Augment, ...] = (),
-        resize: EvaluationResize | None = None,
-    ) -> ViewBuilder:
-        """Maker of the view ``eval`` of a batch of clips, cut by ``crop`` (None = the central ``share``).
-
-        Random crops draw their frames where an evaluation takes the first frame of each bin."""
-        resize = resize or self.resize
-        drawn: Resize = "release" if crop is not None and resize == "bin-starts" else resize
-        crop = crop or Center(share=self.share)
-        view = ViewSpec(frames=grid.frames, crop=crop, augment=augment, resize=drawn, stream=self.stream)
-        return ViewBuilder({"eval": view}, topology, grid.patch, self.bodies, device, self.centre, self.dimensions)
 
 
 def slots_matter(bodies: Bodies, pooling: Pooling) -> bool:

@@ -106,19 +106,10 @@ class Features:
                     f"clip {ids[wrong][0]} of the {side} split has label {y[wrong][0]}, outside "
                     f"0..{self.num_classes - 1}; correct the label or the data set's number of classes"
                 )
-            object.__setattr__(self, f"{side}_x", np.require(x, np.float32, ["C", "W"]))
-            object.__setattr__(self, f"{side}_y", np.require(y, np.int64, ["C", "W"]))
-            object.__setattr__(self, f"{side}_ids", np.require(ids, np.int64, ["C", "W"]))
+            for name, array, kind in (("x", x, np.float32), ("y", y, np.int64), ("ids", ids, np.int64)):
+                object.__setattr__(self, f"{side}_{name}", np.require(array, kind, ["C", "W"]))
         if self.train_subjects is not None:
-            subjects = np.require(self.train_subjects, np.int64, ["C", "W"])
-            if subjects.shape != self.train_y.shape:
-                raise SkelbenchError(f"{subjects.size} subjects were given for {len(self.train_y)} training clips")
-            object.__setattr__(self, "train_subjects", subjects)
-        if self.train_x.shape[1] != self.test_x.shape[1]:
-            raise SkelbenchError(
-                f"train features have width {self.train_x.shape[1]} but test features {self.test_x.shape[1]}; "
-                f"extract both with the same encoder and body pooling"
-            )
+            object.__setattr__(self, "train_subjects", np.require(self.train_subjects, np.int64, ["C", "W"]))
         if len(np.unique(self.test_ids)) != len(self.test_ids):
             raise SkelbenchError("some clips occur twice in the test split; list each clip once")
         shared = np.intersect1d(self.train_ids, self.test_ids)
@@ -164,21 +155,13 @@ def result_problem(result: Any, clips: int) -> str:
         return f"returned {result.metrics[bad]!r:.60} as metric {bad!r}; metrics are numbers by name"
     for name in ("accuracy", "n_test"):
         if name not in result.metrics:
-            return f"returned no metric {name!r}; accuracy_metrics(features, predicted) has what every table needs"
+            return f"returned no metric {name!r}; classified(features, predicted) has what every table needs"
     if not 0 <= result.metrics["accuracy"] <= 1:
         return f"returned an accuracy of {result.metrics['accuracy']:g}; shares are in [0, 1]"
     for name in ("ids", "labels", "predicted"):
-        shape = list(np.shape(result.predictions.get(name, ())))
-        if shape != [clips] and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
-            return f"returned predictions[{name!r}] of shape {shape}, not {[clips]}: one for every test clip"
-    rows, texts = result.curve, result.notes
-    if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
-        return f"returned {rows!r:.60} as curve; a curve is a list of rows, each a dict of figures by name"
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        return f"returned {texts!r:.60} as notes; notes are a list of sentences"
-    for name, array in (("scores", result.scores), ("logits", result.logits)):
-        if array is not None and (np.ndim(array) != 2 or len(array) != clips):
-            return f"returned {name} of shape {list(np.shape(array))}, not [{clips}, classes]: a row per test clip"
+        shape = np.shape(result.predictions.get(name, ()))
+        if shape != (clips,) and not (name == "predicted" and len(shape) == 2 and shape[0] and shape[1] == clips):
+            return f"returned predictions[{name!r}] of shape {list(shape)}, not {[clips]}: one for every test clip"
     try:
         json.dumps([result.curve, result.notes, result.details], default=lambda value: value.item())  # numbers of numpy
     except (TypeError, ValueError, AttributeError) as error:
@@ -237,18 +220,8 @@ class Protocol(Spec):
         metrics, predictions = headline(features, np.sum([weight * x_nC for weight, x_nC in terms], axis=0))
         metrics |= {f"accuracy_{name}": result.metrics["accuracy"] for name, result in results.items()}
         curve = [{"set": name, **row} for name, result in results.items() for row in result.curve]
-        return ProtocolResult(metrics, predictions, curve, _notes(results))
-
-
-def _notes(results: Mapping[str, ProtocolResult]) -> list[str]:
-    """Notes of several results: common notes once, the others with the name of their set."""
-    return list(
-        dict.fromkeys(
-            note if all(note in other.notes for other in results.values()) else f"{name}: {note}"
-            for name, result in results.items()
-            for note in result.notes
-        )
-    )
+        notes = list(dict.fromkeys(note for result in results.values() for note in result.notes))
+        return ProtocolResult(metrics, predictions, curve, notes)
 
 
 def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
@@ -263,54 +236,45 @@ def headline(features: Features, scores_nC: np.ndarray) -> tuple[dict[str, float
 def headline_of(
     scores: np.ndarray, labels_n: np.ndarray, ids_n: np.ndarray, num_classes: int, n_train: int
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """:func:`headline` of scores [n, C] of the test clips ``ids_n``, or of several draws [draws, n, C]: metrics are
-    then means over draws, ``accuracy_sd`` is the sample standard deviation of the accuracy, ``predicted`` [draws, n].
-    """
-    if scores.ndim == 3:
-        draws = [headline_of(one_nC, labels_n, ids_n, num_classes, n_train) for one_nC in scores]
-        metrics = {name: float(np.mean([figures[name] for figures, _ in draws])) for name in draws[0][0]}
-        if len(draws) > 1:
-            metrics["accuracy_sd"] = float(np.std([figures["accuracy"] for figures, _ in draws], ddof=1))
-        return metrics, {**draws[0][1], "predicted": np.stack([each["predicted"] for _, each in draws])}
-    if scores.shape != (len(labels_n), num_classes):
+    """:func:`headline` of scores [n, C] of the test clips ``ids_n``, or of several draws [draws, n, C]."""
+    if scores.shape[-2:] != (len(labels_n), num_classes):
         raise ValueError(
             f"the scores have shape {list(scores.shape)}; a row for each of the {len(labels_n)} test clips and a "
             f"column for each of the {num_classes} classes are expected"
         )
-    if not (finite := np.isfinite(scores).all(1)).all():
+    if not (finite := np.isfinite(scores).reshape(-1, len(labels_n), num_classes).all((0, 2))).all():
         raise SkelbenchError(
-            f"the scores of {(~finite).sum()} of {len(scores)} test clips are not finite, the first of clip "
+            f"the scores of {(~finite).sum()} of {len(finite)} test clips are not finite, the first of clip "
             f"{ids_n[~finite][0]}; lower the learning rate of the probe (--set lr=...), or look for a division by 0"
         )
-    predicted = scores.argmax(1)
-    metrics = _accuracies(labels_n, predicted, num_classes, n_train)
+    predicted = scores.argmax(-1).astype(np.int64)
+    metrics = {**accuracies(labels_n, predicted), "n_test": float(len(labels_n)), "n_train": float(n_train)}
     if num_classes >= 10:
-        top_n5 = np.argsort(-scores, axis=1, kind="stable")[:, :5]
-        metrics["top5_accuracy"] = float((top_n5 == labels_n[:, None]).any(1).mean())
-    return metrics, {"ids": ids_n, "labels": labels_n, "predicted": predicted.astype(np.int64)}
+        top5 = np.argsort(-scores, axis=-1, kind="stable")[..., :5]
+        metrics["top5_accuracy"] = float((top5 == labels_n[:, None]).any(-1).mean(-1).mean())
+    return metrics, {"ids": ids_n, "labels": labels_n, "predicted": predicted}
 
 
-def prediction_arrays(features: Features, predicted: np.ndarray) -> dict[str, np.ndarray]:
-    """The ``predictions`` of a result, from the predicted class of every test clip."""
-    return {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
+def classified(features: Features, predicted: np.ndarray) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Metrics and predictions of a result, from the ``predicted`` class of every test clip."""
+    metrics = accuracies(features.test_y, predicted)
+    metrics |= {"n_test": float(len(features.test_y)), "n_train": float(len(features.train_y))}
+    return metrics, {"ids": features.test_ids, "labels": features.test_y, "predicted": predicted.astype(np.int64)}
 
 
-def accuracy_metrics(features: Features, predicted: np.ndarray) -> dict[str, float]:
-    """``accuracy``, ``macro_accuracy`` (mean over the classes that occur in test), ``n_test`` and ``n_train``."""
-    return _accuracies(features.test_y, predicted, features.num_classes, len(features.train_y))
+def accuracies(labels_n: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """``accuracy`` and ``macro_accuracy`` (mean over the classes that occur) of ``predicted`` [n] or [draws, n].
 
-
-def _accuracies(labels_n: np.ndarray, predicted_n: np.ndarray, num_classes: int, n_train: int) -> dict[str, float]:
-    right = predicted_n == labels_n
-    clips = np.bincount(labels_n, minlength=num_classes)
-    hits = np.bincount(labels_n, weights=right, minlength=num_classes)
+    Of several draws both are means, and ``accuracy_sd`` is the sample standard deviation.
+    """
+    right_Dn = np.atleast_2d(predicted == labels_n)
+    clips = np.bincount(labels_n)
     present = clips > 0
-    return {
-        "accuracy": float(right.mean()),
-        "macro_accuracy": float((hits[present] / clips[present]).mean()),
-        "n_test": float(len(right)),
-        "n_train": float(n_train),
-    }
+    macro_D = [(np.bincount(labels_n, weights=right_n)[present] / clips[present]).mean() for right_n in right_Dn]
+    metrics = {"accuracy": float(right_Dn.mean(1).mean()), "macro_accuracy": float(np.mean(macro_D))}
+    if len(right_Dn) > 1:
+        metrics["accuracy_sd"] = float(right_Dn.mean(1).std(ddof=1))
+    return metrics
 
 
 def coverage_notes(features: Features) -> list[str]:

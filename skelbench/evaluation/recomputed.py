@@ -9,6 +9,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import EvalSpec
+from skelbench.evaluation.protocol import accuracies
 from skelbench.records.errors import Damaged
 from skelbench.records.run_dir import RunDir
 
@@ -20,12 +21,10 @@ def problems(run: RunDir) -> Iterator[str]:
     """Messages about everything in ``run`` that does not follow from its specs and predictions; none = it is sound."""
     try:
         run.check_done()
-        spec = run.read().spec
+        run.read()
     except SkelbenchError as error:
         yield str(error.__cause__ or error)
         return
-    if not run.name.endswith(f"-{spec.id}"):
-        yield f"the spec has id {spec.id}, the name of the run says another"
     for path in sorted(run.path.glob("eval-*.json")):
         try:
             record = run.record(path)
@@ -55,19 +54,9 @@ def recomputed(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> d
     metrics = {"n_test": float(len(labels_C))}
     for name, predicted in arrays.items():
         if name == "predicted" or name.startswith("predicted_"):
-            metrics |= _accuracies(labels_C, predicted, name.removeprefix("predicted"))
+            suffix = name.removeprefix("predicted")
+            again = accuracies(labels_C, predicted)
+            metrics |= {key.replace("accuracy", f"accuracy{suffix}"): value for key, value in again.items()}
     if record["spec"]["protocol"] == "retrieval":
         metrics["recall_at_1"] = metrics["accuracy"]
     return {name: value for name, value in metrics.items() if name in record["metrics"]}
-
-
-def _accuracies(labels_C: np.ndarray, predicted: np.ndarray, suffix: str) -> dict[str, float]:
-    """``accuracy``, ``macro_accuracy`` (mean over classes with clips) and, for several draws, ``accuracy_sd``."""
-    right_DC = np.atleast_2d(predicted == labels_C)
-    clips = np.bincount(labels_C)
-    present = clips > 0
-    by_draw = [np.bincount(labels_C, weights=right_C)[present] / clips[present] for right_C in right_DC]
-    metrics = {f"accuracy{suffix}": float(right_DC.mean()), f"macro_accuracy{suffix}": float(np.mean(by_draw))}
-    if len(right_DC) > 1:
-        metrics[f"accuracy{suffix}_sd"] = float(right_DC.mean(1).std(ddof=1))
-    return metrics

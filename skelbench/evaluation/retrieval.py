@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skelbench.core.spec import Stream
-from skelbench.evaluation.knn import Neighbours, of_all, own_queries, similarities, vote
+from skelbench.evaluation.knn import Neighbours, similarities, vote
 from skelbench.evaluation.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.records.measures import Measure
@@ -44,7 +44,6 @@ class Retrieval(Neighbours):
     """
 
     measures: ClassVar[Mapping[str, Measure]] = _MEASURES
-    logits: ClassVar[str] = "a ranking has no logits"
 
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
@@ -55,7 +54,7 @@ class Retrieval(Neighbours):
         hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
         labels_G = send(labels_G, device)
         nearest, ahead, precision = list[Tensor](), list[Tensor](), list[Tensor]()
-        done = own_queries(sets).start
+        done = 0
         for similarity_QG in similarities(sets, weights, device, progress):
             labels_Q = labels_n[done : done + len(similarity_QG)]
             done += len(labels_Q)
@@ -63,12 +62,11 @@ class Retrieval(Neighbours):
             ranked = [ranking(each_G, hits[label]) for each_G, label in zip(similarity_QG, labels_Q.tolist())]
             for answers, of_queries in zip((ahead, precision), zip(*ranked)):
                 answers.append(fetch(torch.stack(of_queries)))
-            del similarity_QG
-        ahead_n = of_all(ahead, sets)
+        ahead_n = torch.cat(ahead)
         has_hits_n = torch.from_numpy(np.isin(first.test_y, first.train_y))
-        figures = {"map": float(of_all(precision, sets).mean())}
+        figures = {"map": float(torch.cat(precision).mean())}
         figures |= {f"recall_at_{k}": float(((ahead_n < k) & has_hits_n).double().mean()) for k in NEAREST}
-        return of_all(nearest, sets).numpy(), figures
+        return torch.cat(nearest).numpy(), figures
 
 
 def ranking(similarity_G: Tensor, hits_H: Tensor) -> tuple[Tensor, Tensor]:

@@ -96,7 +96,9 @@ class DegradedLinear(EncoderProtocol, Linear):
                 continue
             scores = []
             for draw in self.draws:
-                x_nD = torch.from_numpy(task.test_features(encoder, [step], draw, count))
+                x_nD = torch.from_numpy(
+                    task.clips.features(encoder, task.test_ids, source=task.source([step], draw), progress=count)
+                )
                 scores.append(fetch(head.logits(send(x_nD, device))).numpy())
             figures, found = task.score(np.stack(scores))
             own = {name: figures[name] for name in ("accuracy", "accuracy_sd") if name in figures}

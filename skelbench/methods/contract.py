@@ -2,53 +2,14 @@
 
 A method says which views it wants, builds its modules, returns a dict with ``loss`` and moves its EMA after the step.
 It never sees files, labels, devices, mixed precision, checkpoints or process groups. The shape is that of timm's
-``TrainingTask``: an ``nn.Module`` whose training forward returns a dict.
-
-Wide enough for the field. How methods that look awkward are written in it:
-
-* **MAE with dropped tokens** (SkeletonMAE, MAMP): one view with ``RandomTokens(0.9, 0.9)``; the view carries
-  ``keep_RK``; ``encoder(view, keep_RK=view.keep_RK)`` runs on visible tokens only, a decoder from ``nn`` fills in
-  mask tokens. A mask that depends on the coordinates (MAMP's motion-aware one) is drawn in ``training_step`` from
-  ``view.x_RTJC`` with ``step.uniform(view.keys_R, n)``: its token count is constant, so the host knows it.
-* **S-JEPA**: views ``student = ViewSpec(crop=Free(...), augment=[...])`` and ``target =
-  ViewSpec(crop=Same("student"))``: the same interval, untransformed. The teacher encodes ``target`` whole and its
-  output counts where the student's mask hides tokens; both views have the same rows, so rows and token ids agree.
-* **MacDiff**: ``target = ViewSpec(...)``, ``source = ViewSpec(crop=Same("target"), inherit=True,
-  augment=[Noise(p=1)])``: a noisy copy of the same transformed crop. Diffusion time and noise are drawn with
-  ``step.uniform(view.keys_R, n, op)``; the decoder is an ordinary module.
-* **CMD**: three views, ``joint``, ``bone = ViewSpec(crop=Same("joint"), inherit=True, stream="bone")`` and
-  ``motion``; three encoders from ``context.encoder()``; queues are buffers, written in ``after_step`` with
-  ``step.gather`` so that every rank holds the same queue, from what the step's pieces left by ``step.keep``.
-  ``inference_encoder`` returns the joint one,
-  ``inference_encoders`` those of bone and motion.
-* **GL-Transformer**: an encoder plugin reads ``view.x_BMTJC`` and ``view.valid_BM`` (both bodies of a clip side by
-  side) and returns one row per clip (``Encoded.per_clip``); ``ViewSpec(frames=300, resize="pad")`` gives padded
-  frames with ``view.real_RT``. Displacement targets come from the same view.
-* **A recurrent or graph encoder** (P&C, CMD's GRU; ST-GCN): an encoder plugin that returns ``Encoded(tokens,
-  pooled=last state)`` and does not claim the abilities that it lacks; a method that does not require them runs on it.
-  What a method needs of a whole view in one vector is ``Encoded.summary_RD``, ``context.summary_width`` wide.
-* **ISC** (two encoders of different kinds): a setting ``partner`` names the second one, ``exchangeable = {"partner":
-  "encoders"}`` has its version in the run's id and ``partner_settings`` completed, ``context.encoder(config.partner,
-  config.partner_settings)`` makes it; ``inference_encoders`` gives it as "partner": ``eval --readout partner``.
-* **MoCo, BYOL with batch norm or dropout**: ``ema_copy(encoder, mode="train")`` makes a key encoder that normalises
-  by the batch and draws its own dropout.
-* **Two stages** (HaLP, ActCLR: phase 2 starts from phase 1's weights): ``phases()`` names stages by their share of the
-  schedule, ``step.phase`` tells ``training_step`` where it is; a stage trained separately is a run of its own, named
-  by ``init_from`` in the run spec (its id enters the identity), whose method weights are loaded before step 0;
-  ``MethodSpec.stage`` says whose second stage a method is.
-* **Frozen layers, rates of their own, no decay**: ``optim_groups`` returns parameter groups with ``lr_scale``,
-  ``wd_scale``, ``frozen_until`` (share of the schedule) and ``clip``. Which optimiser and schedule drive them is the
-  run's choice, the method's recipe by default (SGD with steps for SkeletonCLR); an unknown key is refused.
-* **Two optimisers in turn** (a GAN, a critic): ``turns = ("critic", "main")``, and parameter groups that say
-  ``"turn": "critic"``. In every step ``training_step`` is called once per turn, ``step.turn`` names it, and only that
-  turn's groups move.
+``TrainingTask``: an ``nn.Module`` whose training forward returns a dict. The methods in ``plugins/`` are examples:
+masked autoencoders that drop tokens, momentum contrast, one encoder per stream, two encoders, two stages, a critic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
@@ -209,22 +170,16 @@ WITHOUT_GRADIENT = "returned a loss that depends on no trainable parameter; look
 
 def _problem(reported: Any) -> str:
     """Problem of the result of ``training_step``; "" = none."""
-    expected = 'a dict with a scalar tensor "loss" is expected'
     if not isinstance(reported, Mapping) or "loss" not in reported:
         names = f" of {sorted(map(str, reported))}" if isinstance(reported, Mapping) else ""
-        return f"returned no 'loss' but {_kind(reported)}{names}; {expected}"
-    loss = reported["loss"]
-    if not isinstance(loss, Tensor) or loss.dim():
-        return f"returned {_kind(loss)} as 'loss'; {expected}: take its mean or sum"
-    if not loss.is_floating_point():
-        return f"returned a loss of whole numbers ({loss.dtype}), which has no gradient; {expected}"
+        return f"returned no 'loss' but {_kind(reported)}{names}; a dict with a scalar tensor \"loss\" is expected"
+    if not isinstance(loss := reported["loss"], Tensor) or loss.dim():
+        return f"returned {_kind(loss)} as 'loss'; a scalar tensor is expected: take its mean or sum"
     for name, value in reported.items():
-        if not isinstance(name, str):
-            return f"returned {name!r} as a name of what it reports; names are text"
         if name in TAKEN:
-            return f"returned {name!r}, which the log says by itself; give it another name"
+            return f"returned {name!r}, which the log writes itself; give it another name"
         if not isinstance(value, Real) and not (isinstance(value, Tensor) and value.numel() == 1):
-            return f"returned {_kind(value)} as {name!r}; only numbers are logged: take its mean, or leave it out"
+            return f"returned {_kind(value)} as {name!r}; only numbers are logged: take its mean, or remove it"
     return ""
 
 
@@ -232,18 +187,6 @@ def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {list(value.shape)}"
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _known(views: Mapping[str, View], error: BaseException) -> str:
-    """Advice for an error of ``training_step``."""
-    missing = isinstance(error, KeyError) and not set(map(str, error.args)) <= views.keys()
-    return f"the views are: {', '.join(views)}" if missing else ""
-
-
-def _changes(views: Mapping[str, View]) -> dict[tuple[str, str], int]:
-    """How often each tensor of the views was written to so far, by view and field."""
-    fields = ((name, field, value) for name, view in views.items() for field, value in vars(view).items())
-    return {(name, field): x._version for name, field, x in fields if isinstance(x, Tensor) and not x.is_inference()}
 
 
 class Method(nn.Module):
@@ -264,9 +207,6 @@ class Method(nn.Module):
     ...         return {"loss": self.encoder(views["whole"]).pooled_RD.square().mean()}
     >>> Still.views(Config(), Grid(frames=64, patch=8, joints=25))["whole"].crop.kind
     'free'
-
-    Raises:
-        SkelbenchError: in :meth:`forward`, where ``training_step`` returns no loss to train on.
     """
 
     encoder: Encoder
@@ -308,14 +248,14 @@ class Method(nn.Module):
         raise Mistake(f"{place}: class {cls.__name__} has no views; give it a @classmethod views(cls, config, grid)")
 
     def forward(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
-        """DDP wraps this; do not override. SkelbenchError where ``training_step`` fails, returns no loss to train on or
-        changes a view."""
-        before = _changes(views)
-        with plugin_code(self.training_step, "(views, step)", partial(_known, views)):
+        """DDP wraps this; do not override. SkelbenchError if ``training_step`` fails or returns no loss to train on."""
+
+        def hint(error: BaseException) -> str:
+            missing = isinstance(error, KeyError) and not set(map(str, error.args)) <= views.keys()
+            return f"the views are: {', '.join(views)}" if missing else ""
+
+        with plugin_code(self.training_step, "(views, step)", hint):
             reported = self.training_step(views, step)
-        changed = (name for (name, field), n in _changes(views).items() if before.get((name, field), n) != n)
-        if name := next(changed, ""):
-            raise wrong(self.training_step, f"changed view {name!r} in place; change a clone() of it")
         if problem := _problem(reported):
             raise wrong(self.training_step, problem)
         if torch.is_grad_enabled() and not reported["loss"].requires_grad:

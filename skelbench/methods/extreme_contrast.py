@@ -14,7 +14,7 @@ from torch import Tensor
 from skelbench.core import distributed
 from skelbench.methods.contract import Config, Step
 from skelbench.methods.momentum_contrast import MomentumContrast, MomentumContrastConfig
-from skelbench.methods.strong import StrongConfig
+from skelbench.methods.view_settings import StrongConfig
 from skelbench.models.contrast import cross_entropy, info_nce, nearest, similarities
 from skelbench.models.encoder import Encoded
 from skelbench.views import View

@@ -106,7 +106,7 @@ def encoder_of(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> tuple
         "grid.frames": times.shape[1] * patch,
         "grid.patch": patch,
     }
-    if heads := _heads(options):
+    if heads := model_arguments(options).get("num_heads"):  # shapes do not tell
         settings["encoder.heads"] = heads
     return settings, _taken(state, ENCODER, "encoder")
 
@@ -123,7 +123,7 @@ def decoder_of(
     """
     first = tensor_of(state, embed, "D x ...", lambda s: len(s) > 1)
     settings = {"method.decoder_dim": first.shape[0], "method.decoder_depth": _depth(state, "decoder_blocks")}
-    if heads := _heads(options):
+    if heads := model_arguments(options).get("num_heads"):
         settings["method.decoder_heads"] = heads
     return settings, _taken(state, names, "decoder")
 
@@ -172,17 +172,4 @@ def tensor_of(state: Mapping[str, Tensor], name: str, form: str, fits: Callable[
 
 
 def _depth(state: Mapping[str, Tensor], blocks: str) -> int:
-    """Blocks, counted by their numbers."""
     return len({name.split(".")[1] for name in state if name.startswith(blocks + ".")})
-
-
-def _heads(options: Mapping[str, Any]) -> int | None:
-    """Attention heads: shapes do not tell, the recorded options do; None when they say nothing.
-
-    Raises:
-        SkelbenchError: what they say is no number of heads.
-    """
-    heads = model_arguments(options).get("num_heads")
-    if heads is not None and (isinstance(heads, bool) or not isinstance(heads, int) or heads < 1):
-        raise SkelbenchError(f"its own record says num_heads={heads!r}, which is not a number of attention heads")
-    return heads

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from skelbench.methods.contract import Context, Method, Step
-from skelbench.methods.distorted import DistortedConfig
+from skelbench.methods.view_settings import DistortedConfig
 from skelbench.models.decorrelation import barlow, covariance, cross_correlation, variance_hinge
 from skelbench.models.encoder import Encoded
 from skelbench.models.heads import initialise_mlp, projector

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Config, Step
-from skelbench.methods.distorted import DistortedContrastConfig
 from skelbench.methods.imported import Imported, tensor_of
 from skelbench.methods.momentum_contrast import MomentumContrast
+from skelbench.methods.view_settings import DistortedContrastConfig
 from skelbench.models.contrast import info_nce, similarities
 from skelbench.models.heads import recurrent_head
 from skelbench.views import View, ViewSpec

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from skelbench.core.component import Spec
 from skelbench.methods.contract import Context, Step
-from skelbench.plugin.plugin_errors import lacking, wrong
+from skelbench.plugin.plugin_errors import lacking
 from skelbench.views import View
 
 
@@ -101,14 +101,6 @@ class MaskedTarget(nn.Module):
         Every rank calls it equally often. ``hidden.step.watch("masked", x_ID)`` has the branch's outputs watched.
         """
         raise lacking(self, "forward(self, hidden)")
-
-    def __call__(self, hidden: Hidden) -> Tensor:
-        """:meth:`forward`; SkelbenchError for what is no scalar."""
-        loss: Any = super().__call__(hidden)
-        if not isinstance(loss, Tensor) or loss.dim():
-            shown = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else f"{loss!r:.60}"
-            raise wrong(self.forward, f"returned {shown}, not a scalar: the sum of its losses times hidden.share_I")
-        return loss
 
     def after_step(self, step: Step, momentum: float) -> None:
         """After the optimiser step: move EMA twins by ``momentum``, centres. Default: nothing."""

@@ -233,9 +233,7 @@ def _measure_encoder(
 
     if (processes := distributed.world()) > 1:
         state = state.with_name(f"{state.name}.{distributed.rank() + 1}of{processes}")
-    grid, hiding = grid_of(run.spec, store.topology), hiding_of(session, run, spec, stream, store)
-    device = torch.device(session.device)
-    task = Downstream(store, spec, stream, grid, device, run.spec.train.precision, make, state, hiding)
+    task = Downstream(spec, prepared(session, run, spec, store, stream), make, state)
     with _probing(session, spec, protocol) as advances, plugin_code(protocol.evaluate_encoder, "(task, seed, device)"):
         result: Any = protocol.evaluate_encoder(task, _seed(spec), session.device, advances)
     if problem := result_problem(result, len(task.test_ids)):

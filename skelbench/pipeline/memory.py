@@ -15,8 +15,8 @@ import torch
 from skelbench.core.errors import SkelbenchError
 from skelbench.plugin.status import one_line
 from skelbench.records.run_dir import RunDir
-from skelbench.training.gradient_accumulation import micro_batch_counts, obstacle
 from skelbench.training.loop import Trainer
+from skelbench.training.memory_saving import micro_batch_counts, obstacle
 
 GIB = 2**30
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skelbench.core import distributed
-from skelbench.core.errors import FailedOnRankZero, Interrupted, SkelbenchError, Stopped, StoppedByLostPeer
+from skelbench.core.errors import FailedOnRankZero, Interrupted, PeerLost, SkelbenchError, Stopped
 from skelbench.core.spec import RunSpec
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.methods.contract import Method
@@ -109,10 +109,13 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     except Stopped as error:
         outcome = error.outcome
         record(outcome=outcome, step=error.step, **({} if isinstance(error, Interrupted) else {"reason": str(error)}))
-        if not isinstance(error, StoppedByLostPeer):  # all processes stopped at the same step, for the same reason
-            distributed.all_say("recorded")  # torchrun ends all processes as soon as one has ended
-            if not chief:
-                raise FailedOnRankZero(str(error), error.exit_code) from error
+        distributed.all_say("recorded")  # torchrun ends all processes as soon as one has ended
+        if not chief:
+            raise FailedOnRankZero(str(error), error.exit_code) from error
+        raise
+    except PeerLost as error:
+        outcome = "interrupted"
+        record(outcome=outcome, reason=str(error))
         raise
     except KeyboardInterrupt:  # outside the loop, which saves its state
         outcome = "interrupted"

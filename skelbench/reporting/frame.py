@@ -73,7 +73,7 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     * ``subjects``: people in the test clips, None if unknown; ``by_subject``: recognized clips (means over draws) and
       clips of each.
     * ``raw_evaluation``: evaluation of the control ``raw``; ``evaluation`` and ``predictions`` lead to the outcome of
-      every test clip (:func:`skelbench.evaluation.outcomes.outcomes`).
+      every test clip (:func:`skelbench.evaluation.outcomes.outcomes_of`).
     * ``measures``: metrics by name, each with how it is written (:mod:`skelbench.records.measures`); ``collapse``: what
       collapsed in training; ``finished``: when the training ended; ``tags`` were given by hand.
     """

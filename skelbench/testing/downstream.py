@@ -13,6 +13,8 @@ from skelbench.core.spec import DataSpec, EvalSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import Split
 from skelbench.evaluation.downstream import Downstream
+from skelbench.evaluation.features import PreparedClips
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.evaluation.protocol import Features
 from skelbench.models.encoder import Encoder
 from skelbench.models.vit import ViT, ViTConfig
@@ -74,4 +76,5 @@ class Postures:
 
         state = self.folder / f"{next(self._serial)}.state"
         (stream,) = spec.streams
-        return Downstream(shown, spec, stream, GRID, torch.device(device), "fp32", make, state)
+        clips = PreparedClips(shown, Preprocessing.of(spec, stream), GRID, torch.device(device))
+        return Downstream(spec, clips, make, state)

@@ -36,8 +36,8 @@ from skelbench.testing.method_subject import (
 from skelbench.testing.processes import grouped
 from skelbench.testing.settings import check_settings, check_summary
 from skelbench.training.build import build_encoder, grid_of
-from skelbench.training.gradient_accumulation import obstacle
 from skelbench.training.loop import Trainer
+from skelbench.training.memory_saving import obstacle
 from skelbench.views.skeleton.grid import BUDGETS
 from skelbench.views.view import View
 

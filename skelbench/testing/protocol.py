@@ -138,7 +138,7 @@ def result(subject: ProtocolSubject) -> None:
             raise Failed("accuracy of the predictions", f"{made.metrics['accuracy']}, of them {correct}", "predictions")
     for name, expected in (("ids", features.test_ids), ("labels", features.test_y)):
         if not np.array_equal(subject.result.predictions[name], expected):
-            look = "skelbench.evaluation.protocol.prediction_arrays"
+            look = "skelbench.evaluation.protocol.classified"
             raise Failed(f"{name} of the predictions in the order of the test clips", "another order", look)
 
 

@@ -13,20 +13,16 @@ diagnostic steps only (:mod:`skelbench.training.diagnostics`).
 
 **Shortcut**
 
-* Prototypes: over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
-  clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
-* Rotation: a method that matches prototypes across views rotated about the vertical axis ends with features as
-  sensitive to rotation as its untrained encoder's: more than ``ROTATION`` times, and more than ``APART`` times the
-  distance between two clips. Healthy: 0.26 at the end.
+Over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
+clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 RANK = 1.5
 READOUT_RANK = 1.25
@@ -39,15 +35,14 @@ MIN_CLIPS = 8
 
 CLIP_FRACTION = 0.25
 WINDOW = 5
-ROTATION = 0.9
-APART = 0.5
 CLIP_INFORMATION = "share of information about the clip"
-ROTATION_RATIO = "sensitivity to rotation by that of the first look"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
 """Recorded as ``unmoved`` in run.json after a whole training in one attempt."""
 
+Judged = tuple[str, str, float, bool]
+"""Name, measure and value of a figure, and whether it is beyond its limit."""
 Anomaly = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that settled
 it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
@@ -61,22 +56,14 @@ _NAMES = {
 }
 
 
-class Judged(NamedTuple):
-    """One value of a line, compared with its limit."""
-
-    what: str
-    measure: str
-    value: float
-    is_bad: bool
-    patience: int
-    """Consecutive bad values that make an anomaly."""
-
-
-class AnomalyDetector(ABC):
+class AnomalyDetector:
     """Follow the metrics of a run line by line; ``found`` is what run.json records.
 
     ``clips``: clips behind each figure.
     """
+
+    patience = PATIENCE
+    """Consecutive bad values that make an anomaly."""
 
     def __init__(self, clips: int) -> None:
         self.clips = clips
@@ -90,25 +77,24 @@ class AnomalyDetector(ABC):
             return []
         changed = []
         finite = {name: value for name, value in line.items() if value is not None}
-        for value in self.judge(finite):
-            bad = self._bad.setdefault((value.what, value.measure), [])
-            if value.is_bad:
-                place = {"step": line["step"], "epoch": line["epoch"]}
-                bad.append({"what": value.what, "measure": value.measure, **place})
-                if len(bad) == value.patience:
-                    bad[0]["value"] = round(value.value, 4)
+        for what, measure, value, is_bad in self.judge(finite):
+            bad = self._bad.setdefault((what, measure), [])
+            if is_bad:
+                bad.append({"what": what, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
+                if len(bad) == self.patience:
+                    bad[0]["value"] = round(value, 4)
                     self.found.append(bad[0])
                     changed.append(bad[0])
             else:
-                if len(bad) >= value.patience:
+                if len(bad) >= self.patience:
                     bad[0]["until"] = line["step"]
                     changed.append(bad[0])
                 bad.clear()
         return changed
 
-    @abstractmethod
     def judge(self, line: Mapping[str, Any]) -> Iterator[Judged]:
         """Compare the figures of a line with their limits."""
+        raise NotImplementedError
 
 
 class Collapse(AnomalyDetector):
@@ -119,27 +105,26 @@ class Collapse(AnomalyDetector):
             if key.startswith("rank_"):
                 name = key.removeprefix("rank_")
                 limit = READOUT_RANK if name in ("cls", "pooled") else RANK
-                yield Judged(name, "effective rank", value, value < limit, PATIENCE)
+                yield name, "effective rank", value, value < limit
             elif key.startswith("prototypes_used_"):
                 name = key.removeprefix("prototypes_used_")
-                yield Judged(name, "prototypes used", value, value < PROTOTYPES, PATIENCE)
+                yield name, "prototypes used", value, value < PROTOTYPES
                 entropy = max(min(line.get(f"teacher_entropy_{name}", math.nan), 700.0), 0.0)  # exp(710) overflows
                 different = value / math.exp(entropy)
-                yield Judged(name, "different assignments", different, different < ASSIGNMENTS, PATIENCE)
+                yield name, "different assignments", different, different < ASSIGNMENTS
 
 
 class Shortcut(AnomalyDetector):
-    """Detect shortcuts in a run of ``total`` steps. ``rotated``: its views are rotated about the vertical axis."""
+    """Detect prototypes that tell little about the clip, from ``WINDOW`` diagnostic steps on."""
 
-    def __init__(self, clips: int, total: int, rotated: bool) -> None:
+    patience = 1
+
+    def __init__(self, clips: int) -> None:
         super().__init__(clips)
-        self.total, self.rotated = total, rotated
-        self._untrained = math.nan
         self._information: dict[str, deque[dict[str, float]]] = {}
         """Information of the last diagnostic steps, by the name of the prototypes."""
 
     def judge(self, line: Mapping[str, Any]) -> Iterator[Judged]:
-        matches_views = False
         for key in line:
             if not key.startswith("clip_information_"):
                 continue
@@ -148,31 +133,16 @@ class Shortcut(AnomalyDetector):
             parts = {about: value for about, value in parts.items() if math.isfinite(value)}
             window = self._information.setdefault(name, deque(maxlen=WINDOW))
             window.append(parts)
-            # A very short run compares its first steps with themselves, so it is not judged.
-            full = len(window) == WINDOW
-            matches_views = matches_views or (full and "view" in parts and "place" not in parts)
             total = sum(sum(step.values()) for step in window)
-            if full and total > WINDOW * math.log(ASSIGNMENTS):
+            if len(window) == WINDOW and total > WINDOW * math.log(ASSIGNMENTS):
                 fraction = sum(step.get("clip", 0.0) for step in window) / total
-                yield Judged(name, CLIP_INFORMATION, fraction, fraction < CLIP_FRACTION, 1)
-        name = "cls" if "rotation_cls" in line else "pooled"
-        rotation = line.get(f"rotation_{name}", math.nan)
-        if line["step"] == 1:
-            self._untrained = rotation
-        elif line["step"] == self.total and matches_views and self.rotated and self._untrained > 0:
-            ratio = rotation / self._untrained
-            yield Judged(name, ROTATION_RATIO, ratio, ratio > ROTATION and rotation > APART, 1)
+                yield name, CLIP_INFORMATION, fraction, fraction < CLIP_FRACTION
 
 
 def describe(anomaly: Anomaly) -> str:
     """One clause for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
     since = f"since step {anomaly['step']}" + (f" until step {anomaly['until']}" if "until" in anomaly else "")
-    if anomaly["measure"] == ROTATION_RATIO:
-        return (
-            f"{name}: as sensitive to rotation after training as before it (ratio {anomaly['value']:.2f}); the method "
-            "may have learned a shortcut"
-        )
     if anomaly["measure"] == CLIP_INFORMATION:
         return (
             f"{name}: only {anomaly['value']:.0%} of their information is about the clip {since}, the rest is about "

@@ -20,7 +20,6 @@ from skelbench.methods.target import MaskedTarget
 from skelbench.models.encoder import ABILITIES, Encoder
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
-from skelbench.views.augmentations import Rotate
 from skelbench.views.degradations import Degrade
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
@@ -55,16 +54,9 @@ def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
 
 
 def _degradation(plain: Mapping[str, Any]) -> Degrade:
-    settings = dict(plain)
-    kind = settings.pop("kind", None)
-    if not isinstance(kind, str):
-        raise SkelbenchError(
-            f"train.degrade: {settings} has no kind; give --set 'train.degrade=[{{kind=\"zero-fill\", share=0.2}}]'"
-        )
-    cls = get_host().find("degradations", kind)
-    if not (isinstance(cls, type) and issubclass(cls, Degrade)):
-        raise SkelbenchError(f"degradation {kind!r} is no subclass of Degrade; make it one")
-    return validated(cls, settings, f"degradation {kind}")
+    kind = str(plain.get("kind", ""))
+    settings = {name: value for name, value in plain.items() if name != "kind"}
+    return validated(get_host().find("degradations", kind), settings, f"degradation {kind}")
 
 
 def training_clips(
@@ -73,12 +65,6 @@ def training_clips(
     """The clips as a run trains on them: aligned, and degraded once, by its seed and the clip."""
     seed = derive_seed(spec.seed, "degrade")
     return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
-
-
-def rotates_bodies(spec: RunSpec) -> bool:
-    """Whether views of a run rotate bodies about the vertical axis by any angle."""
-    steps = [step for view in view_specs(spec).values() for step in view.augment if isinstance(step, Rotate)]
-    return spec.data.dimensions == 3 and any(step.p > 0 and step.vertical_deg >= 180 for step in steps)
 
 
 def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: Topology, grid: Grid) -> Encoder:
@@ -94,7 +80,6 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
                 raise
             with torch.device("cpu"):  # an encoder that reads values while it is built, such as a graph's
                 encoder = cls(config, topology, grid).to("meta")
-    _check_initialised(encoder)
     for attribute in ("width", "features"):
         if not isinstance(getattr(encoder, attribute, None), int):
             of = "tokens" if attribute == "width" else "pooled_RD"
@@ -141,11 +126,6 @@ def build_encoder(
     return encoder
 
 
-def _check_initialised(module: torch.nn.Module) -> None:
-    if "_modules" not in vars(module):
-        raise wrong(type(module), "does not call super().__init__ with what it is given; write that first")
-
-
 class _WithoutDraws(TorchFunctionMode):
     """Leave weights on the meta device undrawn: PyTorch loads its compiler, for seconds, to draw shapes."""
 
@@ -182,24 +162,16 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
-    _check_initialised(method)
     if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
     with plugin_code(method.inference_encoder, "()"):
         encoder = method.inference_encoder()
-    if not isinstance(encoder, torch.nn.Module):
-        raise wrong(method.inference_encoder, f"returned {encoder!r:.60}; return the encoder that is probed")
     if odd := _unlike(encoder, probed):
         raise wrong(
             cls,
             f"gives an inference_encoder() {odd}, but what is probed is the run's encoder, {spec.encoder}; make it by "
             'context.encoder(), and choose another for the run: MethodSpec(recipe={"encoder": "NAME"})',
         )
-    for name in method.roles:
-        try:
-            method.get_submodule(name)
-        except AttributeError as error:
-            raise wrong(cls, f"roles names {name!r}, which is no module of {cls.__name__}; correct roles") from error
     return method if meta else method.to(device)
 
 

@@ -1,57 +1,109 @@
-"""Training state on disk: whole or absent, loaded without running code."""
+"""Training state and weights on disk: when they are written, whole or absent, loaded without running code."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import nn
 
+from skelbench.core import distributed
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import check_regular, write_atomic
+from skelbench.core.spec import RunSpec
 from skelbench.methods.contract import Method
 from skelbench.records.run_dir import RunDir
-from skelbench.records.state_file import read_state
-from skelbench.training.nonfinite import nan_in_state, nonfinite_weight
+from skelbench.records.state_file import read_state, write_state
+from skelbench.training.optimization import Optimization
 
 ANEW = "remove it, or use --force, to start the run anew"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
+SNAPSHOTS = 4
+"""The encoder is kept after each quarter of the schedule."""
+CHECKPOINT_SECONDS = 120.0
+"""A state is saved at least this often."""
+
+
+class Checkpointer:
+    """Save and restore a run of ``total`` steps; only the first process writes. ``epoch(step)``: epochs after steps."""
+
+    def __init__(
+        self,
+        run: RunDir,
+        spec: RunSpec,
+        method: Method,
+        optimization: Optimization,
+        total: int,
+        epoch: Callable[[int], float],
+    ) -> None:
+        self.run, self.spec, self.method, self.optimization = run, spec, method, optimization
+        self.total, self.epoch = total, epoch
+        self.snapshot_steps = {round(total * k / SNAPSHOTS) for k in range(1, SNAPSHOTS)} - {0}
+        self._last_save = time.monotonic()
+
+    def load(self) -> tuple[int, float]:
+        """Continue from last.pt if there is one; return (steps done, seconds of training)."""
+        if not self.run.checkpoint.exists():
+            cut_back(self.run.metrics, 0)
+            return 0, 0.0
+        state = load_state(self.run.checkpoint, self.spec.id)
+        try:
+            self.method.load_state_dict(state["method"])
+            size, step, seconds = int(state["metrics_bytes"]), int(state["step"]), float(state["seconds"])
+            if step < self.total:
+                self.optimization.load_state_dict(state["optimizer"])
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise SkelbenchError(f"checkpoint {self.run.checkpoint} does not fit this run; {ANEW}") from error
+        if not distributed.rank():
+            cut_back(self.run.metrics, size)
+        return step, seconds
+
+    def is_due(self) -> bool:
+        """Whether the last state was saved too long ago."""
+        return time.monotonic() - self._last_save > CHECKPOINT_SECONDS
+
+    def writes_after(self, step: int, due: bool) -> bool:
+        """Whether :meth:`save_after` will write anything."""
+        return due or step == self.total or step in self.snapshot_steps
+
+    def save_after(self, step: int, due: bool, seconds: float) -> None:
+        """Write the snapshot of ``step`` if it is one, and the state if it is ``due`` or the last one."""
+        if step in self.snapshot_steps and not distributed.rank():
+            save_encoders(self.run, self.spec.id, self.method, self.epoch(step), f"{self.epoch(step):.4g}")
+        if due or step == self.total:
+            self.save(step, seconds)
+
+    def save(self, step: int, seconds: float) -> None:
+        """Write the state after ``step`` steps; the last state has no optimizer."""
+        self._last_save = time.monotonic()
+        if distributed.rank():
+            return
+        metrics_bytes = synced(self.run.metrics)
+        state = {"id": self.spec.id, "step": step, "seconds": seconds, "metrics_bytes": metrics_bytes}
+        state |= {"method": self.method.state_dict()}
+        state |= {"optimizer": self.optimization.state_dict()} if step < self.total else {}
+        write_state(self.run.checkpoint, state)
 
 
 def load_state(path: Path, run_id: str) -> dict[str, Any]:
-    """Read the training state of the run ``run_id``, on the CPU; one with nan in it is refused."""
+    """Read the training state of the run ``run_id``, on the CPU."""
     try:
-        state = read_state(path, run_id, "run")
-        problem = nan_in_state({"method": state["method"], "optimizer": state.get("optimizer", {})})
+        return read_state(path, run_id, "run")
     except Exception as error:
         raise SkelbenchError(f"checkpoint {path} is damaged; {ANEW}") from error
-    if problem:
-        raise SkelbenchError(f"checkpoint {path} holds values that are not finite, first in {problem}; {ANEW}")
-    return state
 
 
 def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
-    """Write a module's parameters and buffers as safetensors, with ``facts`` and their checksum as JSON metadata."""
+    """Write a module's parameters and buffers as safetensors, with ``facts`` as JSON metadata."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    facts = {**facts, "sha256": _sha256(tensors)}
     content = save(tensors, metadata={"skelbench": json.dumps(facts, sort_keys=True)})
     write_atomic(path, lambda file: file.write(content))
-
-
-def _sha256(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        x = tensors[name]
-        digest.update(f"{name} {x.dtype} {tuple(x.shape)} ".encode())
-        digest.update(x.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
@@ -79,9 +131,8 @@ def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collectio
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
             facts = json.loads(file.metadata()["skelbench"])
-        # Files of before there was a checksum have none.
-        if facts["id"] != run_id or facts.get("sha256") not in (None, _sha256(tensors)):
-            raise ValueError("they are not those that were written")
+        if facts["id"] != run_id:
+            raise ValueError("they are another run's")
     except Exception as error:
         raise SkelbenchError(f"weights {path} are missing or damaged; run the training again with --force") from error
     own = module.state_dict()
@@ -92,10 +143,6 @@ def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collectio
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise SkelbenchError(f"weights {path} do not fit the encoder of this run; run it again with --force") from error
-    if problem := nonfinite_weight(module):
-        raise SkelbenchError(
-            f"weights {path} hold values that are not finite, first in {problem}; run the training again with --force"
-        )
 
 
 def synced(metrics: Path) -> int:
@@ -109,8 +156,6 @@ def synced(metrics: Path) -> int:
 
 def cut_back(metrics: Path, size: int) -> None:
     """Shorten metrics.jsonl to ``size`` bytes: what was logged after the checkpoint is logged again."""
-    if metrics.is_symlink():  # of a run that came from elsewhere: the one file that is not replaced but written into
-        raise SkelbenchError(f"{metrics} is a link, and what it leads to is left alone; remove it and run again")
     if metrics.is_file():
         with open(metrics, "r+b") as file:
             if os.fstat(file.fileno()).st_size < size:

@@ -1,8 +1,8 @@
-"""Diagnostics during training: effective ranks of features, prototype usage and information, sensitivity to rotation.
+"""Diagnostics during training: effective ranks of features, prototype usage and information.
 
 A diagnostic step costs time and waits for the device, so a schedule has about ``STEPS`` of them. Other steps compute
 nothing and have no hook. Diagnostics change nothing. Several processes contribute rows of their parts of the batch;
-prototype information and the fixed clips are those of the first process. docs/results_on_disk.md explains the figures.
+prototype information is that of the first process. docs/results_on_disk.md explains the figures.
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from skelbench.core import distributed
-from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Method
 from skelbench.models.encoder import Encoded, Encoder
 from skelbench.models.rank import effective_rank, sample_rows
-from skelbench.training.fixed_clips import FixedClips
 from skelbench.views.transfer import read, waiting
 from skelbench.views.view import View
 
 STEPS = 25
-"""Diagnostic steps of a schedule, besides the first and the last. With the fixed clips they cost the cheapest method
-(AMR) 0.9 to 1 % of preset ``quick``."""
+"""Diagnostic steps of a schedule, besides the first and the last."""
 ROWS = 1024
 """Rows of a matrix whose rank is computed, evenly spread over all of them."""
 
@@ -33,12 +30,11 @@ ROWS = 1024
 class Diagnostics:
     """``Step.watch`` of every step; records figures within :meth:`record_step` of a diagnostic step only.
 
-    ``every``: steps between the lines of metrics.jsonl; diagnostic steps are among them. ``fixed``: clips on which the
-    probed encoder is measured too, None on all processes but the first.
+    ``every``: steps between the lines of metrics.jsonl; diagnostic steps are among them.
     """
 
-    def __init__(self, method: Method, total: int, every: int, fixed: FixedClips | None = None) -> None:
-        self.method, self.total, self.fixed = method, total, fixed
+    def __init__(self, method: Method, total: int, every: int) -> None:
+        self.method, self.total = method, total
         self.interval = -(-total // (STEPS * every)) * every
         self.micro_batch = 0
         """Index of the micro-batch that is being computed."""
@@ -49,12 +45,6 @@ class Diagnostics:
         """Whether ``step``, counted from 1, is a diagnostic step."""
         return step == 1 or step % self.interval == 0 or step == self.total
 
-    def measures_rotation(self, step: int) -> bool:
-        """Whether the fixed clips are measured after ``step``."""
-        if self.fixed is None or step == self.total:
-            return self.fixed is not None
-        return self.fixed.often and step in (1, self.total // (2 * self.interval) * self.interval)
-
     def __call__(self, name: str, value: Any, view: View | None = None) -> None:
         """Record features, or the figures of an objective: see :attr:`skelbench.methods.contract.Step.watch`."""
         if self._recorded is None:
@@ -64,14 +54,7 @@ class Diagnostics:
                 for figure, number in value.figures(view).items():
                     self._recorded.setdefault(f"{figure}_{name}", {})[self.micro_batch] = number
                 return
-            x = value() if callable(value) else value
-            if not isinstance(x, Tensor) or x.dim() < 2:
-                kind = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-                raise SkelbenchError(
-                    f'watch("{name}", ...) takes features [n, D], a function that returns them or an objective with '
-                    f"figures(view), not {kind}"
-                )
-            self._record_features(name, x)
+            self._record_features(name, value() if callable(value) else value)
 
     def _record_features(self, name: str, x: Tensor) -> None:
         x_nD = distributed.gather(sample_rows(x.detach().flatten(0, -2), ROWS))
@@ -107,8 +90,6 @@ class Diagnostics:
             with torch.no_grad(), waiting():
                 merged = {name: _merged(list(values.values())) for name, values in self._recorded.items()}
             figures |= read(merged)
-        if self.fixed is not None and self.measures_rotation(step):
-            figures |= self.fixed.figures(probed)
 
 
 def _merged(values: list[Tensor]) -> Tensor:

@@ -29,18 +29,14 @@ from skelbench.models.batch_norm import synchronised
 from skelbench.models.optim.groups import groups_of
 from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
-from skelbench.training.activation_checkpointing import recompute_blocks
 from skelbench.training.anomalies import AnomalyDetector, Collapse, Shortcut
-from skelbench.training.build import phases_of, rotates_bodies, training_clips, view_specs
-from skelbench.training.checkpoint import save_encoders
-from skelbench.training.checkpointer import Checkpointer
+from skelbench.training.build import phases_of, training_clips, view_specs
+from skelbench.training.checkpoint import Checkpointer, save_encoders
 from skelbench.training.diagnostics import Diagnostics
-from skelbench.training.fixed_clips import FixedClips
-from skelbench.training.gradient_accumulation import Means, averaged, check_micro_batches
+from skelbench.training.memory_saving import Means, check_micro_batches, recompute_blocks
 from skelbench.training.metrics_log import MetricsLog
 from skelbench.training.nonfinite import FiniteCheck, nonfinite_gradient
 from skelbench.training.optimization import Optimization
-from skelbench.training.order import Order
 from skelbench.views.builder import ViewBuilder
 from skelbench.views.keyed import Keyed
 from skelbench.views.prefetch import prefetched
@@ -58,6 +54,27 @@ def total_steps(spec: RunSpec, clips: int) -> int:
     """Steps of the whole schedule for ``clips`` training clips."""
     per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size
     return round(spec.train.epochs * per_epoch)
+
+
+class Order:
+    """Clips of each step: one permutation per epoch, end to end, keyed by (seed, epoch)."""
+
+    def __init__(self, ids: np.ndarray, batch: int, seed: int) -> None:
+        self.ids, self.batch, self.seed = np.asarray(ids), batch, seed
+        self._epochs: dict[int, np.ndarray] = {}
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        if epoch not in self._epochs:
+            generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
+            self._epochs = {epoch: torch.randperm(len(self.ids), generator=generator).numpy()}
+        return self._epochs[epoch]
+
+    def __call__(self, step: int) -> np.ndarray:
+        """Clip ids of ``step``: int64 [batch]."""
+        places = np.arange(step * self.batch, (step + 1) * self.batch)
+        epochs, inside = np.divmod(places, len(self.ids))
+        parts = [self.ids[self._permutation(int(e))[inside[epochs == e]]] for e in np.unique(epochs)]
+        return np.concatenate(parts)
 
 
 class Trainer:
@@ -91,18 +108,15 @@ class Trainer:
         self.finite = FiniteCheck(self.device, self._diverged)
         self.checkpointer = Checkpointer(run, spec, self.method, self.optimization, self.total, self.epoch)
         self.log = MetricsLog(run, self.total, {} if self.rank else self._detectors())
-        # The fixed clips are read now: during training another thread may be reading clips.
-        fixed = None if self.rank else FixedClips(spec, self.source, self.ids)
-        self.diagnostics = Diagnostics(method, self.total, self.log.every, fixed)
+        self.diagnostics = Diagnostics(method, self.total, self.log.every)
         self.freed_memory = FreedMemory(self.device.type == "cpu")
         self.stopped_in_last_step = False
-        self._first_micro_batches = True
 
     def _detectors(self) -> dict[str, AnomalyDetector]:
         """The anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
         batch = self.spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)]) // self.micro_batches
-        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips, self.total, rotates_bodies(self.spec))}
+        return {"collapse": Collapse(batch), "shortcut": Shortcut(clips)}
 
     @property
     def phase_midpoints(self) -> list[tuple[int, float]]:
@@ -179,34 +193,38 @@ class Trainer:
                 raise wrong(self.method.training_step, WITHOUT_GRADIENT)
             norms = self.optimization.norms(turn)
             self.finite.record(step, reported["loss"], norms.values())
-            self.checkpointer.mark_incomplete()
             figures |= self.optimization.step(step, norms, turn)
             prefix = "" if turn == self.method.turns[0] else f"{turn}_"
             figures |= {prefix + name: value.detach() for name, value in reported.items()}
             stashed |= info.held
         with torch.no_grad(), plugin_code(self.method.after_step, "(step)"):
             self.method.after_step(replace(info, held=stashed))
-        self.finite.check_late()
         return figures
 
     def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
         """Leave the gradients of ``batch`` in the parameters; return the method's figures over all micro-batches."""
         if isinstance(batch, dict):
             return self._backward(self.forward, batch, info)
-        means, last = Means(self.method, info.pieces), len(batch) - 1
+        means = Means(info.pieces)
         info = replace(info, means=means)
-
-        def micro_batch(at: int) -> dict[str, Tensor]:
+        summed: dict[str, Tensor] = {}
+        learns: set[str] = set()
+        for at, views in enumerate(batch):
+            means.next()
             self.diagnostics.micro_batch = at
             forward: Any = self.forward
-            waits = isinstance(forward, DistributedDataParallel) and at < last  # the last one exchanges gradients
+            waits = isinstance(forward, DistributedDataParallel) and at < len(batch) - 1  # the last exchanges gradients
             with forward.no_sync() if waits else nullcontext():
-                return self._backward(forward, batch[at], info)
-
-        try:
-            return averaged(micro_batch, means, list(self.method.parameters()), check=self._first_micro_batches)
-        finally:
-            self.diagnostics.micro_batch, self._first_micro_batches = 0, False
+                reported = self._backward(forward, views, info)
+            for name, value in reported.items():
+                learns |= {name} if value.requires_grad else set()
+                summed[name] = summed.get(name, 0) + value.detach() / info.pieces
+        self.diagnostics.micro_batch = 0
+        if (correction := means.correction) is None:
+            return summed
+        if gradients := [p.grad for p in self.method.parameters() if p.grad is not None]:
+            torch._foreach_mul_(gradients, correction)
+        return {name: value * correction if name in learns else value for name, value in summed.items()}
 
     def _backward(self, forward: Callable[..., dict[str, Tensor]], views: Views, info: Step) -> dict[str, Tensor]:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.spec.train.precision == "bf16"):
@@ -245,20 +263,19 @@ class Trainer:
         """
         self.log.on_line, self.log.on_anomaly = on_line, on_anomaly
         batch, (start, seconds_before) = self.spec.train.batch_size, self._resume(report)
-        clock = _Clock(seconds_before)
+        started = time.monotonic()
         with (
             stop_requested() as stop_event,
-            self.checkpointer.saving_on_lost_peer(stop_event, clock.total),
             nullcontext() if self.rank else self.log.open(),
             self.freed_memory.kept(),
         ):
-            self.checkpointer.mark_complete(start)
             for step, views in self.batches(start):
                 done = step + 1
                 with self.diagnostics.record_step(done) as diagnostics:
                     figures = self.train_step(step, views)
-                self.checkpointer.mark_complete(done)
-                shown = self._log(done, figures, diagnostics, (done - start) * batch, clock)
+                here = time.monotonic() - started
+                clock = {"clips_per_s": (done - start) * batch / max(1e-9, here), "seconds": seconds_before + here}
+                shown = self._log(done, figures, diagnostics, clock)
                 self.freed_memory.trim_if_due()
                 if report:
                     report(batch, **shown)
@@ -268,7 +285,7 @@ class Trainer:
                     self.finite.check_now()
                     self.finite.check_state(self.method, step)
                     self.run.check_held()
-                    self.checkpointer.save_after(done, due, clock.total())
+                    self.checkpointer.save_after(done, due, clock["seconds"])
                 if stop and done < self.total:
                     raise Interrupted(
                         f"stopped after step {done} of {self.total}, state saved in {self.run.path}; run the same "
@@ -278,7 +295,7 @@ class Trainer:
                 self.stopped_in_last_step = stop
         if not self.rank:
             save_encoders(self.run, self.spec.id, self.method, self.epoch(self.total))
-        return clock.total()
+        return seconds_before + time.monotonic() - started
 
     def _resume(self, report: Report | None) -> tuple[int, float]:
         """Load the saved state; return (steps done, seconds of training before)."""
@@ -288,17 +305,15 @@ class Trainer:
                 f"the processes of this run see different states of it, after {' and '.join(map(str, sorted(starts)))} "
                 f"steps, in {self.run.path}; choose a results directory that all machines share with --results"
             )
-        if not self.rank:
-            if self.run.checkpoint.exists():
-                self.log.replay()
-            self.log.correct_record()
+        if not self.rank and self.run.metrics.exists():
+            self.log.replay()
         self.method.train()
         if report and start:
             report(start * self.spec.train.batch_size, note=f"continuing at step {start:,} of {self.total:,}")
         return start, seconds
 
     def _log(
-        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clips: int, clock: _Clock
+        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clock: dict[str, float]
     ) -> dict[str, Any]:
         """Write a line of metrics if one is due; return fields for a progress bar."""
         due = self.log.is_due(done)
@@ -309,9 +324,8 @@ class Trainer:
         if due:
             self.finite.check_now()
             place = {"step": done, "epoch": self.epoch(done), "clips_seen": done * self.spec.train.batch_size}
-            speed = {"clips_per_s": clips / max(1e-9, clock.here()), "seconds": clock.total()}
             if not self.rank:
-                shown |= self.log.write(place | values | diagnostics | speed, values)
+                shown |= self.log.write(place | values | diagnostics | clock, values)
         return shown
 
     def _diverged(self, step: int, what: str, value: float) -> NoReturn:
@@ -334,16 +348,3 @@ class Trainer:
             step_of_method = where(self.method.training_step) or type(self.method).__name__
             advice = f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
         raise Diverged(f"the {what} {place}; {kept}{advice}", step)
-
-
-class _Clock:
-    """Seconds of training in this attempt, and with those of earlier attempts."""
-
-    def __init__(self, before: float) -> None:
-        self._before, self._started = before, time.monotonic()
-
-    def here(self) -> float:
-        return time.monotonic() - self._started
-
-    def total(self) -> float:
-        return self._before + self.here()

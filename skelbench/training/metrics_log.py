@@ -11,7 +11,7 @@ from typing import IO, Any
 from skelbench.core.files import naming
 from skelbench.records.metrics import logged_lines
 from skelbench.records.run_dir import RunDir
-from skelbench.training.anomalies import Anomaly, AnomalyDetector, describe
+from skelbench.training.anomalies import AnomalyDetector, describe
 from skelbench.training.checkpoint import WITHOUT_LOG
 
 LINES = 500
@@ -45,17 +45,11 @@ class MetricsLog:
         return step == 1 or step % self.every == 0 or step == self.total
 
     def replay(self) -> None:
-        """Show the detectors the lines of an earlier attempt."""
+        """Show the detectors the lines of an earlier attempt, and correct the anomalies in run.json."""
         for line in logged_lines(self.run, WITHOUT_LOG):
             for detector in self.detectors.values():
                 detector.check(line)
-
-    def correct_record(self) -> None:
-        """Report the anomalies if run.json has others, found in steps that are not part of this training."""
-        if self.on_anomaly:
-            recorded = {name: value for name, value in self.run.info.items() if name in self.detectors}
-            if recorded != self._found():
-                self._report()
+        self._report()
 
     def write(self, line: dict[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
         """Write ``line``, in which ``reported`` names the figures of the method; return fields for a progress bar."""
@@ -76,12 +70,10 @@ class MetricsLog:
         rank = next((key for key in ("rank_masked", "rank_pooled") if key in line), None)
         return ({rank: line[rank]} if rank else {}) | ({"note": "; ".join(notes)} if notes else {})
 
-    def _found(self) -> dict[str, list[Anomaly]]:
-        return {name: detector.found for name, detector in self.detectors.items() if detector.found}
-
     def _report(self) -> None:
         if self.on_anomaly:
-            self.on_anomaly(*self.detectors, **self._found())
+            found = {name: detector.found for name, detector in self.detectors.items() if detector.found}
+            self.on_anomaly(*self.detectors, **found)
 
 
 def _rounded(value: Any) -> Any:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from skelbench.core import distributed
-from skelbench.views.transfer import Fetched
+from skelbench.views.transfer import fetch
 
 NO_STEP = 1 << 52
 """Larger than any step, exact in float64."""
-LAG = 2
-"""Steps that the host may be ahead of an accelerator, so that the accelerator never waits."""
-
-FirstBad = tuple[int, str, float]
-"""Step, "loss" or "gradient", and its value."""
 
 
 class FiniteCheck:
     """Record on the device the first step whose loss or gradient is not finite; call ``fail(step, what, value)``.
 
     A step is checked before it changes a weight. Reading the result waits for the device. So an accelerator is read
-    ``LAG`` steps late, from a copy made meanwhile, and at once before anything is logged or saved.
+    only before anything is logged or saved.
     """
 
     def __init__(self, device: torch.device, fail: Callable[[int, str, float], NoReturn]) -> None:
@@ -33,7 +27,6 @@ class FiniteCheck:
         self._fail = fail
         self._first_22 = torch.full((2, 2), NO_STEP, dtype=torch.float64, device=device)
         """Rows: loss, gradient. Columns: step, value."""
-        self._copies: deque[Fetched] = deque()
 
     def record(self, step: int, loss: Tensor, norms: Iterable[Tensor]) -> None:
         """Record ``step`` by its loss and by the norms of the gradients that are about to change weights.
@@ -50,25 +43,15 @@ class FiniteCheck:
 
     def check_now(self) -> None:
         """Fail if any recorded step was bad. Waits for the device."""
-        self._raise_if_bad(self._first_22)
-
-    def check_late(self) -> None:
-        """Fail if a step at least ``LAG`` steps ago was bad; every process finds out at the same step."""
-        if not self.reads_late:
-            return
-        self._copies.append(Fetched(self._first_22))
-        if len(self._copies) > LAG:
-            self._raise_if_bad(self._copies.popleft().wait())
+        rows_22 = fetch(self._first_22).tolist()
+        (step, value), what = min(zip(rows_22, ("loss", "gradient")), key=lambda row: row[0][0])
+        if step < NO_STEP:
+            self._fail(int(step), what, value)
 
     def check_state(self, module: nn.Module, step: int) -> None:
         """Fail if weights or buffers after ``step`` are not finite. Waits for the device."""
         if name := next(filter(None, distributed.all_say(nonfinite_weight(module))), ""):
             self._fail(step, name, float("nan"))
-
-    def _raise_if_bad(self, first_22: Tensor) -> None:
-        (step, value), what = min(zip(first_22.tolist(), ("loss", "gradient")), key=lambda row: row[0][0])
-        if step < NO_STEP:
-            self._fail(int(step), what, value)
 
 
 def nonfinite_gradient(module: nn.Module) -> str:
@@ -88,16 +71,3 @@ def nonfinite_weight(module: nn.Module) -> str:
     if not good or bool(torch.stack(good).all()):
         return ""
     return next(name for name, is_good in zip(state, good) if not is_good)
-
-
-def nan_in_state(state: Mapping[str, Any]) -> str:
-    """Dotted keys of the first tensor that holds nan in a saved state, "" if there is none."""
-
-    def tensors(value: Any, keys: str) -> Iterator[tuple[str, Tensor]]:
-        if isinstance(value, Tensor):
-            yield keys, value
-        elif isinstance(value, Mapping):
-            for key, inner in value.items():
-                yield from tensors(inner, f"{keys}.{key}" if keys else str(key))
-
-    return next((name for name, x in tensors(state, "") if x.is_floating_point() and bool(x.isnan().any())), "")

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec
 from skelbench.models.optim.groups import merged
 from skelbench.models.optim.optimizers import Optimizer
@@ -34,16 +33,7 @@ class Optimization:
         optimizer: Optimizer = get_host().find("optimizers", spec.optimizer).model_validate(spec.optimizer_config)
         by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
         for group in merged(groups):
-            turn = group.get("turn", turns[0])
-            if turn not in by_turn:
-                raise SkelbenchError(
-                    f"optim_groups of the method names turn {turn!r}, which is none of its turns: {', '.join(turns)}"
-                )
-            by_turn[turn].append(group)
-        if idle := [turn for turn, theirs in by_turn.items() if not theirs]:
-            raise SkelbenchError(
-                f"turn {idle[0]!r} of the method has no parameters; give it a group in optim_groups or leave it out"
-            )
+            by_turn[group.get("turn", turns[0])].append(group)
         self.optimizers = {
             turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
         }

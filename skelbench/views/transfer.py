@@ -30,21 +30,6 @@ def send(x: Tensor, device: torch.device | str) -> Tensor:
     return x.to(device, non_blocking=True)
 
 
-class Fetched:
-    """A copy of ``x``, as it is now, on its way to the host."""
-
-    def __init__(self, x: Tensor) -> None:
-        self._host = torch.empty_like(x, device="cpu", pin_memory=x.is_cuda)
-        self._host.copy_(x, non_blocking=True)
-        self._copied = torch.cuda.current_stream(x.device).record_event() if x.is_cuda else None
-
-    def wait(self) -> Tensor:
-        """The copy, once all that was queued before it is done."""
-        if self._copied is not None:
-            self._copied.synchronize()
-        return self._host
-
-
 def read(values: Mapping[str, Tensor | float]) -> dict[str, float]:
     """Numbers on the host. Waits for the device, once for all of them."""
     away = {name: x.detach().double().reshape(()) for name, x in values.items() if isinstance(x, Tensor) and x.is_cuda}

@@ -98,7 +98,6 @@ FIRST, LAST = (
 VIEWS = '        return {"pair": ViewSpec(frames=grid.frames, crop=Part(), augment=(Turn(),), count=2)}\n'
 CUT = "        return cut.interval(0 * cut.length_B.double(), cut.length_B.double() - 1)\n"
 ENCODED = "        return Encoded(tokens_RND=x_RTD, pooled_RD=x_RTD.mean(1))\n"
-STEP = '        pair = views["pair"]\n'
 
 
 def group(text):
@@ -113,7 +112,7 @@ MISTAKES = [
     # code of a step
     ('views["pair"]', 'views["pairs"]', "the views are: pair"),
     ("context.summary_width, 4", "7, 4", "with feature_BD [8, 6]"),
-    (STEP, STEP + "        pair.x_RTJC.mul_(2)\n", "in place"),
+    ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
     (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
     ("    @classmethod\n    def views(cls,", "    def views(self,", "@classmethod"),

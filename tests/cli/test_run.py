@@ -167,7 +167,7 @@ def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch,
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("skelbench.training.checkpointer.write_state", full)
+    monkeypatch.setattr("skelbench.training.checkpoint.write_state", full)
     fails(command("slim"), "No space left on device", shown=True)
 
 
@@ -201,6 +201,26 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
         (["--readout", "jionts"], "'joints'"),
     ):
         fails(["eval", "skeletonmae", *arguments], said)
+
+
+def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
+    """What is counted for one table is there for the other."""
+    from skelbench.evaluation.cost import count as cost
+
+    every = cost.flops_grids
+
+    def some(host):
+        return [cell for cell in every(host) if cell[0].name == "skeletonmae" and cell[1].frames == 120]
+
+    monkeypatch.setattr(cost, "flops_grids", some)
+    for table in ("flops", "flops-detail"):
+        assert main(["compare", "--table", table, "--format", "csv"]) == 0
+        printed = capsys.readouterr()
+        rows = [line.split(",") for line in printed.out.splitlines()]
+        assert any("SkeletonMAE" in row for row in rows) and any("MAMP" in row for row in rows)
+        assert "2/2 rows (100 %)" in printed.err
+        monkeypatch.setattr("skelbench.evaluation.cost.report.flops_rows", lambda *_: pytest.fail("counted again"))
+    assert not (tmp_path / "results").exists()
 
 
 def test_what_counts_as_the_exact_preset(small, capsys, host):

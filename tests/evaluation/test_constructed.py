@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skelbench.evaluation.knn import Knn, Knn5, Knn20
+from skelbench.evaluation.linear import Linear, SlimLinear
 from skelbench.evaluation.retrieval import Retrieval
 from skelbench.evaluation.swept import LinearSwept
-from skelbench.evaluation.transfer import SlimTransfer, Transfer
 
 CLASSES = 5
 PROTOCOLS = {
@@ -17,8 +17,8 @@ PROTOCOLS = {
     "knn@20": Knn20(),
     "retrieval": Retrieval(),
     "linear-swept": LinearSwept(lrs=(1e-3, 1e-2), weight_decays=(0.0, 0.1), min_steps=60, epochs=1),
-    "transfer": Transfer(min_steps=60, epochs=1, tolerance=None),
-    "transfer@slim": SlimTransfer(lr=1e-2, epochs=60),
+    "linear": Linear(min_steps=60, epochs=1, tolerance=None),
+    "linear@slim": SlimLinear(lr=1e-2, epochs=60),
 }
 SHARES = ("map", "recall_at_1", "recall_at_5", "recall_at_10", "accuracy_selected", "held_out_accuracy")
 

@@ -4,7 +4,9 @@ import torch
 from torch import nn
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.features import extract, read_out
+from skelbench.evaluation import features as features_module
+from skelbench.evaluation.features import PreparedClips, read_out
+from skelbench.evaluation.preprocessing import Preprocessing
 from skelbench.models.encoder import Encoded
 from skelbench.views.clips import ClipBatch
 from skelbench.views.skeleton.grid import Grid
@@ -89,13 +91,21 @@ def reference(source, encoder, clip, pooling, slots):
     return np.concatenate([np.zeros(D) if row is None else row for row in rows])
 
 
+GRID = Grid(T, 1, J)
+
+
+def extract(encoder, source, ids, builder, **look):
+    return PreparedClips(None, Preprocessing(**look), GRID, torch.device("cpu")).features(encoder, ids, builder, source)
+
+
 @pytest.mark.parametrize("slots", ["valid", "all"])
 @pytest.mark.parametrize("pooling", ["valid-mean", "valid-sum", "all-mean", "concat"])
-def test_pooling_equals_the_loop_and_rows_follow_ids(pooling, slots):
+def test_pooling_equals_the_loop_and_rows_follow_ids(pooling, slots, monkeypatch):
+    monkeypatch.setattr(features_module, "BATCH", 5)
     source, encoder = FakeSource(), FakeEncoder()
     assert len(set(source.bodies)) == M
     ids = np.random.default_rng(1).permutation(CLIPS)[:17]
-    features = extract(encoder, source, ids, builder(slots), pooling, batch_size=5)
+    features = extract(encoder, source, ids, builder(slots), bodies_pool=pooling)
     assert features.dtype == np.float32 and features.shape == (17, M * D if pooling == "concat" else D)
     for row, clip in zip(features, ids):
         np.testing.assert_allclose(row, reference(source, encoder, clip, pooling, slots), rtol=1e-5, atol=1e-6)
@@ -111,14 +121,11 @@ def test_encoder_keeps_its_mode_and_its_statistics():
     assert all(parameter.grad is None for parameter in encoder.parameters())
 
 
-GRID = Grid(T, 1, J)
-
-
 @pytest.mark.parametrize("readout", ["pooled", "mean", "joints"])
 def test_readouts_equal_the_loop_over_tokens(readout):
     source = FakeSource()
     ids = [2, 7, 11]
-    features = extract(TokenEncoder(), source, ids, builder("all"), "all-mean", readout=readout, grid=GRID)
+    features = extract(TokenEncoder(), source, ids, builder("all"), bodies_pool="all-mean", readout=readout)
     for row, clip in zip(features, ids):
         bodies = np.zeros((M, T, J, 3), dtype=np.float32)
         for m in range(source.bodies[clip]):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from skelbench.core.spec import GridSpec
-from skelbench.evaluation.cost.rows import flops_rows
+from skelbench.evaluation.cost.report import flops_rows
 
 DENSE, COMPACT = GridSpec(frames=120, patch=4), GridSpec(frames=64, patch=8)
 

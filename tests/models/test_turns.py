@@ -1,9 +1,7 @@
 """A method whose two networks are updated in turn, each by its own optimiser."""
 
-import pytest
 import torch
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
 from skelbench.training.optimization import Optimization
 
@@ -47,10 +45,3 @@ def test_sgd_is_the_formula():
         expected -= 0.1 * velocity
         optim.step(step, optim.norms())
     assert torch.allclose(weight.detach(), expected)
-
-
-def test_turns_without_parameters_and_unknown_ones_are_refused():
-    with pytest.raises(SkelbenchError, match="turn 'judge', which is none of its turns: main, critic"):
-        Optimization(Adversary().optim_groups("judge"), spec(), 10, ("main", "critic"))
-    with pytest.raises(SkelbenchError, match="turn 'judge' of the method has no parameters"):
-        Optimization(Adversary().optim_groups(), spec(), 10, ("main", "critic", "judge"))

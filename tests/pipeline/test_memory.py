@@ -7,7 +7,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.memory import MemorySaving, next_saving
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.training import checkpointer, loop
+from skelbench.training import checkpoint, loop
 
 
 def full(*_):
@@ -36,7 +36,7 @@ def test_a_run_continues_with_less_memory_and_to_the_same_weights(resolved, sess
     def full_unless_recomputed(self, index, views):
         return step(self, index, views) if self.recompute or index == 0 else full()
 
-    monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(loop.Trainer, "train_step", full_unless_recomputed)
     run = pretrain(session, made)
     assert run.outcome == "done" and run.info["memory"] == {"recompute": True, "accumulate": 1}

@@ -8,7 +8,7 @@ from skelbench.core import threads
 from skelbench.core.errors import Interrupted
 from skelbench.pipeline import pretrain as module
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.training import checkpointer, loop
+from skelbench.training import checkpoint, loop
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_run_that_is_continued_keeps_its_threads(resolved, session, trials, mo
             raise KeyboardInterrupt
         return step(self, index, views)
 
-    monkeypatch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(loop.Trainer, "train_step", stop)
     with pytest.raises((Interrupted, KeyboardInterrupt)):
         pretrain(session, made)

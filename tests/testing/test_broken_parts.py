@@ -12,7 +12,7 @@ from torch import nn
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.downstream import EncoderProtocol
 from skelbench.evaluation.knn import Knn
-from skelbench.evaluation.protocol import ProtocolResult, accuracy_metrics, prediction_arrays
+from skelbench.evaluation.protocol import ProtocolResult, classified
 from skelbench.methods import MaskedTarget
 from skelbench.models.optim.optimizers import SGD
 from skelbench.models.optim.schedules import Constant
@@ -211,7 +211,7 @@ class Changed(Knn):
         predicted = self.predicted(
             features, super().evaluate(features, seed, device, progress).predictions["predicted"]
         )
-        return ProtocolResult(accuracy_metrics(features, predicted), prediction_arrays(features, predicted))
+        return ProtocolResult(*classified(features, predicted))
 
 
 class Peeks(Changed):

@@ -17,8 +17,8 @@ from skelbench.pipeline.imports import import_weights
 from skelbench.pipeline.pretrain import pretrain, warm_start
 from skelbench.pipeline.warm_start import finished
 from skelbench.training.build import build_method
+from skelbench.training.loop import Order
 from skelbench.training.optimization import Optimization
-from skelbench.training.order import Order
 
 
 @given(n=st.integers(1, 50), batch=st.integers(1, 60), seed=st.integers(0, 5))

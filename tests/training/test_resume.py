@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import load_file
 from small import KINDS, forked, silent_session, tiny_run
 
-from skelbench.core.errors import Interrupted, PeerLost, SkelbenchError, StoppedByLostPeer
+from skelbench.core.errors import Interrupted, SkelbenchError
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import get_host
 from skelbench.records.store import ResultStore
-from skelbench.training import checkpointer, loop
-from skelbench.training.checkpointer import Checkpointer
+from skelbench.training import checkpoint, loop
+from skelbench.training.checkpoint import Checkpointer
 
 
 def drive(root, results, kill_at):
@@ -32,7 +32,7 @@ def drive(root, results, kill_at):
             os.kill(os.getpid(), signal.SIGKILL)
         return step(self, index, views)
 
-    checkpointer.CHECKPOINT_SECONDS, Checkpointer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
+    checkpoint.CHECKPOINT_SECONDS, Checkpointer.save, loop.Trainer.train_step = -1.0, save_every_third, step_or_die
     pretrain(silent_session(root, get_host(), results), tiny_run(root, get_host(), epochs=3))
 
 
@@ -99,28 +99,6 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
     same(run, pretrain(silent_session(session.data_root, session.host, tmp_path / "other"), made))
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_no_half_made_step_is_saved_where_another_process_is_lost(when, trainer, monkeypatch):
-    """After the optimiser's step, which as a fused one leaves the versions of tensors as they are, it is half made."""
-    one = trainer("mamp", batch_size=4, epochs=2)
-    name = {"before": "norms", "after": "step"}[when]
-    work, calls = getattr(one.optimization, name), []
-
-    def lost(*args):
-        calls.append(work(*args))
-        if len(calls) == 2:
-            raise PeerLost("another process has ended")
-        return calls[-1]
-
-    monkeypatch.setattr(one.optimization, name, lost)
-    with pytest.raises(
-        StoppedByLostPeer,
-        match="after step 1 of .*" + ("state saved in" if when == "before" else "the last saved state"),
-    ):
-        one.train()
-    assert one.run.checkpoint.exists() == (when == "before")
-
-
 def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
     run = pretrain(session, resolved("slim", epochs=1))
     monkeypatch.setattr(loop.Trainer, "train", lambda *_: pytest.fail("trained again"))
@@ -145,7 +123,7 @@ CHECKPOINT = {
 def test_a_damaged_checkpoint_is_one_error(resolved, session, damage, monkeypatch):
     made, save = resolved("slim", epochs=0.5), Checkpointer.save
     with monkeypatch.context() as patch:  # what is kept is from before the last step
-        patch.setattr(checkpointer, "CHECKPOINT_SECONDS", -1.0)
+        patch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
         patch.setattr(Checkpointer, "save", lambda self, done, s: done < self.total and save(self, done, s))
         run = pretrain(session, made)
     before = load_file(run.encoder())

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from skelbench.models.encoder import evaluating
 from skelbench.views.view import View
 
 
@@ -46,20 +47,12 @@ def latency(
     repeats: int = 20,
 ) -> list[Latency]:
     """Time ``encoder(view)`` in evaluation mode without gradients, of views of ``batch`` clips on its device."""
-    views = [make_view(batch) for batch in batch_sizes]
-    device = views[0].x_RTJC.device  # not the weights': an encoder may have none
-    training = encoder.training
-    encoder.eval()
-    try:
-        with torch.inference_mode():
-            timed = zip(views, batch_sizes, strict=True)
-            return [_time(encoder, view, batch, device, warmup, repeats) for view, batch in timed]
-    finally:
-        encoder.train(training)
+    with evaluating(encoder), torch.inference_mode():
+        return [_time(encoder, make_view(batch), batch, warmup, repeats) for batch in batch_sizes]
 
 
-def _time(encoder: nn.Module, view: View, batch: int, device: torch.device, warmup: int, repeats: int) -> Latency:
-    milliseconds = []
+def _time(encoder: nn.Module, view: View, batch: int, warmup: int, repeats: int) -> Latency:
+    milliseconds, device = [], view.x_RTJC.device  # not the weights': an encoder may have none
     for repeat in range(warmup + repeats):
         wait_for(device)
         start = time.perf_counter()
@@ -68,20 +61,15 @@ def _time(encoder: nn.Module, view: View, batch: int, device: torch.device, warm
         if repeat >= warmup:
             milliseconds.append(1e3 * (time.perf_counter() - start))
     median = statistics.median(milliseconds)
-    quartiles = statistics.quantiles(milliseconds, n=4, method="inclusive") if repeats > 1 else (median, median, median)
+    quartiles = statistics.quantiles(milliseconds, n=4, method="inclusive")
     return Latency(
         batch=batch,
         median_ms=median,
         iqr_ms=quartiles[2] - quartiles[0],
         clips_per_s=1e3 * batch / median,
         threads=torch.get_num_threads(),
-        device=device_name(device),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
     )
-
-
-def device_name(device: torch.device) -> str:
-    """``cpu``, or the model name of the accelerator."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def wait_for(device: torch.device) -> None:
@@ -110,12 +98,12 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str) -> PeakMem
 
 
 class LiveTensors(TorchDispatchMode):
-    """Count the bytes of tensors that operations make within: ``now``, and the maximum, ``peak``."""
+    """Sizes in bytes of the living storages that operations make within, and the maximum of their sum, ``peak``."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.peak = 0
-        self._known: set[int] = set()
+        self.peak = 0
+        self._sizes: dict[int, int] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -123,20 +111,9 @@ class LiveTensors(TorchDispatchMode):
         given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in given:
-                self._see(tensor.untyped_storage())
+            if isinstance(tensor, Tensor) and (key := (storage := tensor.untyped_storage())._cdata) not in given:
+                if key not in self._sizes:
+                    self._sizes[key] = storage.nbytes()
+                    weakref.finalize(storage, self._sizes.pop, key).atexit = False
+        self.peak = max(self.peak, sum(self._sizes.values()))
         return out
-
-    def _see(self, storage: torch.UntypedStorage) -> None:
-        if (key := storage._cdata) not in self._known:
-            self._known.add(key)
-            self._change(storage.nbytes())
-            weakref.finalize(storage, self._gone, key, storage.nbytes()).atexit = False
-
-    def _gone(self, key: int, size: int) -> None:
-        self._known.discard(key)
-        self._change(-size)
-
-    def _change(self, size: int) -> None:
-        self.now += size
-        self.peak = max(self.peak, self.now)

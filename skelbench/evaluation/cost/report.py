@@ -1,20 +1,26 @@
-"""The cost of a run, and of the methods at the paper's grids, from their specs."""
+"""Cost of a run, and of methods and encoders at the paper's token grids, from specs and descriptors alone."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from skelbench.core.spec import ONE_BODY, RunSpec
+from skelbench.core.hashing import canonical_json
+from skelbench.core.spec import ONE_BODY, GridSpec, RunSpec, section, validated
 from skelbench.evaluation.cost import BODIES
+from skelbench.evaluation.cost.count import CostRow, MacCount, MethodOnGrid, native_grid, own_setting
 from skelbench.evaluation.cost.latency import latency, peak_memory
 from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.evaluation.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
 from skelbench.models.encoder import evaluating
+from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.status import one_line
 from skelbench.training.build import (
     build_encoder,
     build_method,
@@ -24,11 +30,14 @@ from skelbench.training.build import (
     parameters,
     phases_of,
 )
-from skelbench.views.skeleton.topology import Topology
+from skelbench.views.skeleton.grid import Grid
+from skelbench.views.skeleton.topology import NTU25, Topology
 from skelbench.views.view import View
 
 STEPS = 1_000_000
 """Steps of the schedule that a counted step belongs to."""
+
+log = logging.getLogger(__name__)
 
 
 def step_cost(spec: RunSpec, host: Host, topology: Topology) -> dict[str, Any]:
@@ -57,11 +66,6 @@ def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str
     return mean(costs)
 
 
-def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
-    """FLOPs of a training step per body of a clip with two bodies."""
-    return float(step_cost(spec, host, topology)["flops_per_clip"])
-
-
 def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:
     """Everything ``cost.json`` holds: MACs three ways, parameters, step FLOPs, latency and peak memory here."""
     grid = grid_of(spec, topology)
@@ -73,14 +77,9 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
         x_BMTJC = torch.zeros(clips, bodies, grid.frames, grid.joints, 3, device=device)
         return View.of(x_BMTJC, stream=encoder.stream)
 
-    times = latency(encoder, view)
-    large = view(64)
-
-    def infer() -> None:
-        with evaluating(encoder), torch.inference_mode():
-            encoder(large)
-
-    memory = peak_memory(infer, device)
+    times, large = latency(encoder, view), view(64)
+    with evaluating(encoder), torch.inference_mode():
+        memory = peak_memory(lambda: encoder(large), device)
     return {
         "grid": f"{grid.times} x {grid.joints}",
         "bodies_timed": bodies,
@@ -95,3 +94,68 @@ def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies:
 def no_draws(keys_R: Any, n: int, op: int = 0) -> torch.Tensor:
     """Draws for counting, all 0."""
     return torch.zeros(len(keys_R), n, device=keys_R.device)
+
+
+def paper_spec(host: Host, method: MethodSpec, grid: GridSpec) -> RunSpec:
+    """The method in its native setting at its published size, on ``grid`` of NTU's skeleton; without data."""
+    own = own_setting(method)
+    encoder = host.get("encoders", own.get("encoder", "vit"))
+    encoder_config = validated(host.config(encoder), section(own, "encoder"), "encoder")
+    method_config = validated(host.config(method), section(own, "method"), "method")
+    views = host.load(method).views(method_config, Grid(grid.frames, grid.patch, NTU25.num_joints))
+    return RunSpec(
+        method=method.name,
+        method_config=method_config.model_dump(mode="json"),
+        encoder=encoder.name,
+        encoder_config=encoder_config.model_dump(mode="json"),
+        grid=grid,
+        views={name: view.model_dump(mode="json") for name, view in views.items()},
+    )
+
+
+def flops_rows(
+    host: Host,
+    pairs: Iterable[MethodOnGrid],
+    counts: dict[Any, MacCount] | None = None,
+) -> Iterator[CostRow]:
+    """One row per method and grid; clips have two bodies. ``counts``: cache of encoders, as methods share them."""
+    counts = {} if counts is None else counts
+    for method, grid in pairs:
+        try:
+            yield _row(host, method, grid, counts)
+        except Exception as error:  # the table shows the other methods
+            log.warning("%s at %d tokens is left out: %s", method.name, grid.frames // grid.patch, one_line(error))
+            log.debug("traceback", exc_info=error)
+
+
+def _row(host: Host, method: MethodSpec, patches: GridSpec, counts: dict[Any, MacCount]) -> CostRow:
+    spec = paper_spec(host, method, patches)
+    grid = grid_of(spec, NTU25)
+
+    def encoder(visible: int | None = None) -> MacCount:
+        key = spec.encoder, canonical_json(spec.encoder_config), grid, visible
+        if key not in counts:
+            counts[key] = count_encoder(build_encoder(spec, host, NTU25), grid, NTU25, visible)
+        return counts[key]
+
+    step = step_cost(spec, host, NTU25)
+
+    def forward(*roles: str) -> int | None:
+        """MACs of ``roles`` per body in the forward pass of a step, all its views."""
+        macs = [step["by_role"][role]["forward"] for role in roles if role in step["by_role"]]
+        return round(sum(macs) / BODIES) if macs else None
+
+    return CostRow(
+        method=method.name,
+        tokens=f"{grid.times}x{grid.joints}",
+        encoder=encoder(),
+        class_token=encoder().class_token,
+        visible=step["visible"],
+        visible_macs=encoder(step["visible"]).body_macs,
+        decoder_macs=forward("decoder"),
+        target_macs=forward("teacher", "target"),
+        head_macs=forward("head"),
+        step_flops=BODIES * step["flops_per_clip"],
+        native=patches == native_grid(method),
+        one_body=own_setting(method).get("train.bodies") in ONE_BODY,
+    )

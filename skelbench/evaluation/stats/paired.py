@@ -24,8 +24,6 @@ from skelbench.evaluation.stats.bootstrap import (
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson score interval (1927, no continuity correction) of ``successes / n``; (0, 1) for n = 0."""
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes of {n}")
     if n == 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -87,8 +85,6 @@ def minimum_detectable_difference(
     ``discordant_rate``: fraction of clips on which the two differ. Solves Miettinen's (1968) size formula
     n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite if even d = r is not enough.
     """
-    if not 0 <= discordant_rate <= 1 or n < 0:
-        raise ValueError(f"n = {n}, discordant rate {discordant_rate}")
     za, zb = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
     if discordant_rate == 0 or n < za * za:
         return math.inf
@@ -124,7 +120,7 @@ class SeedsTest:
     """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
     """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
-    by_clip: Resampled | None = None
+    by_clip: Resampled
     by_subject: Resampled | None = None
     """None where the subjects are not known, or there is one alone."""
     discordance: float = 0.0
@@ -135,20 +131,19 @@ class SeedsTest:
     """Design effect: this many clips are worth one that is independent of the others."""
 
     @property
-    def wider(self) -> Resampled | None:
+    def wider(self) -> Resampled:
         """The resampling, over clips or subjects, with the wider interval."""
-        return max(filter(None, (self.by_clip, self.by_subject)), key=lambda one: one.width, default=None)
+        return max((self.by_clip, self.by_subject or self.by_clip), key=lambda one: one.width)
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
-        assert self.wider is not None
         return self.wider.interval
 
     @property
     def over(self) -> str:
         """Unit of the interval: ``400 clips``, ``20 subjects``."""
-        return str(self.wider or "clips")
+        return str(self.wider)
 
     @property
     def half_width(self) -> float | None:
@@ -176,24 +171,19 @@ class PairedTest(SeedsTest):
     alpha: float = 0.05
 
     @property
-    def n(self) -> int:
-        """Number of test clips."""
-        return self.clips
-
-    @property
     def verdict(self) -> str:
         """One sentence: which is better, or that neither is, and the difference that the test would find."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = self.wider
-        if wider and wider.p_value < p:
+        if wider.p_value < p:
             figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"
-        figures += f", {self.n} clips" if "subject" in self.over else ""
+        figures += f", {self.clips} clips" if "subject" in self.over else ""
         if p <= self.alpha:
             winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
             return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
         subjects = self.by_subject.count if self.by_subject else None
-        independent = int(self.n / self.effect)
+        independent = int(self.clips / self.effect)
         least = minimum_detectable_difference(independent, self.discordance, self.alpha, subjects=subjects)
         size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
         size = "more subjects" if subjects and 2.0 ** (1 - subjects) > self.alpha else size
@@ -216,13 +206,6 @@ def paired_test(
     """
     ids_a, ids_b, correct_a, correct_b = (np.asarray(v) for v in (ids_a, ids_b, correct_a, correct_b))
     name_a, name_b = names
-    for name, ids, correct in ((name_a, ids_a, correct_a), (name_b, ids_b, correct_b)):
-        if ids.ndim != 1 or ids.shape != correct.shape[-1:]:
-            raise SkelbenchError(
-                f"{name} has {ids.size} clip ids for {correct.size} predictions; evaluate it again with --force"
-            )
-        if len(np.unique(ids)) != len(ids):
-            raise SkelbenchError(f"{name} has several predictions for the same clip; evaluate it again with --force")
     only_a, only_b = np.setdiff1d(ids_a, ids_b), np.setdiff1d(ids_b, ids_a)
     if len(only_a) or len(only_b) or not len(ids_a):
         shared = len(ids_a) - len(only_a)
@@ -249,10 +232,6 @@ def seeds_test(
     """
     sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
     a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
-    alike = a_SDC.ndim == b_SDC.ndim == 3 and a_SDC.shape[::2] == b_SDC.shape[::2]
-    if not alike or not a_SDC.size or not b_SDC.size:
-        shapes = " and ".join(str(side.shape) for side in sides)
-        raise ValueError(f"outcomes must be two equal, non-empty [seeds, clips] or [seeds, draws, clips], not {shapes}")
     total_C, unit = _totals(a_SDC, b_SDC)
     by_clip = over_clips(total_C, unit, n)
     by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)

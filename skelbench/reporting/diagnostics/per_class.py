@@ -126,7 +126,12 @@ def compare(
         better_n = np.sign(
             np.atleast_2d(b_n)[:, label_n == label].mean(0) - np.atleast_2d(a_n)[:, label_n == label].mean(0)
         )
-        row = {"label": int(label), "clips": of_class.n, "first": of_class.accuracy_b, "second": of_class.accuracy_a}
+        row = {
+            "label": int(label),
+            "clips": of_class.clips,
+            "first": of_class.accuracy_b,
+            "second": of_class.accuracy_a,
+        }
         alone = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
         p = 1.0 if known and of_class.by_subject is None else of_class.p_value  # what one person does shows nothing
         rows.append(row | alone | {"difference": of_class.difference, "p": p})

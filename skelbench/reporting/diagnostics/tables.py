@@ -156,7 +156,7 @@ def per_class(rows: Sequence[Mapping[str, Any]], overall: PairedTest, classes: S
         counts = {key: row[key] for key in ("clips", "only_first", "only_second", "p", "p_holm")}
         cells.append({"class": classes[row["label"]], **shares, **counts})
     low, high = overall.interval
-    every = {"class": "all classes", "clips": overall.n, "p": overall.p_value}
+    every = {"class": "all classes", "clips": overall.clips, "p": overall.p_value}
     every |= {"first": 100 * overall.accuracy_b, "second": 100 * overall.accuracy_a}
     every |= {key: sum(row[key] for row in rows) for key in ("only_first", "only_second")}
     cells.append(every | {"difference": Cell(100 * overall.difference, interval=(100 * low, 100 * high))})
