@@ -173,8 +173,10 @@ class Request(Arguments):
         """Settings that have an option of their own.
 
         Raises:
-            SkelbenchError: ``--tokens`` says another grid than ``--clip-length`` or ``--patch``.
+            SkelbenchError: ``--tokens`` and ``--clip-length`` or ``--patch`` are given.
         """
+        if self.tokens is not None and (self.clip_length is not None or self.patch is not None):
+            raise SkelbenchError("--tokens decides clip length and patch; leave out --clip-length and --patch")
         options = {
             "encoder": self.encoder,
             "data.name": self.dataset,
@@ -186,14 +188,7 @@ class Request(Arguments):
             "grid.patch": self.patch,
         }
         given = {key: value for key, value in options.items() if value is not None}
-        grid = token_grid(self.tokens) if self.tokens is not None else {}
-        for key, name in (("grid.frames", "--clip-length"), ("grid.patch", "--patch")):
-            if key in given and key in grid and given[key] != grid[key]:
-                raise SkelbenchError(
-                    f"--tokens {self.tokens} is T = {grid['grid.frames']}, P_T = {grid['grid.patch']}, and {name} says "
-                    f"{given[key]}; leave one out"
-                )
-        return grid | given
+        return given if self.tokens is None else token_grid(self.tokens) | given
 
 
 class Work(Arguments):
@@ -328,11 +323,6 @@ def times(value: Any, before: Any) -> Any:
 def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
     section, dot, name = key.partition(".")
-    if key in ("clips_seen", "train.clips_seen"):
-        raise SkelbenchError(
-            f"{key} is no setting: how many clips training sees is a budget; write --budget clips=40k, or in a file "
-            'budget = "clips=40k"'
-        )
     every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
     if dot:
         if section in fields and name in fields[section]:

@@ -20,7 +20,6 @@ from skelbench.evaluation.outcomes import outcomes_of, paired_over_seeds
 from skelbench.evaluation.stats.bootstrap import of_subjects
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec
-from skelbench.pipeline.length import MOST_STEPS
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.run_status import last_metrics
@@ -165,11 +164,6 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         batch = min(default.resolved.spec.train.batch_size, len(held.split.train))
         if asked.clips < batch:
             raise SkelbenchError(f"--budget clips={asked.clips} is less than one batch of {batch} of method {method}")
-        if asked.clips > MOST_STEPS * batch:
-            raise SkelbenchError(
-                f"--budget clips={asked.clips:.3g} is {asked.clips / batch:.3g} steps of method {method}, more than "
-                "any run makes; give less"
-            )
         tunings.append(Tuning(asked, method, default, axes, held))
     return tunings
 
@@ -281,7 +275,7 @@ def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared 
         return pandas.DataFrame(rows)
 
     test = paired_over_seeds(session.results, frame(tuned), frame(default))
-    return test and Compared(**{name: getattr(test, name) for name in Compared.model_fields})
+    return None if test is None else Compared(**{name: getattr(test, name) for name in Compared.model_fields})
 
 
 def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None, dict[str, Any] | None]:

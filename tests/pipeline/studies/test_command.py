@@ -241,11 +241,11 @@ def test_two_studies_never_start_one_trial(trials_of, place):
 
 def test_what_steps_alike_is_timed_once(trials_of, monkeypatch):
     """Rates and temperatures change no step's work; mask ratios, batches, grids and methods do."""
-    import skelbench.pipeline.estimate
+    import skelbench.pipeline.pace
 
-    timed, estimate = [], skelbench.pipeline.estimate.estimate
+    timed, estimate = [], skelbench.pipeline.pace.estimate
     monkeypatch.setattr(
-        skelbench.pipeline.estimate, "estimate", lambda spec, *rest: timed.append(spec) or estimate(spec, *rest)
+        skelbench.pipeline.pace, "estimate", lambda spec, *rest: timed.append(spec) or estimate(spec, *rest)
     )
     common = {"method": "mamp", "tokens": 8}
     points = [{"lr": 2e-3}, {"lr": 4e-3, "tau": 0.5}, {"epochs": 3.0}, {"mask_ratio": 0.5}, {"batch_size": 2}]
