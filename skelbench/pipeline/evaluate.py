@@ -84,11 +84,17 @@ def protocol_class(host: Host, name: str) -> type[Protocol]:
 
 
 def evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: Configured | None = None
+    session: Session,
+    run: RunDir,
+    spec: EvalSpec,
+    force: bool = False,
+    like: Configured | None = None,
+    store: ClipStore | None = None,
 ) -> dict[str, Any]:
     """The record of ``spec``: read back when it exists, else computed and written.
 
     A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    ``store``: the clips of ``spec`` if they are open.
     """
     path = run.record_path(spec)
 
@@ -108,7 +114,8 @@ def evaluate(
             return record
         what = f"probing {run.name} by {spec.protocol}"
         with memory_errors(what, session.device):
-            return _evaluate(session, run, spec, path, like, force, lease)
+            store = store or clips_of(session, spec, run)
+            return _evaluate(session, run, spec, path, like, force, lease, store)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -118,12 +125,18 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 
 
 def _evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool, lease: Lease
+    session: Session,
+    run: RunDir,
+    spec: EvalSpec,
+    path: Path,
+    like: Configured | None,
+    force: bool,
+    lease: Lease,
+    store: ClipStore,
 ) -> dict[str, Any]:
     """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: from the start."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
-    store = clips_of(session, spec, run)
     split = store.split(spec.data.split, spec.data.min_frames)
     source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
     if source is not store:
@@ -139,7 +152,7 @@ def _evaluate(
     if isinstance(protocol, EncoderProtocol):
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
-        sets = feature_sets(session, run, spec)
+        sets = feature_sets(session, run, spec, store)
         with _probing(session, spec, protocol) as advances:
             seed = _seed(spec)
             result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
@@ -243,9 +256,9 @@ def _measure_encoder(
     return result
 
 
-def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
-    """Features by stream, each extracted once per encoder and way of looking in this session."""
-    store = clips_of(session, spec, run)
+def feature_sets(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore | None = None) -> dict[str, Features]:
+    """Features by stream, each extracted once per encoder and preprocessing in this session; ``store``: its clips."""
+    store = store or clips_of(session, spec, run)
     sources = [(run, spec.checkpoint)] * len(spec.streams)
     if spec.partners:
         sources[1:] = [_partner(session, run, name) for name in spec.partners]
@@ -291,6 +304,8 @@ def _features(
     if key not in session.features:
         split = store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)
+        if not named_encoder(run, checkpoint, spec.readout):
+            session.encoders[run.spec.id] = encoder
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
             session.features[key] = split_features(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from skelbench.core import distributed
@@ -18,6 +19,7 @@ from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.resolve import Resolved
 from skelbench.pipeline.session import Session
 from skelbench.records.run_dir import RunDir
+from skelbench.training.build import build_encoder
 
 Records = dict[str, dict[str, Any]]
 """Evaluation records by protocol."""
@@ -46,8 +48,9 @@ def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = 
 
     spec = run.spec
     bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
+    encoder = session.encoders.pop(spec.id, None) or build_encoder(spec, session.host, store.topology)
     with memory_errors(f"measuring the cost of {run.name}", session.device):
-        cost = run_cost(spec, session.host, store.topology, session.device, bodies=bodies)
+        cost = run_cost(spec, session.host, encoder, session.device, bodies)
     write_json(run.cost_path, cost)
     return cost
 
@@ -65,27 +68,23 @@ def conclude(
     ``uncounted`` is called with each run whose cost cannot be counted, and the error.
     """
 
-    def probed(of: RunDir) -> Records:
+    made, costs, store = [resolved], [], resolved.store
+    made += [make(resolved, session.host) for make in (control, raw_control)] if resolved.method.trains else []
+    pairs: list[tuple[RunDir, Records]] = []
+    for each in made:
+        of = pretrain(session, each) if pairs else run
         specs = {name: eval_spec(session.host, of, name, like=resolved) for name in protocols}
-        return {name: evaluate(session, of, spec, force, like=resolved) for name, spec in specs.items()}
-
-    def cost(of: RunDir, what: Resolved) -> dict[str, Any] | None:
-        if not costed(of.spec):
-            return None
-        try:
-            return distributed.first(lambda: measure_cost(session, of, what.store, force))
-        except Exception as error:
-            if not distributed.rank():
-                of.update(uncounted=str(error) or type(error).__name__)
-            if uncounted:
-                uncounted(what, error)
-            return None
-
-    pairs = [(run, probed(run))]
-    if resolved.method.trains:
-        for beside in (control(resolved, session.host), raw_control(resolved, session.host)):
-            session.features.clear()  # coordinates are as large as the clips
-            beside_run = pretrain(session, beside)
-            pairs.append((beside_run, probed(beside_run)))
-            cost(beside_run, beside)
-    return Conclusion(pairs, cost(run, resolved))
+        records = {name: evaluate(session, of, spec, force, resolved, store) for name, spec in specs.items()}
+        pairs.append((of, records))
+        session.features.clear()  # coordinates are as large as the clips
+        cost = None
+        if costed(of.spec):
+            try:
+                cost = distributed.first(partial(measure_cost, session, of, store, force))
+            except Exception as error:
+                if not distributed.rank():
+                    of.update(uncounted=str(error) or type(error).__name__)
+                if uncounted:
+                    uncounted(each, error)
+        costs.append(cost)
+    return Conclusion(pairs, costs[0])

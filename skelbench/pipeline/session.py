@@ -14,6 +14,7 @@ from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.evaluation.protocol import Features
+    from skelbench.models.encoder import Encoder
     from skelbench.plugin.descriptors import ObserverSpec
     from skelbench.plugin.host import Host
     from skelbench.records.store import ResultStore
@@ -37,6 +38,8 @@ class Session:
     """Observers of training that were asked for."""
     features: dict[str, Features] = field(default_factory=dict, repr=False)
     """Features extracted in this session, so that several protocols share them."""
+    encoders: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    """Encoder that extracted the features of a run, by its id, until its cost is measured."""
 
 
 def open_session(

@@ -245,7 +245,7 @@ def _target(cls: Any, values: Mapping[str, Any], name: str, seed: int = 0) -> Ma
     make_encoder = partial(ViT, ViTConfig(dim=WIDTH, depth=1, heads=2), NTU25, GRID)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        context = Context.of(NTU25, GRID, make_encoder)
+        context = Context(NTU25, GRID, make_encoder)
         return cls(TargetSettings(), context, validated(cls.Config, dict(values), name)).train()
 
 

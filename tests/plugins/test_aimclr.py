@@ -95,7 +95,7 @@ def test_no_gradient_passes_through_what_chooses():
 def test_the_head_sees_the_mean_of_cells_after_a_class_token(cls):
     grid = Grid(8, 4, 25)
     vit = ViTConfig(dim=8, depth=1, heads=2, cls=cls)
-    method = AimCLR(AimCLRConfig(queue=4, embedding=4), Context.of(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
+    method = AimCLR(AimCLRConfig(queue=4, embedding=4), Context(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
     view = View.of(torch.randn(3, 2, 8, 25, 3), torch.tensor([[True, True], [True, False], [True, True]]))
     encoded = method.encoder(view)
     tokens_RND = torch.randn_like(encoded.tokens_RND)

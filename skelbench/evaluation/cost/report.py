@@ -13,10 +13,9 @@ from skelbench.evaluation.cost.latency import latency, peak_memory
 from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.evaluation.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
-from skelbench.models.encoder import evaluating
+from skelbench.models.encoder import Encoder, evaluating
 from skelbench.plugin.host import Host
 from skelbench.training.build import (
-    build_encoder,
     build_method,
     fake_views,
     grid_of,
@@ -62,10 +61,10 @@ def flops_per_clip(spec: RunSpec, host: Host, topology: Topology) -> float:
     return float(step_cost(spec, host, topology)["flops_per_clip"])
 
 
-def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:
+def run_cost(spec: RunSpec, host: Host, encoder: Encoder, device: str, bodies: int) -> dict[str, Any]:
     """Everything ``cost.json`` holds: MACs three ways, parameters, step FLOPs, latency and peak memory here."""
+    topology = encoder.topology
     grid = grid_of(spec, topology)
-    encoder = build_encoder(spec, host, topology)
     count = count_encoder(encoder, grid, topology)
     encoder = encoder.to(device)
 
