@@ -121,7 +121,7 @@ def study(
     check_taken(engine_class, on, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     from skelbench.pipeline.request import known_protocols
-    from skelbench.pipeline.studies.named import named_study, naming_file, with_options
+    from skelbench.pipeline.studies.files import named_study, naming_file, with_options
 
     found = named_study(name, host)
     host = request_more(found.plugins)

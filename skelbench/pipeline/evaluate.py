@@ -265,6 +265,18 @@ def feature_sets(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore
     return {stream: _features(session, *source, spec, stream, store) for stream, source in zip(spec.streams, sources)}
 
 
+def own_features(session: Session, run: RunDir, checkpoint: str = "last") -> tuple[Features, ClipStore]:
+    """Features of the clips of the run's own split, as the protocol ``knn`` prepares them, and the clips themselves.
+
+    Raises:
+        SkelbenchError: the run is not finished, kept no such snapshot, or its data are gone or have changed.
+    """
+    check_finished(run, checkpoint)
+    spec = eval_spec(session.host, run, "knn", checkpoint)
+    store, stream = clips_of(session, spec, run), spec.streams[0]
+    return feature_sets(session, run, spec.model_copy(update={"streams": (stream,)}), store)[stream], store
+
+
 def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
     """The run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
     pretrain_id, _, checkpoint = name.partition("@")
@@ -278,11 +290,8 @@ def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
             f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
         )
     ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
-    if ways[0] != ways[1]:
-        different = ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key])
-        raise SkelbenchError(
-            f"{run.name} and {partner.name} look at clips differently ({different}); fuse runs that do it alike"
-        )
+    if different := ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key]):
+        raise SkelbenchError(f"{run.name} and {partner.name} prepare clips differently ({different}); fuse equal runs")
     return partner, checkpoint
 
 

@@ -37,8 +37,6 @@ from skelbench.training.loop import Trainer
 
 THEN = ", then "
 """Between the hardware of a run's sittings, where it went on on another."""
-PATIENCE = 60.0
-"""Seconds in which all processes must see what the first one has made."""
 
 
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
@@ -61,21 +59,8 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
     check_parent(resolved.method, resolved.spec, resolved.setting)
     with ExitStack() as held:  # the first process makes and locks the directory, the others join it
         path, done = distributed.first(opened)
-        _await(path)
         run = mine[0] if mine else RunDir(path)
         return run if done else _train(session, resolved, run)
-
-
-def _await(path: Path) -> None:
-    """Wait until this process sees the run's directory, which a network file system may show late."""
-    end = time.monotonic() + PATIENCE
-    while not (path / "run.json").exists():
-        if time.monotonic() > end:
-            raise SkelbenchError(
-                f"this process does not see {path}, which the first one has made; all processes of a run need the same "
-                "results directory: choose one that all machines share with --results"
-            )
-        time.sleep(0.1)
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:

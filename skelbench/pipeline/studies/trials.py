@@ -7,15 +7,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.hashing import digest
-from skelbench.core.spec import RunSpec
-from skelbench.pipeline.controls import control
+from skelbench.pipeline.controls import control, costed
 from skelbench.pipeline.evaluate import eval_spec
-from skelbench.pipeline.evaluate_with_controls import costed
-from skelbench.pipeline.length import Timer, lengthless
+from skelbench.pipeline.length import Timer
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, resolve
 from skelbench.pipeline.session import Session
@@ -172,46 +168,28 @@ def prices(
 ) -> dict[str, Price]:
     """By setting: step FLOPs per clip of ``trials``, and seconds of training of those ``timed``.
 
-    FLOPs are counted on shapes; a few real steps are timed, once for all settings that differ in numbers only. Nothing
-    is written. A method whose step fails has no price.
+    FLOPs are counted on shapes; a few real steps of each setting are timed. Nothing is written. A method whose step
+    fails has no price.
     """
     from skelbench.evaluation.cost.report import step_cost
     from skelbench.pipeline.pace import estimate
 
     priced: dict[str, Price] = {}
-    seconds_per_step: dict[tuple[str, float], float] = {}
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
             continue
-        price = Price(0.0, 0.0)
+        price = Price() if trial.resolved.method.trains else Price(0.0, 0.0)
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
-            price = Price()
             with suppress(Exception):  # code of a plugin: the run itself reports its error
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 price = Price(flops)
                 if trial.setting in settings:
-                    key = (_shape(spec), flops)
-                    if key not in seconds_per_step:
-                        whole = estimate(spec, session.host, store, session.device, flops)
-                        seconds_per_step[key] = whole.seconds / max(1, whole.steps)
-                    price = Price(flops, seconds_per_step[key] * trial.steps)
+                    price = Price(flops, estimate(spec, session.host, store, session.device, flops).seconds)
         priced[trial.setting] = price
         report(1)
     return priced
-
-
-def _shape(spec: RunSpec) -> str:
-    """Hash of the settings that decide the time of a step of known FLOPs: all but length, seed and real numbers."""
-    plain = lengthless(spec).model_dump(mode="json")
-
-    def without(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: without(inner) for key, inner in value.items() if not isinstance(inner, float)}
-        return value
-
-    return digest(without(plain))
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

@@ -10,7 +10,7 @@ from fabricated import Fabricated
 from skelbench.cli.study import _table
 from skelbench.pipeline.request import known_protocols
 from skelbench.pipeline.session import Session
-from skelbench.pipeline.studies.named import named_study
+from skelbench.pipeline.studies.files import named_study
 from skelbench.pipeline.studies.study import Study
 from skelbench.pipeline.studies.trials import complete
 from skelbench.plugin.host import Host
