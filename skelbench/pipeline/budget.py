@@ -10,6 +10,8 @@ from typing import Any
 from skelbench.core.errors import SkelbenchError
 
 KINDS = ("clips", "steps", "flops", "minutes")
+MOST = 1e12
+"""No run sees so many clips, or makes so many steps."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMGTPE]?)")
 
@@ -32,7 +34,7 @@ class Budget:
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         # Twelve digits: what is printed is read back as the same.
         amount = float(f"{float(found[2]) * _TIMES[found[3]]:.12g}") if found else 0.0
-        whole = amount.is_integer() or not found or found[1] not in ("clips", "steps")
+        whole = not found or found[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
         if not found or not 0 < amount < math.inf or not whole:
             raise SkelbenchError(
                 f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0, of clips and "

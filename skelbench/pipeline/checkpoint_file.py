@@ -131,7 +131,7 @@ def import_weights(
         "left_out": list(imported.leftover),
     }
     ran_on = {"environment": environment(session.device)}
-    run = session.results.open(spec, resolved.preset, resolved.modified, ran_on, resolved.setting, resolved.variant)
+    run = resolved.open_run(session.results, ran_on)
     with alone(run):
         if force:
             clear(run, **ran_on)

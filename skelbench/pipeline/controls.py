@@ -47,13 +47,14 @@ def costed(spec: RunSpec) -> bool:
 
 def measure_cost(session: Session, run: RunDir, store: ClipStore, force: bool = False) -> dict[str, Any]:
     """MACs, step FLOPs, parameters, and latency and peak memory on this device; measured once per run."""
+    spec = run.spec
+    encoder = session.encoders.pop(spec.id, None)
     if not force and (cost := run.cost()):
         return cost
     from skelbench.evaluation.cost.report import run_cost
 
-    spec = run.spec
     bodies = max(store.max_bodies, 2 if spec.data.second_body == "repeat" else 1)
-    encoder = session.encoders.pop(spec.id, None) or build_encoder(spec, session.host, store.topology)
+    encoder = encoder or build_encoder(spec, session.host, store.topology)
     with memory_errors(f"measuring the cost of {run.name}", session.device):
         cost = run_cost(spec, session.host, encoder, session.device, bodies)
     write_json(run.cost_path, cost)
@@ -72,7 +73,6 @@ def conclude(
 
     ``uncounted`` is called with each run whose cost cannot be counted, and the error.
     """
-
     made, costs, store = [resolved], [], resolved.store
     made += [make(resolved, session.host) for make in (control, raw_control)] if resolved.method.trains else []
     pairs: list[tuple[RunDir, Records]] = []

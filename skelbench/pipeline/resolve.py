@@ -44,6 +44,8 @@ from skelbench.pipeline.warm_start import check_fits, is_first_stage, without_pa
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
 from skelbench.training.build import degradations
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.spec import ViewSpec
@@ -76,6 +78,15 @@ class Resolved:
     def title(self) -> str:
         """Method and variant: ``slim``, ``slim:glcl-only``."""
         return titled(self.spec.method, self.variant)
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        """Fields of run.json on the budget."""
+        return {"budget": self.length.record()} if self.length else {}
+
+    def open_run(self, results: ResultStore, facts: Mapping[str, Any]) -> RunDir:
+        """The directory of the run, made if there is none; ``facts``: further fields of run.json."""
+        return results.open(self.spec, self.preset, self.modified, facts, self.setting, self.variant)
 
 
 def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:

@@ -100,14 +100,13 @@ def pick_device(name: str | None) -> str:
 
     where = "--device"
     if name is None:
-        name, source = found("device")
-        where = f"device of {source}:"
+        name, where = found("device")
     if name is None or name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SkelbenchError(f"{where} {name!r} is not a device; use cpu, cuda or cuda:N") from error
+        raise SkelbenchError(f"{where}: {name!r} is not a device; use cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SkelbenchError(f"{where} {name}: no CUDA device is available here; use --device cpu")
     if device.type not in ("cpu", "cuda"):

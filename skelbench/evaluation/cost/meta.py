@@ -36,8 +36,8 @@ def _convolution_backward(
     output_padding: Any, groups: int, wanted: list[bool], **_: Any,
 ) -> int:  # fmt: skip
     """Products of the forward pass for each gradient that is needed; PyTorch's own formula ignores groups."""
-    shapes = [list(each.shape) for each in (x, w, grad)]
-    return conv_flop_count(*shapes, transposed) * (bool(wanted[0]) + bool(wanted[1]))
+    products = conv_flop_count(list(x.shape), list(w.shape), list(grad.shape), transposed)
+    return products * (bool(wanted[0]) + bool(wanted[1]))
 
 
 FORMULAS = flop_registry | {torch.ops.aten.convolution_backward: _convolution_backward}

@@ -147,12 +147,8 @@ def recognise(trial: Trial, state: Status, session: Session) -> None:
 
     Without it the run would count as done, but no table would show it next to the others.
     """
-    resolved = trial.resolved
-    if state.run is not None and state.run.info["modified"] != resolved.modified:
-        facts = {"budget": resolved.length.record()} if resolved.length else {}
-        session.results.open(
-            resolved.spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
-        )
+    if state.run is not None and state.run.info["modified"] != trial.resolved.modified:
+        trial.resolved.open_run(session.results, trial.resolved.budget)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def run_tune(place, capsys):
         (["keen", "--trials", "0"], "--trials"),
         (["keen", "--seeds", "0"], "--seeds"),
         (["keen", "--budget", "hours=3"], "--budget 'hours=3' is not clips=N"),
-        (["keen", "--budget", "clips=1e20"], "--budget clips=1e+20 is 2.5e+19 steps of method keen, more than any run"),
+        (["keen", "--budget", "clips=1e20"], "is not clips=N"),
         (["keen", "--set", "method=calm"], "--set method is not a setting of a run; name methods"),
         (["keen", "--set", "budget=clips=9"], "--set budget is not a setting of a run; give --budget"),
         (["keen", "--budget", "clips=2"], "less than one batch of 4"),
