@@ -70,6 +70,6 @@ def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
     needed = largest * method.queue_fills
     if needed > train.batch_size * steps:
         raise SkelbenchError(
-            f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than the "
-            f"{train.batch_size * steps:,} of this run; make it smaller or train for longer"
+            f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than "
+            f"the {train.batch_size * steps:,} of this run; make it smaller or train for longer"
         )
