@@ -19,7 +19,7 @@ from skelbench.core.files import write_atomic, write_json
 from skelbench.core.hashing import derive_seed
 from skelbench.core.leases import Lease
 from skelbench.core.malloc import give_back_memory
-from skelbench.core.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
+from skelbench.core.spec import Configured, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
 from skelbench.evaluation.features import PreparedClips, split_features
@@ -66,16 +66,13 @@ def eval_spec(
         **fields,
     }
     made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
-    if descriptor.elsewhere and _same_clips(made.data, spec.data):
+    same = made.data.name == spec.data.name or made.data.fingerprint == spec.data.fingerprint != ""
+    if descriptor.elsewhere and same:
         raise SkelbenchError(
             f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
             "it was made with; give --dataset NAME"
         )
     return made
-
-
-def _same_clips(first: DataSpec, second: DataSpec) -> bool:
-    return first.name == second.name or bool(first.fingerprint) and first.fingerprint == second.fingerprint
 
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:

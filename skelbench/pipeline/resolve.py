@@ -139,7 +139,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         grid = grid.model_copy(update=NO_PATCH)
     store = open_dataset(data.name, host, data_root)
     whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
-    notes = list(_notes(method, native, store, whole, split, grid.patch))
+    notes = list(_notes(method, native, store, whole, split))
     if len(split.train) == len(whole.train):  # the same run, whether asked for or not
         data = data.model_copy(update={"min_frames": 0})
     data = data_of(data, store, data.name, split.name)
@@ -307,13 +307,6 @@ def _notes(method: MethodSpec, native: bool, store: ClipStore, whole: Split, spl
         yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
     if left_out := len(whole.train) - len(split.train):
         yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
-    short, test = (int((store.lengths[ids] < patch).sum()) for ids in (split.train, split.test))
-    if short or test:
-        advice = f"; --set min_frames={patch} leaves them out of training" if short else ""
-        yield (
-            f"shorter than a patch of {patch} frames, and resampled as all are: {short:,} training and {test:,} test "
-            f"clips{advice}"
-        )
 
 
 def _spec(

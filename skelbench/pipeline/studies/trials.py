@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -186,11 +185,3 @@ def prices(
         priced[trial.setting] = price
         report(1)
     return priced
-
-
-def makespan(seconds: Iterable[float], jobs: int) -> float:
-    """Seconds until ``jobs`` processes have worked through a list in order."""
-    free = [0.0] * jobs
-    for one in seconds:
-        heapq.heappush(free, heapq.heappop(free) + one)
-    return max(free)

@@ -15,13 +15,10 @@ import pytest
 
 from skelbench.cli import study_queue
 from skelbench.cli.main import main
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.leases import Lease
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
-from skelbench.pipeline.studies.engine import ResourceRequest
 from skelbench.pipeline.studies.slurm import commands, engine, requeue, script
-from skelbench.pipeline.studies.slurm.engine import Slurm
 from skelbench.plugin.host import request_more
 from skelbench.records.store import ResultStore
 from tests.campaign import warm
@@ -189,7 +186,6 @@ def test_gpus_are_asked_for(slurm, issue):
         (["--status", "--cancel"], "slurm", "contradict"),
         ([], "slrum", "did you mean 'slurm'?"),
         (["--time", "30s"], "slurm", "--time '30s'"),
-        (["--mem", "lots"], "slurm", "--mem 'lots'"),
         (["--gpus", "1", "--device", "cpu"], "slurm", "contradict"),
         (["--budget", "minutes=5"], "slurm", "minutes"),
         ([*ASKED, "--partition", "hihg"], "slurm", "hihg"),
@@ -363,13 +359,6 @@ def test_a_failure_is_kept_with_its_reason(made, capsys):
         assert end(code) == 1 and run.reason == reason
 
 
-def test_a_failure_is_not_that_of_an_earlier_sitting(made):
-    run, end, logs = made
-    with open(logs / f"calm-8t-{run.spec.id}.log", "a") as log:
-        log.write("$ skelbench run calm\npython3: No module named skelbench\n")
-    assert end(1) == 1 and requeue.read_record(logs, run.spec.id)["failure"] == "it ended with exit code 1"
-
-
 @pytest.mark.parametrize(("state", "reason", "code"), [("COMPLETING", "None", 1), ("COMPLETING", "TimeLimit", 0)])
 def test_what_was_cancelled_stays_out_and_what_its_limit_ended_goes_back(made, slurm, state, reason, code):
     run, end, logs = made
@@ -391,11 +380,3 @@ def test_the_end_of_a_sitting_does_not_wait_for_torch():
     """There may be seconds left of it."""
     code = "import sys, skelbench.pipeline.studies.slurm.requeue; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_devices_are_those_of_the_nodes(monkeypatch):
-    monkeypatch.delenv("SKELBENCH_DEVICE", raising=False)
-    for gpus, device, expected in ((None, None, "cpu"), (1, None, "cuda"), (None, "cuda", "cuda")):
-        assert Slurm.device(ResourceRequest(gpus=gpus), device) == expected
-    with pytest.raises(SkelbenchError, match="only cpu and cuda"):
-        Slurm.device(ResourceRequest(), "tpu")

@@ -23,7 +23,7 @@ from skelbench.core.user_config import found
 from skelbench.pipeline.studies.engine import Queue
 from skelbench.pipeline.studies.slurm import commands
 from skelbench.pipeline.studies.slurm.requeue import read_record, record_path
-from skelbench.pipeline.studies.slurm.script import Resources, Task, check_memory, script, seconds_of
+from skelbench.pipeline.studies.slurm.script import Resources, Task, script, seconds_of
 from skelbench.plugin import EngineSpec, hookimpl
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Slurm(Queue):
         super().__init__(context, request)
         self.folder = context.logs / "slurm"
         self.seconds = DEFAULT_SECONDS if request.time is None else seconds_of(request.time)
-        self.memory = DEFAULT_MEMORY if request.mem is None else check_memory(request.mem)
+        self.memory = request.mem or DEFAULT_MEMORY
 
     @classmethod
     def device(cls, request: ResourceRequest, device: str | None) -> str | None:
