@@ -300,7 +300,7 @@ def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str
     return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
 
-def _notes(method: MethodSpec, native: bool, store: ClipStore, whole: Split, split: Split, patch: int) -> Iterator[str]:
+def _notes(method: MethodSpec, native: bool, store: ClipStore, whole: Split, split: Split) -> Iterator[str]:
     if native and not method.native:
         yield f"{method.name} has no setting of its own: native is the shared setting"
     if store.meta.dimensions == 2:
