@@ -54,11 +54,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     try:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
+    try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     except Exception as error:  # the loader raises whatever its parts do: zip, pickle, key and value errors
         if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
             raise SkelbenchError(

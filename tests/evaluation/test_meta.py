@@ -11,7 +11,7 @@ from skelbench.evaluation.cost import meta
 
 def counted(layer, x):
     """FLOPs of the forward pass, of both, and the shapes that come out."""
-    with meta.counting(meta.FlopCounter()) as counter:
+    with meta.flop_counter() as counter:
         out, states = layer(x)
         forward = counter.get_total_flops()
         out.sum().backward()
@@ -37,7 +37,7 @@ def test_all_frames_at_once_are_one_frame_after_the_other(kind, settings, learne
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_gradients_of_grouped_convolutions_cost_as_much_as_they_do_forward(kind, groups):
     layer, x = kind(12, 24, 5, groups=groups, device="meta"), torch.zeros(2, 12, 9, device="meta", requires_grad=True)
-    with meta.counting(meta.FlopCounter()) as counter:
+    with meta.flop_counter() as counter:
         y = layer(x)
         forward = counter.get_total_flops()
         y.sum().backward()

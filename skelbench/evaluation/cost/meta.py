@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import conv_flop_count, flop_registry
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -31,59 +30,9 @@ def on_meta(module: Module) -> Module:
     return copy.deepcopy(module, memo)
 
 
-def _convolution_backward(
-    grad: Tensor, x: Tensor, w: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, wanted: list[bool], **_: Any,
-) -> int:  # fmt: skip
-    """Products of the forward pass for each gradient that is needed; PyTorch's own formula ignores groups."""
-    products = conv_flop_count(list(x.shape), list(w.shape), list(grad.shape), transposed)
-    return products * (bool(wanted[0]) + bool(wanted[1]))
-
-
-FORMULAS = flop_registry | {torch.ops.aten.convolution_backward: _convolution_backward}
-"""Operation -> formula of its FLOPs."""
-
-
-class FlopCounter(TorchDispatchMode):
-    """FLOPs of matrix products by PyTorch's formulas, as ``FlopCounterMode``, which loads the compiler for 2 s."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # to skip the compiler, PyTorch would load it
-
-    def get_total_flops(self) -> int:
-        """FLOPs so far."""
-        return self._total
-
-    def add(self, flops: int) -> None:
-        """Count the FLOPs of one operation."""
-        self._total += flops
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs, formula = kwargs or {}, FORMULAS.get(func._overloadpacket)
-        if formula is None and func is not torch.ops.prim.device.default:
-            with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-        result = func(*args, **kwargs)
-        if formula is not None:
-            self.add(formula(*args, **kwargs, out_val=result))
-        return result
-
-
-Counter = TypeVar("Counter", bound=FlopCounter)
-
-
 @contextmanager
-def counting(counter: Counter) -> Iterator[Counter]:
-    """Count with gradients on, unfused attention and native recurrent layers.
+def flop_counter() -> Iterator[FlopCounterMode]:
+    """``FlopCounterMode`` with gradients on, unfused attention and native recurrent layers.
 
     Fused CPU attention is not counted before torch 2.15; oneDNN's LSTM and fused transformer layers never are.
     """
@@ -91,10 +40,20 @@ def counting(counter: Counter) -> Iterator[Counter]:
     enabled = mkldnn.enabled
     mkldnn.enabled = False
     try:
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), counter:
+        known = {torch.ops.aten.convolution_backward: _convolution_backward}
+        counting = FlopCounterMode(display=False, custom_mapping=known)
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), counting as counter:
             yield counter
     finally:
         mkldnn.enabled = enabled
+
+
+def _convolution_backward(
+    grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, wanted: list[bool], out_shape: Any = None, **kwargs: Any,
+) -> int:  # fmt: skip
+    """Products of the forward pass for each gradient that is needed; PyTorch's own formula ignores groups."""
+    return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(wanted[0]) + bool(wanted[1]))
 
 
 class _AllFrames(TorchFunctionMode):

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.core.distributed import alone
-from skelbench.evaluation.cost.meta import FlopCounter, counting
+from skelbench.evaluation.cost.meta import flop_counter
 from skelbench.methods.contract import Method, Step
 from skelbench.models import ahead
 from skelbench.models.batch_norm import on_any_device
@@ -68,7 +70,7 @@ def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCos
     """
     step, method = replace(step, generator=torch.Generator().manual_seed(0)), copy.deepcopy(method)
     on_any_device(method).train()
-    with alone(), counting(_RoleCounter()) as roles, roles.watching(method):
+    with alone(), flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
         for turn in method.turns:
             method(views, replace(step, turn=turn))["loss"].backward()
     first = next(iter(views.values()))
@@ -112,16 +114,17 @@ def _called(module: nn.Module) -> Iterator[nn.Module]:
         yield from _called(child)
 
 
-class _RoleCounter(FlopCounter):
-    """Splits the FLOPs over roles, forward and backward.
+class _RoleMode(TorchDispatchMode):
+    """Splits what ``counter`` counts over roles, forward and backward.
 
     Forward: the innermost running module that has a role. Backward: gradients made ahead of the backward pass
     (:mod:`skelbench.models.ahead`), and autograd nodes, whose sequence number tells in which module they were made.
-    (A split by module loses the backward pass of modules that receive a View.)
+    (FlopCounterMode's own split by module loses the backward pass of modules that receive a View.)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counter: FlopCounterMode) -> None:
         super().__init__()
+        self.counter = counter
         self.flops: dict[str, dict[str, int]] = defaultdict(lambda: {"forward": 0, "backward": 0})
         self.visible: int | None = None
         self._student_seen = False
@@ -130,7 +133,7 @@ class _RoleCounter(FlopCounter):
         self._roles: list[str] = [OTHER]
 
     @contextmanager
-    def watching(self, method: Method) -> Iterator[_RoleCounter]:
+    def watching(self, method: Method) -> Iterator[_RoleMode]:
         """Follow the modules named in ``method.roles`` (dotted names reach into submodules)."""
         handles = []
         for name, role in method.roles.items():
@@ -162,11 +165,16 @@ class _RoleCounter(FlopCounter):
         self._stack.pop()
         self._mark()
 
-    def add(self, flops: int) -> None:
-        """Count the FLOPs of one operation for its role."""
-        node = torch._C._current_autograd_node()
-        if node is None:
-            self.flops[self._stack[-1]]["backward" if ahead.active() else "forward"] += flops
-        else:
-            role = self._roles[bisect_right(self._starts, node._sequence_nr()) - 1]
-            self.flops[role]["backward"] += flops
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        before = self.counter.get_total_flops()
+        result = func(*args, **(kwargs or {}))
+        if spent := self.counter.get_total_flops() - before:
+            node = torch._C._current_autograd_node()
+            if node is None:
+                self.flops[self._stack[-1]]["backward" if ahead.active() else "forward"] += spent
+            else:
+                role = self._roles[bisect_right(self._starts, node._sequence_nr()) - 1]
+                self.flops[role]["backward"] += spent
+        return result
