@@ -45,10 +45,8 @@ class Stopped(Exception):
 def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     """(trials at a time, threads of each; None = PyTorch's own choice).
 
-    One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` (or ``threads`` of
-    ``skelbench.toml``) says otherwise: small models gain little from a second thread, and lose much when it has to wait
-    for a core that another one is using (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor
-    time with one thread, 5.6 s with two).
+    One trial at a time with a GPU. On a CPU they share the cores, unless ``OMP_NUM_THREADS`` (or ``threads`` of
+    ``skelbench.toml``) is set: a second thread gains little for small models, and waits when its core is busy.
     """
     if device.startswith("cuda"):
         return jobs or 1, None

@@ -53,11 +53,6 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(words, said, place
     assert not (place / "results").exists()
 
 
-def test_a_missing_budget_is_asked_for(run_tune):
-    code, _, err = run_tune("keen", "--dataset", "small")
-    assert code == 2 and "a budget is missing" in err and "--budget clips=8000" in err
-
-
 def test_the_dry_run_lists_settings_and_writes_nothing(place, run_tune):
     code, out, _ = run_tune("keen", *SMALL, "--trials", "4", "--dry-run")
     assert code == 0 and not (place / "results").exists()
