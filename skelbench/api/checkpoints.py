@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.pipeline.checkpoint_file import read_checkpoint
-from skelbench.pipeline.imports import import_weights
+from skelbench.pipeline.checkpoint_file import import_weights, read_checkpoint
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, resolve
 from skelbench.pipeline.session import Session

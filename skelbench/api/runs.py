@@ -180,7 +180,7 @@ def run(method: str, **asked: Any) -> Run:
     Raises:
         SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
     """
-    from skelbench.pipeline.evaluate_with_controls import conclude
+    from skelbench.pipeline.controls import conclude
     from skelbench.pipeline.pace import Timer
     from skelbench.pipeline.pretrain import pretrain
     from skelbench.pipeline.resolve import resolve

@@ -37,7 +37,7 @@ def show(every: Sequence[Resolved], protocols: list[str], session: Session, as_j
 def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[str, Any]:
     """Plan of a run as plain data; ``training`` is None for a method that does not train."""
     from skelbench.evaluation.cost.report import step_cost
-    from skelbench.pipeline.estimate import estimate
+    from skelbench.pipeline.pace import estimate
     from skelbench.training.build import meta_method, parameters
 
     spec, host = resolved.spec, session.host

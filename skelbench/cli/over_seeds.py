@@ -11,7 +11,7 @@ from skelbench.cli.summary import print_basis
 from skelbench.core.console import make_table, out
 from skelbench.evaluation.outcomes import paired_over_seeds
 from skelbench.evaluation.stats.paired import SeedsTest, t_half_width
-from skelbench.pipeline.evaluate_with_controls import Conclusion
+from skelbench.pipeline.controls import Conclusion
 from skelbench.records.store import ResultStore
 
 

@@ -13,7 +13,7 @@ from skelbench.pipeline.request import RunRequest, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
-    from skelbench.pipeline.evaluate_with_controls import Conclusion
+    from skelbench.pipeline.controls import Conclusion
     from skelbench.pipeline.resolve import Resolved
 
 
@@ -112,7 +112,7 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
     from skelbench.core import distributed
     from skelbench.core.console import err
     from skelbench.core.text import plain
-    from skelbench.pipeline import evaluate_with_controls
+    from skelbench.pipeline import controls
     from skelbench.plugin.status import one_line
 
     chief = not distributed.rank()
@@ -121,7 +121,7 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
         if chief:
             err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
 
-    found = evaluate_with_controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
+    found = controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
         print_summary(found.pairs, found.cost, resolved, session.data_root)
     session.features.clear()  # the next seed has other features

@@ -103,7 +103,7 @@ def study(
     check_taken(engine_class, on, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     from skelbench.pipeline.request import known_protocols
-    from skelbench.pipeline.studies.named import named_study, naming_file, with_options
+    from skelbench.pipeline.studies.files import named_study, naming_file, with_options
 
     found = named_study(study, host)
     host = request_more(found.plugins)
@@ -187,7 +187,7 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     """Print the trials with their costs; a few steps of each setting are timed, nothing is written."""
     from skelbench.core.console import duration, make_table, out
     from skelbench.evaluation.cost import BODIES
-    from skelbench.pipeline.studies.trials import makespan, prices
+    from skelbench.pipeline.studies.trials import prices
 
     open_trials = [trial for trial, state in states if not state.done]
     settings = {trial.setting for trial, _ in states}
@@ -220,7 +220,7 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
         out.print(f"{len(states)} trials, all done")
         return
     known = [left for left in seconds if left is not None]
-    about = duration(makespan(known, jobs))
+    about = duration(max([sum(known) / jobs, *known]))
     unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
     out.print(
         f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "

@@ -29,14 +29,14 @@ Config = Grown
 """Base class of a method's own settings: frozen pydantic, unknown fields refused."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
     """Facts about the run that a method is built for.
 
     >>> from skelbench.models.vit import ViT, ViTConfig
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> grid = Grid(frames=64, patch=8, joints=25)
-    >>> context = Context.of(NTU25, grid, lambda: ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, grid))
+    >>> context = Context(NTU25, grid, lambda: ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, grid))
     >>> context.width, context.summary_width, context.grid.tokens
     (16, 16, 200)
     """
@@ -44,31 +44,40 @@ class Context:
     topology: Topology
     grid: Grid
     """Grid of the full-length view (T, P_T, J)."""
-    encoder: Callable[..., Encoder]
-    """Makes a new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
-    another family, for which what the method requires need not hold."""
-    width: int
-    """D, width of the encoder's tokens."""
-    summary_width: int
-    """Width of ``Encoded.summary_RD``: of the class token, or of the readout of an encoder that has none."""
+    make_encoder: Callable[..., Encoder]
+    """See :meth:`encoder`."""
+    _width: int = 0
+    _summary_width: int = 0
     target: Callable[[str], type] | None = None
     """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.target`)."""
     dimensions: Literal[2, 3] = 3
     """2: poses of the image plane, whose z is 0."""
 
-    @classmethod
-    def of(
-        cls,
-        topology: Topology,
-        grid: Grid,
-        encoder: Callable[..., Encoder],
-        target: Callable[[str], type] | None = None,
-        dimensions: Literal[2, 3] = 3,
-    ) -> Context:
-        """With the widths that an encoder states, for which one is made without weights (on the meta device)."""
-        with torch.device("meta"):
-            instance = encoder()
-        return cls(topology, grid, encoder, instance.width, instance.summary_width, target, dimensions)
+    def encoder(self, *other: Any) -> Encoder:
+        """A new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
+        another family, for which what the method requires need not hold."""
+        made = self.make_encoder(*other)
+        if not other:
+            self._width, self._summary_width = made.width, made.summary_width
+        return made
+
+    @property
+    def width(self) -> int:
+        """D, width of the encoder's tokens."""
+        self._state_widths()
+        return self._width
+
+    @property
+    def summary_width(self) -> int:
+        """Width of ``Encoded.summary_RD``: of the class token, or of the readout of an encoder that has none."""
+        self._state_widths()
+        return self._summary_width
+
+    def _state_widths(self) -> None:
+        """Ask an encoder without weights if the method has made none yet; no random number is drawn."""
+        if not self._width:
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                self.encoder()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Context:
         """Itself: a copy of a method has modules of its own and plugins, which ``encoder`` reaches, in common."""

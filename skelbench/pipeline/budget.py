@@ -10,7 +10,8 @@ from typing import Any
 from skelbench.core.errors import SkelbenchError
 
 KINDS = ("clips", "steps", "flops", "minutes")
-WHOLE = ("clips", "steps")
+MOST = 1e12
+"""No run sees so many clips, or makes so many steps."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMGTPE]?)")
 
@@ -33,13 +34,12 @@ class Budget:
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         # Twelve digits: what is printed is read back as the same.
         amount = float(f"{float(found[2]) * _TIMES[found[3]]:.12g}") if found else 0.0
-        if not found or not 0 < amount < math.inf:
+        whole = not found or found[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
+        if not found or not 0 < amount < math.inf or not whole:
             raise SkelbenchError(
-                f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0; write for "
-                "example clips=40k or flops=1.5P"
+                f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0, of clips and "
+                "steps a whole one; write for example clips=40k or flops=1.5P"
             )
-        if found[1] in WHOLE and not amount.is_integer():
-            raise SkelbenchError(f"budget {text!r}: {found[1]} are counted in whole numbers; leave out the fraction")
         return cls(found[1], amount)
 
     @property
@@ -56,7 +56,7 @@ class Pace:
     """Speed of a machine on the steps of one setting."""
 
     seconds_per_step: float
-    said: str
+    source: str
     """When it was timed, and where that is kept."""
 
 
@@ -85,7 +85,7 @@ class Length:
             spent = f"{self.clips * self.flops_per_clip:.4g}".replace("e+", "e")
             text += f", {spent} FLOPs at {self.flops_per_clip / 1e9:.4g} GFLOPs for a clip of two bodies"
         if self.pace:
-            text += f", at {self.pace.seconds_per_step:.3g} s each {self.pace.said}"
+            text += f", at {self.pace.seconds_per_step:.3g} s each {self.pace.source}"
         return text
 
     def record(self) -> dict[str, Any]:

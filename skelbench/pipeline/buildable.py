@@ -43,14 +43,8 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
                 f"view {name!r} of {view.frames} frames cannot be cut into patches of {spec.grid.patch} frames; choose "
                 "a length that is a multiple of the patch",
             )
-    if descriptor.trains and not spec.imported and spec.train.batch_size < method.min_clips:
-        raise SkelbenchError(
-            f"method {spec.method} compares the clips of a batch: train.batch_size={spec.train.batch_size} is too "
-            f"small, use at least {method.min_clips}"
-        )
     if descriptor.trains and not spec.imported:
-        _check_length(spec, store)
-    _check_queues(spec, method, store)
+        _check_length(spec, method, store)
     weights = any(True for _ in method.encoder.parameters())
     if descriptor.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
@@ -58,26 +52,24 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
 
 
-def _check_length(spec: RunSpec, store: ClipStore) -> None:
-    """SkelbenchError for a schedule without steps."""
-    clips, train = len(store.split(spec.data.split, spec.data.min_frames).train), spec.train
-    if not total_steps(spec, clips):
+def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
+    """SkelbenchError for a batch that is too small, a schedule without steps, and a queue that is not filled."""
+    train, clips = spec.train, len(store.split(spec.data.split, spec.data.min_frames).train)
+    if train.batch_size < method.min_clips:
+        raise SkelbenchError(
+            f"method {spec.method} compares the clips of a batch: train.batch_size={train.batch_size} is too small, "
+            f"use at least {method.min_clips}"
+        )
+    steps = total_steps(spec, clips)
+    if not steps:
         raise SkelbenchError(
             f"train.epochs={train.epochs:g} of {clips:,} clips comes to no step of {train.batch_size} clips and trains "
             "nothing; give more, or `skelbench run untrained` for the encoder as initialised"
         )
-
-
-def _check_queues(spec: RunSpec, method: Method, store: ClipStore) -> None:
-    """SkelbenchError for a queue that the run cannot fill as often as the method needs."""
-    sizes = [part.size for part in method.modules() if isinstance(part, KeyQueue)]
-    if not sizes or spec.imported:
-        return
-    split = store.split(spec.data.split, spec.data.min_frames)
-    clips = spec.train.batch_size * total_steps(spec, len(split.train))
-    if max(sizes) * method.queue_fills > clips:
-        often = "never fill" if method.queue_fills == 1 else f"do not fill {method.queue_fills} times"
+    largest = max((part.size for part in method.modules() if isinstance(part, KeyQueue)), default=0)
+    needed = largest * method.queue_fills
+    if needed > train.batch_size * steps:
         raise SkelbenchError(
-            f"method {spec.method} has a queue of {max(sizes):,} keys, which the {clips:,} clips that this run sees "
-            f"{often}; make it smaller or train for longer"
+            f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than "
+            f"the {train.batch_size * steps:,} of this run; make it smaller or train for longer"
         )

@@ -1,4 +1,4 @@
-"""Checkpoint files of released code, read without running code, and loaded into a method."""
+"""Checkpoint files of released code: read without running code, loaded into a method, and kept as a finished run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import re
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,12 +20,16 @@ from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.methods.contract import Method
+from skelbench.methods.imported import Imported
+from skelbench.pipeline.resolve import Resolved
+from skelbench.pipeline.run_lock import alone, clear
+from skelbench.pipeline.session import Session
+from skelbench.records.environment import environment
+from skelbench.records.run_dir import RunDir
+from skelbench.records.state_file import write_state
+from skelbench.training.build import build_method
+from skelbench.training.checkpoint import save_encoders
 
-ALLOWED: list[Any] = [argparse.Namespace]
-"""Classes a file may hold besides tensors and plain containers: options of the command line."""
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-COUNTERS = ("num_batches_tracked", "queue_ptr")
-"""Integers of batch norms, and of MoCo's queues."""
 STATES = ("model", "state_dict", "teacher")
 """Keys of the state dict in a larger file."""
 DATA_PARALLEL = "module."
@@ -40,7 +45,7 @@ class Checkpoint:
     path: Path
     sha256: str
     state: Mapping[str, Tensor]
-    """Tensors by name: dense, floating (counters apart) and finite."""
+    """Finite tensors by name."""
     options: Mapping[str, Any]
     """Options of the command that wrote it; empty for a bare state dict."""
     epoch: int | None
@@ -55,8 +60,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
     """
     try:
-        with open(path, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     content = _load_safetensors(path) if path.suffix == ".safetensors" else _load(path)
@@ -70,15 +74,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     state = {name.replace(COMPILED, ""): x for name, x in state.items()}
     if all(name.startswith(DATA_PARALLEL) for name in state):
         state = {name.removeprefix(DATA_PARALLEL): x for name, x in state.items()}
-    if strange := [name for name, x in state.items() if not _is_plain(name, x)]:
+    if bad := [name for name, x in state.items() if x.layout != torch.strided or not bool(torch.isfinite(x).all())]:
         raise SkelbenchError(
-            f"{path} holds {strange[0]!r}, which is no dense tensor of float16, bfloat16, float32 or float64 numbers "
-            "with its values there; save it as one and import that"
-        )
-    if bad := [name for name, x in state.items() if not bool(torch.isfinite(x).all())]:
-        raise SkelbenchError(
-            f"{path} holds values that are not finite in {len(bad)} of its {len(state)} tensors, first {bad[0]!r}; "
-            "take an earlier checkpoint"
+            f"{path} holds tensors that are not dense or not finite, first {bad[0]!r}; take an earlier checkpoint"
         )
     options, epoch = whole.get("args"), whole.get("epoch")
     options = vars(options) if isinstance(options, argparse.Namespace) else options
@@ -86,15 +84,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, sha256, state, options, epoch if isinstance(epoch, int) else None)
 
 
-def _is_plain(name: str, x: Tensor) -> bool:
-    """Dense values of a usual floating type, that are really there; counters are integers."""
-    usual = x.dtype in FLOATS or (x.dtype == torch.int64 and any(counter in name for counter in COUNTERS))
-    return usual and x.layout == torch.strided and not x.is_quantized and not x.is_meta
-
-
 def _load(path: Path) -> Any:
     try:
-        with torch.serialization.safe_globals(ALLOWED), warnings.catch_warnings():
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader raises whatever its parts do: zip, pickle, key and value errors
@@ -141,3 +133,38 @@ def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:
 
 def _form(shape: tuple[int, ...] | None) -> str:
     return "absent" if shape is None else " x ".join(map(str, shape)) or "a number"
+
+
+def import_weights(
+    session: Session, resolved: Resolved, checkpoint: Checkpoint, imported: Imported, force: bool = False
+) -> RunDir:
+    """A finished run whose weights come from a file instead of training; nothing is written if they do not fit."""
+    spec = resolved.spec
+    method = build_method(spec, session.host, resolved.store.topology)
+    whole = fit(method, imported.weights, str(checkpoint.path))
+    session.results.prepare()
+    facts = {
+        "file": checkpoint.path.name,
+        "sha256": checkpoint.sha256,
+        "epoch": checkpoint.epoch,
+        "tensors": len(checkpoint.state),
+        "read": f"encoder and {_rest(method)}" if whole else "encoder alone",
+        "settings": dict(imported.settings),
+        "left_out": list(imported.leftover),
+    }
+    ran_on = {"environment": environment(session.device)}
+    run = resolved.open_run(session.results, ran_on)
+    with alone(run):
+        if force:
+            clear(run, **ran_on)
+        if run.outcome != "done":
+            weights = {name: x for name, x in method.state_dict().items() if name in imported.weights}
+            write_state(run.checkpoint, {"id": spec.id, "step": 0, "method": weights})
+            save_encoders(run, spec.id, method, checkpoint.epoch)
+            unknown = {"clips_seen": None, "train_seconds": None}
+            run.update(outcome="done", imported=facts, steps=0, finished=time.time(), **unknown)
+    return run
+
+
+def _rest(method: Method) -> str:
+    return "decoder" if "decoder" in method.roles.values() else "heads"

@@ -35,7 +35,7 @@ def load_encoder(
     Raises:
         SkelbenchError: the encoder or skeleton of that name is another than the run's.
     """
-    made = run.spec
+    made, other = run.spec, ""
     for kind, name in (("methods", made.method), ("encoders", made.encoder)):
         if run.plugin_files and name not in session.host.names(kind):
             raise SkelbenchError(
@@ -44,23 +44,22 @@ def load_encoder(
             )
     named = named_encoder(run, checkpoint, readout)
     for component, identity in made.components.items():
-        kind, _, other = component.partition(" ")
+        kind, _, name = component.partition(" ")
         used = kind == "topologies" or named and kind == "encoders"
-        if used and session.host.identity(session.host.get(kind, other)) != identity:
-            raise SkelbenchError(
-                f"{SINGULAR[kind]} {other} is not the one that run {run.name} was made with; "
-                "use that one, or train again with this one"
-            )
+        if used and session.host.identity(session.host.get(kind, name)) != identity:
+            other = f"{SINGULAR[kind]} {name}"
+    difference = other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source)
+    if not named and difference:
+        other = f"encoder {made.encoder} ({difference})"
+    if other:
+        raise SkelbenchError(
+            f"{other} is not the one that run {run.name} was made with; use that one, or train again with this one"
+        )
     if named:
         encoder = as_readout(build_method(made, session.host, topology), named)
         load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
         return encoder.to(session.device).eval()
-    if how := other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source):
-        raise SkelbenchError(
-            f"encoder {made.encoder} is not the one that run {run.name} was made with ({how}); "
-            "use that one, or train again with this one"
-        )
-    encoder = build_encoder(run.spec, session.host, topology)
+    encoder = build_encoder(made, session.host, topology)
     if stream == "fused" and "fuse-streams" not in encoder.abilities:
         raise SkelbenchError(
             f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "

@@ -19,7 +19,7 @@ from skelbench.core.files import write_atomic, write_json
 from skelbench.core.hashing import derive_seed
 from skelbench.core.leases import Lease
 from skelbench.core.malloc import give_back_memory
-from skelbench.core.spec import Configured, DataSpec, EvalSpec, Stream, evaluation_defaults, validated
+from skelbench.core.spec import Configured, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
 from skelbench.evaluation.features import PreparedClips, split_features
@@ -66,16 +66,13 @@ def eval_spec(
         **fields,
     }
     made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
-    if descriptor.elsewhere and _same_clips(made.data, spec.data):
+    same = made.data.name == spec.data.name or made.data.fingerprint == spec.data.fingerprint != ""
+    if descriptor.elsewhere and same:
         raise SkelbenchError(
             f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
             "it was made with; give --dataset NAME"
         )
     return made
-
-
-def _same_clips(first: DataSpec, second: DataSpec) -> bool:
-    return first.name == second.name or bool(first.fingerprint) and first.fingerprint == second.fingerprint
 
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:
@@ -84,11 +81,17 @@ def protocol_class(host: Host, name: str) -> type[Protocol]:
 
 
 def evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, force: bool = False, like: Configured | None = None
+    session: Session,
+    run: RunDir,
+    spec: EvalSpec,
+    force: bool = False,
+    like: Configured | None = None,
+    store: ClipStore | None = None,
 ) -> dict[str, Any]:
     """The record of ``spec``: read back when it exists, else computed and written.
 
     A record is marked ``standard`` when nothing was asked for but the protocol: only those fill preset rows.
+    ``store``: the clips of ``spec`` if they are open.
     """
     path = run.record_path(spec)
 
@@ -108,7 +111,8 @@ def evaluate(
             return record
         what = f"probing {run.name} by {spec.protocol}"
         with memory_errors(what, session.device):
-            return _evaluate(session, run, spec, path, like, force, lease)
+            store = store or clips_of(session, spec, run)
+            return _evaluate(session, run, spec, path, like, force, lease, store)
 
 
 def check_finished(run: RunDir, checkpoint: str) -> None:
@@ -118,12 +122,18 @@ def check_finished(run: RunDir, checkpoint: str) -> None:
 
 
 def _evaluate(
-    session: Session, run: RunDir, spec: EvalSpec, path: Path, like: Configured | None, force: bool, lease: Lease
+    session: Session,
+    run: RunDir,
+    spec: EvalSpec,
+    path: Path,
+    like: Configured | None,
+    force: bool,
+    lease: Lease,
+    store: ClipStore,
 ) -> dict[str, Any]:
     """Compute the record of ``spec`` and write it to ``path`` while ``lease`` is held; ``force``: from the start."""
     started = time.monotonic()
     protocol = protocol_class(session.host, spec.protocol).model_validate(spec.protocol_config)
-    store = clips_of(session, spec, run)
     split = store.split(spec.data.split, spec.data.min_frames)
     source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
     if source is not store:
@@ -139,7 +149,7 @@ def _evaluate(
     if isinstance(protocol, EncoderProtocol):
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
-        sets = feature_sets(session, run, spec)
+        sets = feature_sets(session, run, spec, store)
         with _probing(session, spec, protocol) as advances:
             seed = _seed(spec)
             result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
@@ -241,13 +251,25 @@ def _measure_encoder(
     return result
 
 
-def feature_sets(session: Session, run: RunDir, spec: EvalSpec) -> dict[str, Features]:
-    """Features by stream, each extracted once per encoder and way of looking in this session."""
-    store = clips_of(session, spec, run)
+def feature_sets(session: Session, run: RunDir, spec: EvalSpec, store: ClipStore | None = None) -> dict[str, Features]:
+    """Features by stream, each extracted once per encoder and preprocessing in this session; ``store``: its clips."""
+    store = store or clips_of(session, spec, run)
     sources = [(run, spec.checkpoint)] * len(spec.streams)
     if spec.partners:
         sources[1:] = [_partner(session, run, name) for name in spec.partners]
     return {stream: _features(session, *source, spec, stream, store) for stream, source in zip(spec.streams, sources)}
+
+
+def own_features(session: Session, run: RunDir, checkpoint: str = "last") -> tuple[Features, ClipStore]:
+    """Features of the clips of the run's own split, as the protocol ``knn`` prepares them, and the clips themselves.
+
+    Raises:
+        SkelbenchError: the run is not finished, kept no such snapshot, or its data are gone or have changed.
+    """
+    check_finished(run, checkpoint)
+    spec = eval_spec(session.host, run, "knn", checkpoint)
+    store, stream = clips_of(session, spec, run), spec.streams[0]
+    return feature_sets(session, run, spec.model_copy(update={"streams": (stream,)}), store)[stream], store
 
 
 def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
@@ -263,11 +285,8 @@ def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
             f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
         )
     ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
-    if ways[0] != ways[1]:
-        different = ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key])
-        raise SkelbenchError(
-            f"{run.name} and {partner.name} look at clips differently ({different}); fuse runs that do it alike"
-        )
+    if different := ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key]):
+        raise SkelbenchError(f"{run.name} and {partner.name} prepare clips differently ({different}); fuse equal runs")
     return partner, checkpoint
 
 
@@ -289,6 +308,8 @@ def _features(
     if key not in session.features:
         split = store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)
+        if not named_encoder(run, checkpoint, spec.readout):
+            session.encoders[run.spec.id] = encoder
         label = f"{run.title} features" if stream == "joint" else f"{run.title} {stream} features"
         with session.progress(total=len(split.train) + len(split.test), label=label, unit="clips") as report:
             session.features[key] = split_features(

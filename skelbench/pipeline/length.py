@@ -17,7 +17,6 @@ from skelbench.training.loop import total_steps
 Timer = Callable[[RunSpec, ClipStore], Pace]
 """Speed of the steps of a spec on this machine."""
 
-MOST_STEPS = 10**9
 _counted: dict[str, float] = {}
 """FLOPs per clip by :func:`lengthless` setting: all seeds and lengths of a study cost one count."""
 
@@ -34,19 +33,15 @@ def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer
     Raises:
         SkelbenchError: less than one step; FLOPs of a step that cannot be counted; minutes without a ``timer``.
     """
-    batch, flops, pace = spec.train.batch_size, None, None
-    if budget.kind == "steps":
-        step = 1.0
-    elif budget.kind == "clips":
+    batch, flops, pace, step = spec.train.batch_size, None, None, 1.0
+    if budget.kind == "clips":
         step = float(batch)
     elif budget.kind == "flops":
         flops = BODIES * _flops_per_clip(spec, host, store)
         step = batch * flops
-    elif timer is None:
-        raise SkelbenchError(
-            f"--budget {budget} needs a timed trial, which is not made here; give clips, steps or flops"
-        )
-    else:
+    elif budget.kind == "minutes":
+        if timer is None:
+            raise SkelbenchError(f"--budget {budget} needs timed steps, not made here; give clips, steps or flops")
         pace = timer(spec, store)
         step = pace.seconds_per_step / 60
     if budget.amount < step:
@@ -67,17 +62,15 @@ def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
 
 def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
     """FLOPs of a whole training step per body."""
-    key = lengthless(spec).id
+    key, problem = lengthless(spec).id, "it holds no matrix product"
     if key not in _counted:
-        flops, problem = 0.0, "it holds no matrix product"
         try:
-            flops = step_cost(spec, host, store.topology)["flops_per_clip"]
+            _counted[key] = step_cost(spec, host, store.topology)["flops_per_clip"]
         except Exception as error:
             problem = one_line(error)
-        if not flops:
-            raise SkelbenchError(
-                f"the FLOPs of a training step of method {spec.method} cannot be counted ({problem}); give a budget of "
-                "clips, steps or minutes"
-            )
-        _counted[key] = flops
+    if not _counted.get(key):
+        raise SkelbenchError(
+            f"the FLOPs of a training step of method {spec.method} cannot be counted ({problem}); give a budget of "
+            "clips, steps or minutes"
+        )
     return _counted[key]

@@ -18,8 +18,6 @@ from skelbench.records.run_dir import RunDir
 from skelbench.training.loop import Trainer
 from skelbench.training.memory_saving import micro_batch_counts, obstacle
 
-GIB = 2**30
-
 
 @dataclass(frozen=True)
 class MemorySaving:
@@ -70,22 +68,16 @@ def memory_record(trainer: Trainer) -> dict[str, object]:
     return {"memory": asdict(saving)} if saving.settings else {}
 
 
-def out_of_memory(error: BaseException | None) -> BaseException | None:
-    """The out-of-memory error in the chain of ``error``, None if there is none; torch has no class for the CPU's."""
-    while error is not None:
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-            return error
-        error = error.__cause__
-    return None
-
-
 def memory_error(error: BaseException, doing: str, device: str, advice: str) -> SkelbenchError | None:
-    """The user's message for ``error``; None if it is not about memory."""
-    if (cause := out_of_memory(error)) is None:
-        return None
-    there = torch.device(device)
-    has = f" (which has {torch.cuda.mem_get_info(there)[1] / GIB:.1f} GiB)" if there.type == "cuda" else ""
-    return SkelbenchError(f"out of memory on {device}{has} {doing}: {one_line(cause)}; {advice}")
+    """The user's message for an out-of-memory ``error`` or cause of it; None if it is not about memory."""
+    cause: BaseException | None = error
+    while cause is not None:  # torch has no class for the CPU's
+        if isinstance(cause, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(cause):
+            there = torch.device(device)
+            has = f" (which has {torch.cuda.mem_get_info(there)[1] / 2**30:.1f} GiB)" if there.type == "cuda" else ""
+            return SkelbenchError(f"out of memory on {device}{has} {doing}: {one_line(cause)}; {advice}")
+        cause = cause.__cause__
+    return None
 
 
 @contextmanager

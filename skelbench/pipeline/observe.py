@@ -48,9 +48,8 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
     """
     named = (said("observe") or ()) if names is None else names
     every = dict.fromkeys(part.strip() for name in named for part in name.split(",") if part.strip())
-    found = [host.get("observers", name) for name in every]
+    found: list[ObserverSpec] = [host.get("observers", name) for name in every]  # type: ignore[misc]
     for spec in found:
-        assert isinstance(spec, ObserverSpec)
         missing = [name for name in spec.packages if importlib.util.find_spec(name.partition(".")[0]) is None]
         if missing:
             install = f"'{spec.install}'" if spec.install else " ".join(missing)
@@ -58,7 +57,7 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
                 f"observer {spec.name} needs {' and '.join(missing)}, which is not installed: pip install {install}, "
                 f"or leave out --observe {spec.name}"
             )
-    return tuple(spec for spec in found if isinstance(spec, ObserverSpec))
+    return tuple(found)
 
 
 class Observing:
@@ -66,27 +65,27 @@ class Observing:
 
     def __init__(self, host: Host, specs: Iterable[ObserverSpec], run: Mapping[str, Any]) -> None:
         self._run = run
-        self._at_work: dict[str, Observer] = {}
+        self._working: dict[str, Observer] = {}
         for spec in specs:
-            self._watched(spec.name, "beginning", partial(self._begin, host, spec))
+            self._call(spec.name, "beginning", partial(self._begin, host, spec))
 
     def _begin(self, host: Host, spec: ObserverSpec) -> None:
         cls = host.load(spec)
         with plugin_code(cls, "(folder)"):
             made = cls(Path(self._run["directory"]) / spec.name)
-        self._at_work[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
+        self._working[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
 
     def tell(self, event: str, **values: Any) -> None:
         """Call ``run_started``, ``log`` or ``run_finished`` of every observer that still works."""
         if event == "run_started":
             values = {"run": self._run}
-        for name, observer in list(self._at_work.items()):
-            self._watched(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
+        for name, observer in list(self._working.items()):
+            self._call(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
 
-    def _watched(self, name: str, event: str, call: Callable[[], Any]) -> None:
+    def _call(self, name: str, event: str, call: Callable[[], Any]) -> None:
         try:
             call()
         except (Exception, SystemExit) as error:
-            self._at_work.pop(name, None)
+            self._working.pop(name, None)
             log.warning("observer %s failed (%s) and is skipped, the run continues: %s", name, event, one_line(error))
             log.debug("traceback of the failed observer", exc_info=error)

@@ -1,14 +1,13 @@
-"""Time of a training step, measured once per setting and hardware and kept with the results.
+"""Time of training steps on this machine: for budgets in minutes, and estimates of whole runs.
 
-So a budget in minutes gives the same run each time its command is issued.
+The time behind a budget is kept with the results, so the same command gives the same run again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -24,104 +23,123 @@ from skelbench.pipeline.budget import Pace
 from skelbench.pipeline.length import lengthless
 from skelbench.pipeline.pretrain import settle_threads
 from skelbench.pipeline.session import Session
+from skelbench.plugin.host import Host
 from skelbench.records.environment import hardware
 from skelbench.records.run_dir import RunDir
-from skelbench.records.store import ResultStore
 from skelbench.training.build import build_method
-from skelbench.training.loop import Trainer
+from skelbench.training.loop import Trainer, total_steps
 
 HOW = ("recompute", "accumulate", "compile")
 """Settings that change the time of a step and not its result: no part of an id."""
 WARM_STEPS, WARM_COMPILED = 2, 10
 """Untimed first steps, plain and compiled."""
-LEAST_STEPS = 2
-MOST_STEPS = 200
-SECONDS = 3.0
-"""Steps are timed for so long, within the least and the most number."""
+LEAST_STEPS, MOST_STEPS, SECONDS = 2, 200, 3.0
+"""Steps are timed for so many seconds, within the least and the most number."""
+ESTIMATE_FLOPS = {"cpu": 1e10, "cuda": 5e13}
+"""FLOPs of the larger estimated step: half a second on a CPU core; on a GPU longer than launching its kernels."""
+ESTIMATE_STEPS = {"cpu": 1, "cuda": 3}
+"""Steps of an estimate that are timed; the shortest counts."""
+_NO_RUN = RunDir(Path("a timed trial"))
 
 
+@dataclass(frozen=True)
 class Timer:
-    """Times steps of a spec, or remembers how long they took."""
+    """Times steps of a spec on the session's device; ``keep``: write the time below the results directory."""
 
-    def __init__(self, session: Session, keep: bool) -> None:
-        self.session, self.keep = session, keep
-        self._timed: dict[Path, Pace] = {}
+    session: Session
+    keep: bool
 
     def __call__(self, spec: RunSpec, store: ClipStore) -> Pace:
-        """The pace of ``spec`` on the session's device, kept below the results directory if that is wanted."""
+        """The kept time of a step, else a new one."""
         alike, place = lengthless(spec), hardware(self.session.device)
-        path = path_of(self.session.results, alike, place)
-        if path.exists():
-            return _read(path)
-        if path not in self._timed:
+        given = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
+        key = digest([alike.id, place, *([given] if given else [])])
+        path = self.session.results.root / "pace" / f"{key}.json"
+        if not path.exists():
             if distributed.active():
                 raise SkelbenchError(
                     "--budget minutes: steps are timed by one process; issue the command once without torchrun, or "
                     "give a budget of clips, steps or flops"
                 )
-            seconds, steps = self._seconds_per_step(alike, store)
-            if self.keep:
-                self.session.results.prepare()
-                path.parent.mkdir(exist_ok=True)
-                facts = {"seconds_per_step": seconds, "steps": steps, "hardware": place, "made": time.time()}
-                if not path.exists():  # another command may have been first meanwhile
-                    write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
-                return _read(path)
-            self._timed[path] = Pace(
-                seconds, f"(mean of {steps}, timed now; a run times again and keeps what it finds)"
-            )
-        return self._timed[path]
+            seconds = self._seconds_per_step(alike, store)
+            if not self.keep:
+                return Pace(seconds, "(timed now; a run times again and keeps the time)")
+            self.session.results.prepare()
+            path.parent.mkdir(exist_ok=True)
+            facts = {"seconds_per_step": seconds, "hardware": place, "made": time.time()}
+            write_json(path, {**facts, "spec": alike.model_dump(mode="json")})
+        return Pace(float(read_json(path)["seconds_per_step"]), f"(kept in {path}: remove it to time again)")
 
-    def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> tuple[float, int]:
-        """Mean time and number of steps, from the middle of each phase on; their results are dropped."""
-        threads = torch.get_num_threads()
-        method = build_method(spec, self.session.host, store.topology, self.session.device)
-        run = RunDir(Path("a timed trial"))
-        trainer = Trainer(spec, method, store, run, self.session.device)
-        method.train()
+    def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> float:
+        """Mean over phases of the time of a step, from the middle of each on; the results of the steps are dropped."""
+        threads, device = torch.get_num_threads(), self.session.device
+        trainer = Trainer(spec, build_method(spec, self.session.host, store.topology, device), store, _NO_RUN, device)
+        trainer.method.train()
+        mean = 0.0
         try:
-            settle_threads(trainer, run)
+            settle_threads(trainer, _NO_RUN)
             compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
-            warm, mean, steps = WARM_COMPILED if compiled else WARM_STEPS, 0.0, 0
+            warm = WARM_COMPILED if compiled else WARM_STEPS
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for middle, share in trainer.phase_midpoints:
-                    seconds, done = _timed(trainer, middle, warm, report)
-                    mean, steps = mean + share * seconds / done, steps + done
-                report(0, total=steps + warm * len(trainer.phase_midpoints))
+                    times: list[float] = []
+                    started = time.perf_counter()
+                    for step, views in trainer.batches(middle):
+                        trainer.train_step(step, views)
+                        wait_for(trainer.device)
+                        times.append(time.perf_counter() - started)
+                        started = time.perf_counter()
+                        report()
+                        timed = times[warm:]
+                        if len(timed) >= LEAST_STEPS and (sum(timed) >= SECONDS or len(timed) >= MOST_STEPS):
+                            break
+                    timed = times[warm:] or times
+                    mean += share * sum(timed) / len(timed)
         finally:
             undo(trainer.device)
             torch.set_num_threads(threads)
-        return mean, steps
+        return mean
 
 
-def _timed(trainer: Trainer, first: int, warm: int, report: Callable[[], Any]) -> tuple[float, int]:
-    """(seconds, steps) from step ``first`` on, after ``warm`` untimed steps."""
-    started, done, seconds = time.perf_counter(), -warm, 0.0
-    for step, views in trainer.batches(first):
-        trainer.train_step(step, views)
-        wait_for(trainer.device)
-        report()
-        done += 1
-        if done == 0:
-            started = time.perf_counter()
-        seconds = time.perf_counter() - started
-        if done >= LEAST_STEPS and (seconds >= SECONDS or done >= MOST_STEPS):
-            break
-    return seconds, done
+@dataclass(frozen=True)
+class Estimate:
+    """Duration of a training."""
+
+    steps: int
+    seconds: float
+    basis: str
+    """Batch sizes that were timed."""
 
 
-def path_of(results: ResultStore, spec: RunSpec, hardware: str) -> Path:
-    """File of the pace of ``spec`` on ``hardware`` by the given settings :data:`HOW`."""
-    told = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
-    return results.root / "pace" / f"{digest([lengthless(spec).id, hardware, *([told] if told else [])])}.json"
+def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per_clip: float) -> Estimate:
+    """Time steps of two small batch sizes, and extrapolate linearly in clips.
+
+    Nothing is compiled here, so compiled training is faster.
+    """
+    steps = total_steps(spec, len(store.split(spec.data.split, spec.data.min_frames).train))
+    method = build_method(spec, host, store.topology, device)
+    kind = torch.device(device).type
+    large = int(max(2 * method.min_clips, min(spec.train.batch_size, ESTIMATE_FLOPS[kind] / flops_per_clip)))
+    sizes = (large // 2, large)
+    times = []
+    for batch in sizes:
+        small = spec.model_copy(update={"train": spec.train.model_copy(update={"batch_size": batch, "accumulate": 1})})
+        trainer = Trainer(small, method, store, _NO_RUN, device)
+        times.append(0.0)
+        for middle, share in trainer.phase_midpoints:
+            warm = kind == "cuda" or not times[:-1]  # kernels are chosen for each size
+            made = [_seconds(trainer, middle + step) for step in range(warm + ESTIMATE_STEPS[kind])]
+            times[-1] += share * min(made[warm:])
+    per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
+    fixed = max(0.0, times[1] - large * per_clip)
+    seconds = steps * (fixed + spec.train.batch_size * per_clip)
+    return Estimate(steps, seconds, f"from steps of {sizes[0]} and {sizes[1]} clips")
 
 
-def _read(path: Path) -> Pace:
-    try:
-        facts = read_json(path)
-        seconds, steps = float(facts["seconds_per_step"]), int(facts["steps"])
-        if not 0 < seconds < float("inf"):
-            raise ValueError(f"{seconds} seconds per step")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SkelbenchError(f"{path} is damaged; remove it, and steps are timed again") from error
-    return Pace(seconds, f"(mean of {steps}, kept in {path}: remove it to time again)")
+def _seconds(trainer: Trainer, step: int) -> float:
+    """Time of one step and of making its views."""
+    wait_for(trainer.device)
+    started = time.perf_counter()
+    trainer.train_step(step, trainer.views(step))
+    wait_for(trainer.device)
+    return time.perf_counter() - started

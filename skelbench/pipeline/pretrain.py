@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +37,17 @@ from skelbench.training.checkpoint import load_state, load_weights, save_encoder
 from skelbench.training.loop import Trainer
 
 THEN = ", then "
-"""Between the hardware of a run's sittings, where it went on on another."""
-PATIENCE = 60.0
-"""Seconds in which all processes must see what the first one has made."""
+"""Between the names of hardware that a run was trained on, one after the other."""
 
 
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
     """Train ``resolved`` to the end, or continue, or return at once when it is done."""
-
     mine: list[RunDir] = []  # with the lock, in the first process
 
     def opened() -> tuple[Path, bool]:
         session.results.prepare()
-        facts = {"environment": environment(session.device)}
-        facts |= {"budget": resolved.length.record()} if resolved.length else {}
-        how = resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
-        run = session.results.open(resolved.spec, *how)
+        facts = {"environment": environment(session.device), **resolved.budget}
+        run = resolved.open_run(session.results, facts)
         held.enter_context(alone(run, patience=1.0 if resolved.method.trains else 60.0))
         mine.append(run)
         if force:
@@ -61,21 +57,8 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
     check_parent(resolved.method, resolved.spec, resolved.setting)
     with ExitStack() as held:  # the first process makes and locks the directory, the others join it
         path, done = distributed.first(opened)
-        _await(path)
         run = mine[0] if mine else RunDir(path)
         return run if done else _train(session, resolved, run)
-
-
-def _await(path: Path) -> None:
-    """Wait until this process sees the run's directory, which a network file system may show late."""
-    end = time.monotonic() + PATIENCE
-    while not (path / "run.json").exists():
-        if time.monotonic() > end:
-            raise SkelbenchError(
-                f"this process does not see {path}, which the first one has made; all processes of a run need the same "
-                "results directory: choose one that all machines share with --results"
-            )
-        time.sleep(0.1)
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
@@ -136,20 +119,16 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
     return run
 
 
+@dataclass
 class _Attempt:
     """One command's training of a run, which retries with less memory if a GPU has too little."""
 
-    def __init__(
-        self,
-        session: Session,
-        resolved: Resolved,
-        run: RunDir,
-        record: Callable[..., None],
-        notify: Callable[..., None],
-    ) -> None:
-        self.session, self.resolved, self.run = session, resolved, run
-        self.record, self.notify = record, notify
-        self.stopped_in_last_step = False
+    session: Session
+    resolved: Resolved
+    run: RunDir
+    record: Callable[..., None]
+    notify: Callable[..., None]
+    stopped_in_last_step: bool = False
 
     def train(self) -> dict[str, Any]:
         """Train to the end; return the facts of run.json."""
@@ -212,17 +191,14 @@ class _Attempt:
         compiled, note = compile_parts(trainer.method, trainer.device, trainer.spec.train.compile)
         yield note
         here = environment(self.session.device)
-        if run.checkpoint.exists() and (before := run.info.get("environment", {}).get("hardware")):
-            here["hardware"] = _through(before, here["hardware"])
-            if here["hardware"] != before:
-                yield f"was trained so far on {before}: its rows will say {here['hardware']}"
+        before = run.checkpoint.exists() and run.info.get("environment", {}).get("hardware")
+        if before and before.split(THEN)[-1] != here["hardware"]:
+            here["hardware"] = before + THEN + here["hardware"]
+            yield f"was trained so far on {before}: its rows will say {here['hardware']}"
+        elif before:
+            here["hardware"] = before
         facts = {"environment": here, "train_clips": len(trainer.ids)} | ({"compiled": True} if compiled else {})
         self.record("step", "reason", "memory", "compiled", outcome="running", **facts, **memory_record(trainer))
-
-
-def _through(before: str, here: str) -> str:
-    """The label of hardware of a run that goes on, here, after ``before``."""
-    return before if before.split(THEN)[-1] == here else THEN.join([before, here])
 
 
 def _memory_advice(spec: RunSpec, run: RunDir) -> str:

@@ -172,8 +172,10 @@ class Request(Arguments):
         """Settings that have an option of their own.
 
         Raises:
-            SkelbenchError: ``--tokens`` says another grid than ``--clip-length`` or ``--patch``.
+            SkelbenchError: ``--tokens`` and ``--clip-length`` or ``--patch`` are given.
         """
+        if self.tokens is not None and (self.clip_length is not None or self.patch is not None):
+            raise SkelbenchError("--tokens decides clip length and patch; leave out --clip-length and --patch")
         options = {
             "encoder": self.encoder,
             "data.name": self.dataset,
@@ -185,14 +187,7 @@ class Request(Arguments):
             "grid.patch": self.patch,
         }
         given = {key: value for key, value in options.items() if value is not None}
-        grid = token_grid(self.tokens) if self.tokens is not None else {}
-        for key, name in (("grid.frames", "--clip-length"), ("grid.patch", "--patch")):
-            if key in given and key in grid and given[key] != grid[key]:
-                raise SkelbenchError(
-                    f"--tokens {self.tokens} is T = {grid['grid.frames']}, P_T = {grid['grid.patch']}, and {name} says "
-                    f"{given[key]}; leave one out"
-                )
-        return grid | given
+        return given if self.tokens is None else token_grid(self.tokens) | given
 
 
 class Work(Arguments):
@@ -279,8 +274,7 @@ def check_set_once(sets: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 def parse_value(text: str) -> Any:
     """A TOML value, or Python's True, False, None, or the text itself."""
-    named = {"True": True, "False": False, "None": None, "null": None}
-    if text in named:
+    if text in (named := {"True": True, "False": False, "None": None, "null": None}):
         return named[text]
     try:
         return tomllib.loads(f"v = {text}")["v"]
@@ -288,17 +282,21 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The document of a TOML file, which is a ``what``."""
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise SkelbenchError(f"{what} {path} does not exist; check the path") from error
+    except (OSError, ValueError) as error:
+        raise SkelbenchError(f"{what} {path} cannot be read as TOML: {error}") from error
+
+
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A run.toml as (keys outside the sections, dotted settings)."""
-    try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise SkelbenchError(f"config file {path} does not exist; check the path given to --config") from error
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(f"config file {path} cannot be read as TOML: {error}") from error
     top: dict[str, Any] = {}
     settings: dict[str, Any] = {}
-    for key, value in document.items():
+    for key, value in read_toml(path, "config file").items():
         if isinstance(value, dict) and key in SECTIONS:
             if key in CHOICES and "kind" in value:
                 top[key] = value.pop("kind")
@@ -325,31 +323,21 @@ def times(value: Any, before: Any) -> Any:
 
 
 def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
-    """``lr`` -> ``train.lr``; unknown or ambiguous keys are refused with the nearest right one."""
-    section, dot, name = key.partition(".")
-    if key in ("clips_seen", "train.clips_seen"):
-        raise SkelbenchError(
-            f"{key} is no setting: how many clips training sees is a budget; write --budget clips=40k, or in a file "
-            'budget = "clips=40k"'
-        )
-    every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
-    if dot:
-        if section in fields and name in fields[section]:
-            return key
-        names = ", ".join(sorted(fields.get(section, ()))) or f"none, this {section} has no settings"
-        own = f"settings of {section}: {names}" if section in fields else ""
-        raise SkelbenchError(did_you_mean(key, every, "setting", own or f"sections: {', '.join(fields)}"))
+    """``lr`` -> ``train.lr``; an unknown or ambiguous key raises SkelbenchError with the nearest right one."""
+    section, _, name = key.partition(".")
+    if name in fields.get(section, ()):
+        return key
     if key in TOP and key != "plugins":
         raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
-    owners = [part for part, names in fields.items() if key in names]
-    if len(owners) == 1:
-        return f"{owners[0]}.{key}"
-    if owners:
-        choices = " or ".join(f"{part}.{key}" for part in owners)
-        raise SkelbenchError(f"setting {key!r} is in more than one section; write {choices}")
-    raise SkelbenchError(
-        did_you_mean(key, every, "setting", "see `skelbench plugins info` for the settings of a method")
-    )
+    owners = [f"{part}.{key}" for part, names in fields.items() if key in names]
+    if len(owners) > 1:
+        raise SkelbenchError(f"setting {key!r} is in more than one section; write {' or '.join(owners)}")
+    if not owners:
+        every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
+        names = ", ".join(sorted(fields.get(section, ())))
+        otherwise = f"settings of {section}: {names}" if names else f"sections: {', '.join(fields)}"
+        raise SkelbenchError(did_you_mean(key, every, "setting", otherwise))
+    return owners[0]
 
 
 def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:

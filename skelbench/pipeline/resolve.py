@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.data.store import roots
@@ -26,7 +25,7 @@ from skelbench.models.optim.optimizers import Optimizer
 from skelbench.models.precision import has_bf16
 from skelbench.pipeline.budget import Budget, Length
 from skelbench.pipeline.buildable import check_buildable
-from skelbench.pipeline.length import MOST_STEPS, Timer, length_of, of_steps
+from skelbench.pipeline.length import Timer, length_of, of_steps
 from skelbench.pipeline.presets import EXCEPTIONS, PRESETS, SHIPPED, own_of
 from skelbench.pipeline.request import CHOICES, Request, full_key, read_config
 from skelbench.pipeline.settings import (
@@ -45,8 +44,9 @@ from skelbench.pipeline.warm_start import check_fits, is_first_stage, without_pa
 from skelbench.plugin.descriptors import EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import plugin_code, wrong
+from skelbench.records.run_dir import RunDir
+from skelbench.records.store import ResultStore
 from skelbench.training.build import degradations
-from skelbench.training.loop import total_steps
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.spec import ViewSpec
 
@@ -79,6 +79,15 @@ class Resolved:
         """Method and variant: ``slim``, ``slim:glcl-only``."""
         return titled(self.spec.method, self.variant)
 
+    @property
+    def budget(self) -> dict[str, Any]:
+        """Fields of run.json on the budget."""
+        return {"budget": self.length.record()} if self.length else {}
+
+    def open_run(self, results: ResultStore, facts: Mapping[str, Any]) -> RunDir:
+        """The directory of the run, made if there is none; ``facts``: further fields of run.json."""
+        return results.open(self.spec, self.preset, self.modified, facts, self.setting, self.variant)
+
 
 def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:
     """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
@@ -86,11 +95,16 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     Raises :class:`SkelbenchError` with the nearest right name for a misspelt name, and for impossible settings.
     ``timer`` times steps for a budget in minutes. ``device`` decides the default preset and precision.
     """
-    kind, half = device.split(":")[0], has_bf16(device)
+    cuda = device.startswith("cuda")
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method, variant = host.method(request.method)
-    preset = _preset(request, top, method, kind)
-    native = _native(request, top)
+    preset = request.preset or top.get("preset") or ("paper" if cuda else "quick")
+    presets = {**PRESETS, **method.presets, **request.presets}
+    if preset not in presets:
+        raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
+    native = top.get("native", False) if request.native is None else request.native
+    if not isinstance(native, bool):
+        raise SkelbenchError(f"{request.config}: native={native!r} is not valid; write native = true or native = false")
     changed = method.variants.get(variant, {})
     choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
@@ -98,7 +112,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     alone = {} if request.init_from or request.imported else without_parent(method, native)
     own = method.presets.get(preset, {})
     base: list[Layer] = [
-        {"train.precision": "bf16" if kind == "cuda" and half else "fp32", "data.name": "synthetic"},
+        {"train.precision": "bf16" if cuda and has_bf16(device) else "fp32", "data.name": "synthetic"},
         {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
         request.presets.get(preset, {**PRESETS.get(preset, {}), **own}),
     ]
@@ -112,22 +126,25 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     user = choices | _user_settings(request, from_file, parts)
 
     with _announced(host, method):
-        check_layers(parts, base[:2], chosen)  # a preset would hide what it sets otherwise
         check_layers(parts, base, chosen)
     values = joined([*base, user])
     grid: GridSpec = parts.section(values, "grid")
     data: DataSpec = parts.section(values, "data")
-    _check_grid(grid)
+    if grid.frames % grid.patch:
+        raise SkelbenchError(
+            f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; choose --clip-length and --patch "
+            "so that it is"
+        )
     if not method.weights:
         grid = grid.model_copy(update=NO_PATCH)
     store = open_dataset(data.name, host, data_root)
     whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
-    notes = [*_notes(method, native, store), *_short_clips(store, whole, split, grid.patch)]
+    notes = list(_notes(method, native, store, whole, split))
     if len(split.train) == len(whole.train):  # the same run, whether asked for or not
         data = data.model_copy(update={"min_frames": 0})
     data = data_of(data, store, data.name, split.name)
 
-    settle = _Settle(host, parts, f"{data.name}/{split.name}", split, request, preset)
+    settle = partial(_settle, host, parts, split, request, preset)
     plain = bare = settle([*base, choices])
     layers = list(base)
     if variant:
@@ -135,25 +152,21 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
             layers = list(variant_layers(parts, variant, base, plain))
             bare = settle([*layers, choices])
     complete = settle([*layers, user], user, notes)
-    seed = _seed(request, top)
+    seed = request.sets.get("seed", top.get("seed", 0)) if request.seed is None else request.seed
     if seed and not method.weights:
         seed = 0
         notes.append(f"{method.name} draws nothing at random: every seed is this run")
     spec, length = _spec(parts, complete, grid, data, store, host, request, seed), None
-    if budget := _budget(request, top, method, user, notes):
-        length = length_of(budget, spec, host, store, timer)
-        complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
-        spec = spec.model_copy(update={"train": complete.train})
-    steps = total_steps(spec, len(split.train)) if method.trains else 0
-    if steps > MOST_STEPS:
-        asked = f"--budget {budget}" if budget else f"train.epochs={spec.train.epochs:g}"
-        raise SkelbenchError(
-            f"{asked} is {steps:.3g} steps of method {method.name}, more than any run makes; give less"
-        )
-    if method.trains and complete.train.precision == "bf16" and not half:
-        raise SkelbenchError(
-            f"train.precision=bf16: the GPU {device} has no bfloat16 and would imitate it slowly; use --precision fp32"
-        )
+    if budget := request.budget or (Budget.parse(top["budget"]) if "budget" in top else None):
+        if not method.trains:
+            notes.append(f"{method.name} does not train: budget {budget} changes nothing")
+        elif "train.epochs" in user:
+            epochs = user["train.epochs"]
+            raise SkelbenchError(f"budget {budget} and train.epochs={epochs} both say how long to train; leave one out")
+        else:
+            length = length_of(budget, spec, host, store, timer)
+            complete = replace(complete, train=of_steps(spec, len(split.train), length.steps))
+            spec = spec.model_copy(update={"train": complete.train})
     modified = complete.unlike(bare)
     usual = {key: value for key, value in bare.plain().items() if key in modified}
     if length and modified.pop("train.epochs", None):  # by what was asked, which is the same for all methods
@@ -166,109 +179,63 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
     usual |= {name: announced[name] for name in CHOICES if name in modified}
-    resolved = Resolved(
-        spec,
-        preset,
-        modified,
-        method,
-        parts.encoder,
-        store,
-        variant,
-        complete.unlike(plain),
-        setting,
-        tuple(notes),
-        usual,
-        length,
+    check_buildable(spec, method, store, host)
+    from_preset = complete.unlike(plain)
+    return Resolved(
+        spec, preset, modified, method, parts.encoder, store, variant, from_preset, setting, tuple(notes), usual, length
     )
-    check_buildable(resolved.spec, method, store, host)
-    return resolved
 
 
-@dataclass(frozen=True)
-class _Settle:
-    """Typed settings from layers, with a batch that fits the training clips and full names of plugins."""
+def _settle(
+    host: Host,
+    parts: Parts,
+    split: Split,
+    request: Request,
+    preset: str,
+    layers: list[Layer],
+    typed: Layer | None = None,
+    notes: list[str] | None = None,
+) -> Settings:
+    """Typed settings from layers, with a batch that fits the training clips.
 
-    host: Host
-    parts: Parts
-    place: str
-    split: Split
-    request: Request
-    preset: str
+    ``typed``: the layer of the user. Notes for the user are added to ``notes``.
+    """
+    values, typed = joined(layers), typed or {}
+    sections = {name: parts.section(values, name) for name in ("method", "train", *CHOICES)}
+    encoder_settings: dict[str, Any] = {}
+    for setting, kind in host.subclass(parts.method, Method).exchangeable.items():
+        if name := getattr(sections["method"], setting):
+            descriptor = host.get(kind, name)
+            if isinstance(descriptor, EncoderSpec):
+                key = f"{setting}_settings"
+                own = {**own_of(descriptor, preset), **getattr(sections["method"], key)}
+                encoder_settings[key] = config(validated(host.config(descriptor), own, f"method.{key}"))
+    sections["method"] = sections["method"].model_copy(update=encoder_settings)
 
-    def __call__(self, layers: list[Layer], typed: Layer | None = None, notes: list[str] | None = None) -> Settings:
-        """``typed``: the layer of the user. Notes for the user are added to ``notes``."""
-        values, typed, notes = joined(layers), typed or {}, [] if notes is None else notes
-        sections = {name: self.parts.section(values, name) for name in ("method", *CHOICES)}
-        sections["method"] = sections["method"].model_copy(update=dict(self._named(sections["method"])))
-        train = self._train(self.parts.section(values, "train"), values, typed, notes)
-        return Settings(train=train, **sections)
-
-    def _named(self, method: Spec) -> Iterator[tuple[str, Any]]:
-        """All settings of the encoders that the method's settings name."""
-        for setting, kind in self.host.subclass(self.parts.method, Method).exchangeable.items():
-            if name := getattr(method, setting):
-                descriptor = self.host.get(kind, name)
-                if isinstance(descriptor, EncoderSpec):
-                    settings = f"{setting}_settings"
-                    values = {**own_of(descriptor, self.preset), **getattr(method, settings)}
-                    yield settings, config(validated(self.host.config(descriptor), values, f"method.{settings}"))
-
-    def _train(self, train: TrainSpec, values: Layer, typed: Layer, notes: list[str]) -> TrainSpec:
-        clips = len(self.split.train)
-        if train.batch_size > clips:
-            if "train.batch_size" in typed:
-                raise SkelbenchError(
-                    f"batch size {train.batch_size} is larger than the {clips} training clips of "
-                    f"{self.place}; use --batch-size {clips} or less"
-                )
+    train: TrainSpec = sections["train"]
+    clips = len(split.train)
+    if train.batch_size > clips:
+        if "train.batch_size" in typed:
+            raise SkelbenchError(
+                f"batch size {train.batch_size} is larger than the {clips} training clips of split {split.name}; use "
+                f"--batch-size {clips} or less"
+            )
+        if notes is not None:
             notes.append(f"batch size {train.batch_size} lowered to the {clips} training clips there are")
-            train = train.model_copy(update={"batch_size": clips})
-        if "clips_seen" in values and "train.epochs" not in typed:
-            iterations = train.iters_per_epoch if "train.iters_per_epoch" in typed else None
-            epoch = iterations * train.batch_size if iterations else clips
-            train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
-        if not self.parts.method.trains:
-            return still(train.precision if self.parts.method.weights else "fp32")
-        if self.request.imported:  # what decides how the weights are evaluated; no step is made here
-            kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
-            return TrainSpec(epochs=0, batch_size=1, **kept)
-        steps = [step.model_dump(mode="json") for step in degradations(train)]
-        return train.model_copy(update={"degrade": tuple(steps)})
-
-
-def _preset(request: Request, top: Mapping[str, Any], method: MethodSpec, device_kind: str) -> str:
-    preset = request.preset or top.get("preset") or ("paper" if device_kind == "cuda" else "quick")
-    presets = list({**PRESETS, **method.presets, **request.presets})
-    if not isinstance(preset, str) or preset not in presets:
-        raise SkelbenchError(did_you_mean(str(preset), presets, f"preset of {method.name}"))
-    return preset
-
-
-def _native(request: Request, top: Mapping[str, Any]) -> bool:
-    native = request.native if request.native is not None else top.get("native", False)
-    if not isinstance(native, bool):
-        where = f"{request.config}: " if request.config else ""
-        raise SkelbenchError(f"{where}native={native!r} is not valid; write native = true or native = false")
-    return native
-
-
-def _budget(
-    request: Request, top: Mapping[str, Any], method: MethodSpec, user: Layer, notes: list[str]
-) -> Budget | None:
-    """The budget of ``method``'s training, if any."""
-    budget = request.budget or (Budget.parse(top["budget"]) if "budget" in top else None)
-    if budget and not method.trains:
-        notes.append(f"{method.name} does not train: budget {budget} changes nothing")
-        return None
-    if budget and "train.epochs" in user:
-        epochs = user["train.epochs"]
-        raise SkelbenchError(f"budget {budget} and train.epochs={epochs} both say how long to train; leave one out")
-    return budget
-
-
-def _seed(request: Request, top: Mapping[str, Any]) -> int:
-    seed = request.seed if request.seed is not None else request.sets.get("seed", top.get("seed", 0))
-    return validated(RunSpec, {"method": request.method, "seed": seed}, "run").seed
+        train = train.model_copy(update={"batch_size": clips})
+    if "clips_seen" in values and "train.epochs" not in typed:
+        iterations = train.iters_per_epoch if "train.iters_per_epoch" in typed else None
+        epoch = iterations * train.batch_size if iterations else clips
+        train = train.model_copy(update={"epochs": values["clips_seen"] / epoch, "iters_per_epoch": iterations})
+    if not parts.method.trains:
+        train = still(train.precision if parts.method.weights else "fp32")
+    elif request.imported:  # what decides how the weights are evaluated; no step is made here
+        kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+        train = TrainSpec(epochs=0, batch_size=1, **kept)
+    else:
+        steps = tuple(step.model_dump(mode="json") for step in degradations(train))
+        train = train.model_copy(update={"degrade": steps})
+    return Settings(**{**sections, "train": train})
 
 
 def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
@@ -308,43 +275,26 @@ def _foreign(config: type, key: str) -> bool:
 
 
 def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str, Any]:
-    """Dotted settings of the file, ``--set`` and the options, checked against each other."""
-    fields = parts.fields
-    apart = (*CHOICES, "seed")
-    sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in apart}
-    _check_said_once(sets, request)
-    options = {key: value for key, value in request.direct.items() if key not in CHOICES}
+    """Dotted settings of the file, ``--set`` and the options; the last two may not contradict each other."""
+    fields, options = parts.fields, request.direct
+    sets = {full_key(key, fields): value for key, value in request.sets.items() if key not in (*CHOICES, "seed")}
+    named = {"seed": request.seed, **options}
+    for key, value in {**sets, "seed": request.sets.get("seed")}.items():
+        if None not in (value, named.get(key)) and value != named[key]:
+            raise SkelbenchError(
+                f"{key}={value} is contradicted by an option, which says {key}={named[key]}; give only one of the two"
+            )
+    options = {key: value for key, value in options.items() if key not in CHOICES}
     return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
 
-def _notes(method: MethodSpec, native: bool, store: ClipStore) -> Iterator[str]:
+def _notes(method: MethodSpec, native: bool, store: ClipStore, whole: Split, split: Split) -> Iterator[str]:
     if native and not method.native:
         yield f"{method.name} has no setting of its own: native is the shared setting"
     if store.meta.dimensions == 2:
         yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
-
-
-def _short_clips(store: ClipStore, whole: Split, split: Split, patch: int) -> Iterator[str]:
-    """Notes on clips with fewer frames than one patch."""
     if left_out := len(whole.train) - len(split.train):
         yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
-    short, test = (int((store.lengths[ids] < patch).sum()) for ids in (split.train, split.test))
-    if short or test:
-        clips = f"{short:,} training and {test:,} test clips"
-        advice = f"; --set min_frames={patch} leaves them out of training" if short else ""
-        yield f"shorter than a patch of {patch} frames, and resampled as all are: {clips}{advice}"
-
-
-def _content(host: Host, method: MethodSpec, name: str) -> str:
-    """sha256 of a file that the method reads."""
-    path = Path(host.origin(method).path).parent / name
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SkelbenchError(
-            f"method {method.name} reads {path}, which cannot be read ({error.strerror}); put it there"
-        ) from None
 
 
 def _spec(
@@ -360,7 +310,12 @@ def _spec(
     """The run spec of complete settings."""
     method, full = parts.method, Grid(grid.frames, grid.patch, store.topology.num_joints)
     components = {f"topologies {store.topology.name}": host.identity(host.get("topologies", store.topology.name))}
-    components |= {f"file {name}": _content(host, method, name) for name in method.files}
+    for name in method.files:
+        path = Path(host.origin(method).path).parent / name
+        try:
+            components[f"file {name}"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise SkelbenchError(f"method {method.name} reads {path}, which cannot be read: {error.strerror}") from None
     for setting, kind in host.subclass(method, Method).exchangeable.items():
         if name := getattr(settings.method, setting):
             components[f"{kind} {name}"] = host.identity(host.get(kind, name))
@@ -376,39 +331,35 @@ def _spec(
         descriptor = parts.chosen[name]
         components[f"{CHOICES[name]} {descriptor.name}"] = host.identity(descriptor)
         training |= {name: descriptor.name, f"{name}_config": config(getattr(settings, name))}
-    return RunSpec(
-        method=method.name,
-        method_version=method.version,
-        method_source=host.origin(method).source_hash,
-        method_config=config(settings.method),
-        encoder=parts.encoder.name,
-        encoder_version=parts.encoder.version,
-        encoder_source=host.origin(parts.encoder).source_hash,
-        encoder_config=config(settings.encoder),
+    values = {
+        "method": method.name,
+        "method_version": method.version,
+        "method_source": host.origin(method).source_hash,
+        "method_config": config(settings.method),
+        "encoder": parts.encoder.name,
+        "encoder_version": parts.encoder.version,
+        "encoder_source": host.origin(parts.encoder).source_hash,
+        "encoder_config": config(settings.encoder),
         **training,
-        components=dict(sorted(components.items())),
-        grid=grid,
-        views=plain_views,
-        data=data,
-        train=settings.train,
-        seed=seed,
-        init_from=request.init_from.spec.id if request.init_from else None,
-        imported=request.imported,
-    )
+        "components": dict(sorted(components.items())),
+        "grid": grid,
+        "views": plain_views,
+        "data": data,
+        "train": settings.train,
+        "seed": seed,
+        "init_from": request.init_from.spec.id if request.init_from else None,
+        "imported": request.imported,
+    }
+    return validated(RunSpec, values, "run")
 
 
 def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
     """The views that a method of these settings declares."""
-    if not isinstance(inspect.getattr_static(cls, "views"), classmethod | staticmethod):
-        raise wrong(cls.views, "views is no class method; write @classmethod above it")
     with plugin_code(cls.views, "(config, grid)"):
         views: Any = cls.views(config, grid)
-    if not isinstance(views, Mapping) or not views:
-        what = f"a {type(views).__name__}" if views else repr(views)
-        raise wrong(cls.views, f'returned {what}; return a dict of names to views: {{"pair": ViewSpec(...)}}')
-    for name, view in views.items():
-        if not isinstance(view, ViewSpec) or not isinstance(name, str):
-            raise wrong(cls.views, f"returned a {type(view).__name__} as view {name!r}; a ViewSpec is expected")
+    if not isinstance(views, Mapping) or not views or not all(isinstance(view, ViewSpec) for view in views.values()):
+        example = '{"pair": ViewSpec(...)}'
+        raise wrong(cls.views, f"returned {views!r:.60}; return a dict of names to views: {example}")
     return dict(views)
 
 
@@ -442,7 +393,6 @@ def _files(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-
     def opener(known: str, root: Path) -> ClipStore:
         descriptor = host.get("datasets", known)
         opens = host.load(descriptor)
@@ -450,8 +400,7 @@ def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
             store = opens(root)
         return host.checked(descriptor, store, ClipStore, "skelbench.data.store.clip_store.ClipStore")
 
-    openers = {known: partial(opener, known) for known in host.names("datasets")}
-    return roots.open_dataset(name, data_root, openers)
+    return roots.open_dataset(name, data_root, {known: partial(opener, known) for known in host.names("datasets")})
 
 
 @contextmanager
@@ -465,27 +414,3 @@ def _announced(host: Host, method: MethodSpec, variant: str = "") -> Iterator[No
             f"{f'variant {variant!r} of ' if variant else ''}method {method.name} cannot be used as plugin "
             f"{plugin.name!r} ({plugin.source}) announces it: {error}"
         ) from error
-
-
-def _check_said_once(sets: Mapping[str, Any], request: Request) -> None:
-    """A setting and the option that stands for it (``--tokens``, ``--epochs``, ``--seed``, ...) must agree."""
-    options = request.direct | {"seed": request.seed}
-    for key, value in {**sets, "seed": request.sets.get("seed")}.items():
-        other = options.get(key)
-        if None not in (value, other) and value != other:
-            raise SkelbenchError(
-                f"{key}={value} is contradicted by an option, which says {key}={other}; give only one of the two"
-            )
-
-
-def _check_grid(grid: GridSpec) -> None:
-    if grid.frames < grid.patch:
-        raise SkelbenchError(
-            f"a clip length of {grid.frames} frames is shorter than one patch of {grid.patch}; "
-            "choose --clip-length and --patch so that at least one patch fits"
-        )
-    if grid.frames % grid.patch:
-        raise SkelbenchError(
-            f"clip length {grid.frames} is not a multiple of the patch {grid.patch}; "
-            "choose --clip-length and --patch so that it is"
-        )

@@ -14,6 +14,7 @@ from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.evaluation.protocol import Features
+    from skelbench.models.encoder import Encoder
     from skelbench.plugin.descriptors import ObserverSpec
     from skelbench.plugin.host import Host
     from skelbench.records.store import ResultStore
@@ -37,6 +38,8 @@ class Session:
     """Observers of training that were asked for."""
     features: dict[str, Features] = field(default_factory=dict, repr=False)
     """Features extracted in this session, so that several protocols share them."""
+    encoders: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    """Encoder that extracted the features of a run, by its id, until its cost is measured."""
 
 
 def open_session(
@@ -97,14 +100,13 @@ def pick_device(name: str | None) -> str:
 
     where = "--device"
     if name is None:
-        name, source = found("device")
-        where = f"device of {source}:"
+        name, where = found("device")
     if name is None or name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise SkelbenchError(f"{where} {name!r} is not a device; use cpu, cuda or cuda:N") from error
+        raise SkelbenchError(f"{where}: {name!r} is not a device; use cpu, cuda or cuda:N") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SkelbenchError(f"{where} {name}: no CUDA device is available here; use --device cpu")
     if device.type not in ("cpu", "cuda"):

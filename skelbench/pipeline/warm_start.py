@@ -63,17 +63,14 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
             f"--init-from {parent.name}: method {spec.method} is the second stage of {' or '.join(stage.after)}, and "
             f"that is a run of {first.method}"
         )
-    settings = sorted(spec.encoder_config.keys() | first.encoder_config.keys())
-    for what, ours, theirs in (
-        ("encoder", spec.encoder, first.encoder),
-        *((f"encoder.{key}", spec.encoder_config.get(key), first.encoder_config.get(key)) for key in settings),
-        ("token grid", f"{spec.grid.frames}/{spec.grid.patch}", f"{first.grid.frames}/{first.grid.patch}"),
+    for part, ours, theirs in (
+        ("encoder", (spec.encoder, spec.encoder_config), (first.encoder, first.encoder_config)),
+        ("token grid", (spec.grid.frames, spec.grid.patch), (first.grid.frames, first.grid.patch)),
         ("stream", spec.method_config.get("stream"), first.method_config.get("stream")),
     ):
         if ours != theirs:
             raise SkelbenchError(
-                f"--init-from {parent.name}: its {what} is {theirs}, that of this run {ours}; both stages are of one "
-                f"{what}"
+                f"--init-from {parent.name}: its {part} is {theirs}, and this run has {ours}; both stages need the same"
             )
 
 

@@ -239,7 +239,7 @@ def _target(cls: Any, values: Mapping[str, Any], name: str) -> MaskedTarget:
     make_encoder = partial(ViT, ViTConfig(dim=WIDTH, depth=1, heads=2), NTU25, GRID)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        context = Context.of(NTU25, GRID, make_encoder)
+        context = Context(NTU25, GRID, make_encoder)
         return cls(TargetSettings(), context, validated(cls.Config, dict(values), name)).train()
 
 

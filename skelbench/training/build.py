@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -152,21 +151,27 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
     def target(name: str) -> type[MaskedTarget]:
         return host.subclass(host.get("targets", name), MaskedTarget)
 
+    shapes: dict[str, list[int]] = {}
+
+    def make_encoder(name: str = "", settings: Mapping[str, Any] | None = None) -> Encoder:
+        encoder = build_encoder(spec, host, topology, name, settings)
+        if not name and not shapes:
+            shapes.update(_shapes(encoder))
+        return encoder
+
     meta = str(device) == "meta"
     with torch.random.fork_rng(devices=[]), torch.device("meta" if meta else "cpu"), _WithoutDraws():
-        encoders = partial(build_encoder, spec, host, topology)
-        with torch.device("meta"):
-            probed = encoders()
-        widths = probed.width, probed.summary_width
-        context = Context(topology, grid, encoders, *widths, target, spec.data.dimensions)
+        context = Context(topology, grid, make_encoder, target=target, dimensions=spec.data.dimensions)
         torch.manual_seed(derive_seed(spec.seed, "init"))
         with plugin_code(cls, "(config, context)"):
             method = cls(config, context)
+        if not shapes:  # an encoder of its own making
+            make_encoder()
     if not getattr(method, "encoder", None):
         raise wrong(cls, "makes no self.encoder; write self.encoder = context.encoder()")
     with plugin_code(method.inference_encoder, "()"):
         encoder = method.inference_encoder()
-    if odd := _unlike(encoder, probed):
+    if odd := _unlike(_shapes(encoder), shapes):
         raise wrong(
             cls,
             f"gives an inference_encoder() {odd}, but what is probed is the run's encoder, {spec.encoder}; make it by "
@@ -187,14 +192,18 @@ def meta_method(spec: RunSpec, host: Host, topology: Topology, fresh: bool = Fal
     return _meta_methods[key]
 
 
-def _unlike(encoder: torch.nn.Module, probed: Encoder) -> str:
-    """Difference between the weights of ``encoder`` and ``probed``; "" = none."""
-    mine, theirs = ({name: list(x.shape) for name, x in each.state_dict().items() if isinstance(x, torch.Tensor)}
-                    for each in (encoder, probed))  # fmt: skip
-    names = sorted((mine.keys() ^ theirs.keys()) - set(probed.prepared_state))
-    if names:
+def _shapes(encoder: torch.nn.Module) -> dict[str, list[int]]:
+    """Shapes of the weights of ``encoder``, by name; state that a method prepares apart."""
+    prepared = getattr(encoder, "prepared_state", ())
+    state = encoder.state_dict().items()
+    return {name: list(x.shape) for name, x in state if isinstance(x, Tensor) and name not in prepared}
+
+
+def _unlike(mine: Mapping[str, list[int]], run: Mapping[str, list[int]]) -> str:
+    """Difference between the weights of a method's inference encoder and those of the run's; "" = none."""
+    if names := sorted(mine.keys() ^ run.keys()):
         return f"{'with' if names[0] in mine else 'without'} {names[0]}"
-    return next((f"with {name} {mine[name]}" for name in mine.keys() & theirs.keys() if mine[name] != theirs[name]), "")
+    return next((f"with {name} {mine[name]}" for name in mine if mine[name] != run[name]), "")
 
 
 def phases_of(method: Method) -> list[tuple[str, float]]:

@@ -115,7 +115,7 @@ MISTAKES = [
     ("(self, views, step)", "(self, views)", "(views, step)"),
     # the class
     (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
-    ("    @classmethod\n    def views(cls,", "    def views(self,", "@classmethod"),
+    ("    @classmethod\n    def views(cls,", "    def views(self,", "missing 1 required positional argument"),
     ("self.encoder = context", "self.backbone = context", "no self.encoder"),
     ("(Method)", "", "no subclass of Method"),
     (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),

@@ -123,7 +123,7 @@ def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
     centred = pretrain(session, resolved("mamp", epochs=1, **{"train.centre": "body"}))
     repeated = resolved("untrained", **{"data.second_body": "repeat"})
     for partner, said in (
-        (centred.spec.id, "look at clips differently .*centre"),
+        (centred.spec.id, "prepare clips differently .*centre"),
         (pretrain(session, repeated).spec.id, "trained on different data"),
         ("0" * 12, "is not in"),
         (run.spec.id + "@9", "no snapshot at epoch 9"),

@@ -46,7 +46,7 @@ def test_dense_costs_4_91_times_compact_not_7_89():
 def test_whole_step_of_masked_autoencoding():
     grid, clips, bodies, visible = GRIDS["30x25"], 3, 2, 74
     with torch.device("meta"):
-        method = SkeletonMAE(SkeletonMAEConfig(), Context.of(NTU25, grid, lambda: ViT(MAMP, NTU25, grid)))
+        method = SkeletonMAE(SkeletonMAEConfig(), Context(NTU25, grid, lambda: ViT(MAMP, NTU25, grid)))
         rows = clips * bodies
         view = View(
             torch.zeros(rows, 120, 25, 3),

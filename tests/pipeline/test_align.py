@@ -1,9 +1,7 @@
 """A run's alignment decides its id, what it trains on, and how it and its controls are evaluated."""
 
 import numpy as np
-import pytest
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import evaluation_defaults
 from skelbench.pipeline.controls import raw_control
 from skelbench.pipeline.evaluate import eval_spec, feature_sets
@@ -35,8 +33,3 @@ def test_features_are_those_of_aligned_clips(session, resolved):
 def test_training_sees_aligned_clips(trainer):
     view = trainer("mamp", **{"train.align": "frames"}).views(0)["clip"]
     assert view.x_RTJC[:, :, 20].abs().max() < 1e-5
-
-
-def test_what_cannot_be_is_refused_before_anything_runs(resolved):
-    with pytest.raises(SkelbenchError, match="did you mean 'frames'"):
-        resolved("mamp", **{"train.align": "frame"})

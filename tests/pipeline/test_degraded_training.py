@@ -1,10 +1,8 @@
 """A run on degraded clips is another run: each clip degraded once, in training alone; its controls are found."""
 
 import numpy as np
-import pytest
 import torch
 
-from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.controls import control, raw_control
 from skelbench.pipeline.evaluate import eval_spec, feature_sets
 from skelbench.pipeline.pretrain import pretrain
@@ -60,16 +58,3 @@ def test_the_run_learns_something_else_and_is_evaluated_on_clean_clips(session, 
     assert by_twin == by_clean, "the same clips, as they are"
     x = feature_sets(session, raw, eval_spec(session.host, raw, "knn", like=made))["joint"].train_x
     assert (x != 0).mean() > 0.99
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("zero-fil", "unknown degradation 'zero-fil'; did you mean 'zero-fill'"),
-        ([{"kind": "zero-fill", "share": 2}], "degradation zero-fill.share=2 is not valid"),
-        ("missing", "'missing' declares joints missing"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_runs(resolved, how, said):
-    with pytest.raises(SkelbenchError, match=said):
-        resolved("mamp", **{"train.degrade": how})

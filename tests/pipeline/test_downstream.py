@@ -77,15 +77,6 @@ def test_the_encoder_comes_anew_and_what_it_says_is_recorded(measured):
     assert not list(run.path.glob("*.state"))
 
 
-def test_draws_are_means_and_all_are_kept(measured):
-    run, record = measured(draws=3)
-    found = predictions(run, record)
-    assert found["predicted"].shape == (3, len(found["ids"]))
-    by_draw = found["correct"].mean(1)
-    assert record["metrics"]["accuracy"] == pytest.approx(by_draw.mean())
-    assert record["metrics"]["accuracy_sd"] == pytest.approx(np.std(by_draw, ddof=1))
-
-
 def test_subjects_are_those_of_the_clips_in_the_order_of_the_predictions(measured):
     run, record = measured()
     _, reversed_record = measured(order="reversed")

@@ -1,4 +1,4 @@
-"""Clips with fewer frames than a patch take part in a run, or are left out of its training on request."""
+"""Clips with few frames are excluded from training on request."""
 
 import pytest
 from small import silent_session, tiny_run, write_small_store
@@ -12,15 +12,6 @@ def run(tmp_path, host):
     """``run(**settings)``: a tiny run on 24 clips of 20 to 48 frames, twelve of them for training."""
     write_small_store(tmp_path)
     return lambda **settings: tiny_run(tmp_path, host, epochs=1, **settings)
-
-
-def test_they_take_part_and_are_counted(run):
-    (note,) = run(method="skeletonmae", clip_length=48, patch=24).notes
-    assert note == (
-        "shorter than a patch of 24 frames, and resampled as all are: 2 training and 3 test clips; "
-        "--set min_frames=24 leaves them out of training"
-    )
-    assert not run().notes
 
 
 def test_left_out_of_training_they_are_counted_in_every_record_and_no_test_clip_goes(run, tmp_path, host):

@@ -99,8 +99,8 @@ def test_a_parent_of_another_kind_is_refused(made, at):
     with pytest.raises(SkelbenchError, match="second stage of skeletonclr, and that is a run of untrained"):
         made(init_from=other)
     parent = pretrain(at, made("skeletonclr"))
-    for settings, what in (({"encoder.depth": 2}, "encoder.depth"), ({"stream": "bone"}, "stream")):
-        with pytest.raises(SkelbenchError, match=f"its {what} is .*; both stages are of one {what}"):
+    for settings, what in (({"encoder.depth": 2}, "encoder"), ({"stream": "bone"}, "stream")):
+        with pytest.raises(SkelbenchError, match=f"its {what} is .*; both stages need the same"):
             made(init_from=parent, **settings)
 
 

@@ -23,7 +23,7 @@ def make(**settings):
     def encoder():
         return BiGRU(BiGRUConfig(hidden=H), NTU25, Grid(T, 1, 25))
 
-    method = CMD(CMDConfig(**{"queue": K, "embedding": E} | settings), Context.of(NTU25, Grid(T, 1, 25), encoder))
+    method = CMD(CMDConfig(**{"queue": K, "embedding": E} | settings), Context(NTU25, Grid(T, 1, 25), encoder))
     method.load_state_dict(sines(method.state_dict()))
     keys_KE = method.queue.keys_KE
     keys_KE.copy_(torch.cat([F.normalize(x_KE, dim=1) for x_KE in keys_KE.chunk(3, 1)], 1))

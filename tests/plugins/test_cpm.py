@@ -20,7 +20,7 @@ def make(**settings):
     torch.manual_seed(0)
     config = CPMConfig(**{"queue": 8, "embedding": 4} | settings)
     vit = ViTConfig(dim=8, depth=1, heads=2)
-    method = CPM(config, Context.of(NTU25, GRID, lambda: ViT(vit, NTU25, GRID)))
+    method = CPM(config, Context(NTU25, GRID, lambda: ViT(vit, NTU25, GRID)))
     for head in (method.head, method.key_head, method.predictor):  # as drawn, all embeddings are nearly one
         for p in head.parameters():
             p.data = torch.randn_like(p)

@@ -30,7 +30,7 @@ def encoder(topology=NTU25, frames=T, **settings):
 
 def method(made=encoder, **settings):
     settings = {"relative": False, "resize": "pad"} | settings
-    return gl.GLTransformer(gl.GLTransformerConfig(**settings), Context.of(NTU25, Grid(T, 1, 25), made))
+    return gl.GLTransformer(gl.GLTransformerConfig(**settings), Context(NTU25, Grid(T, 1, 25), made))
 
 
 def view():
@@ -122,7 +122,7 @@ def test_the_loss_is_the_mean_over_real_frames_of_each_term(kind_of_token, term)
         grid = Grid(T, 2, 25)
         vit = ViTConfig(dim=8, depth=1, heads=2)
         config = gl.GLTransformerConfig(relative=False, global_term=term)
-        made = gl.GLTransformer(config, Context.of(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
+        made = gl.GLTransformer(config, Context(NTU25, grid, lambda: ViT(vit, NTU25, grid)))
     made.eval()
     with torch.no_grad():
         out = made({"whole": batch}, STEP)

@@ -25,7 +25,7 @@ def make(**settings):
         return BiGRU(BiGRUConfig(hidden=H), NTU25, Grid(T, 1, 25))
 
     sizes = {"queue": K, "embedding": E, "clusters": 5, "newest": 6, "positives": G}
-    method = HaLP(HaLPConfig(**sizes | settings), Context.of(NTU25, Grid(T, 1, 25), encoder))
+    method = HaLP(HaLPConfig(**sizes | settings), Context(NTU25, Grid(T, 1, 25), encoder))
     method.load_state_dict(sines(method.state_dict()))
     for x in (method.queue.keys_KE, method.prototype_KE):
         x.copy_(F.normalize(x, dim=1))

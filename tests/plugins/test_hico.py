@@ -29,7 +29,7 @@ def make_encoder(topology=NTU25, **settings):
 def make(**settings):
     """A tiny HiCo whose numbers are sines, with full queues; key encoder and heads are copies."""
     config = HiCoConfig(**{"queue": K, "embedding": E} | settings)
-    method = filled(HiCo(config, Context.of(NTU25, GRID, make_encoder)))
+    method = filled(HiCo(config, Context(NTU25, GRID, make_encoder)))
     for phase, rows_NL in enumerate((method.queue.keys_KE, method.coarse_queue.keys_KE, method.stale_2NE)):
         if rows_NL.numel():
             x = torch.from_numpy(official.wave(tuple(rows_NL.shape), phase)).float().unflatten(-1, (-1, E))

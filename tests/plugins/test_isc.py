@@ -38,7 +38,7 @@ def make(first="bigru", partner="agcn", frames=T, **settings):
         return KINDS[name](grid)
 
     method = ISC(
-        ISCConfig(**{"queue": K, "embedding": E, "partner": partner} | settings), Context.of(NTU25, grid, encoder)
+        ISCConfig(**{"queue": K, "embedding": E, "partner": partner} | settings), Context(NTU25, grid, encoder)
     )
     state = method.state_dict()
     for k, (name, x) in enumerate(sorted(state.items())):

@@ -24,7 +24,7 @@ def make(**settings):
         return BiGRU(BiGRUConfig(hidden=H), NTU25, Grid(T, 1, 25))
 
     sizes = {"queue": K, "embedding": E, "decoder_dim": 8, "draws": "batch"}
-    method = PCM3(PCM3Config(**sizes | settings), Context.of(NTU25, Grid(T, 1, 25), encoder))
+    method = PCM3(PCM3Config(**sizes | settings), Context(NTU25, Grid(T, 1, 25), encoder))
     method.load_state_dict(sines(method.state_dict()))
     method.queue.keys_KE.copy_(F.normalize(method.queue.keys_KE, dim=1))
     return method.train()

@@ -26,8 +26,8 @@ REFUSED = [
     ("macdiff", {"native": True, "mean": (0.1, 0.2, 0.3)}, "do not agree with method.mean and variance"),
     ("umurl", {"fusion": "early"}, "as one input"),
     ("umurl", {"batch_size": 1}, "batch_size=1"),
-    *((method, {"queue": 25}, "never fill") for method in ("skeletonclr", "crosclr", "hico", "igm")),
-    ("halp", {"queue": 9}, "do not fill 3 times"),
+    *((method, {"queue": 25}, "to fill it") for method in ("skeletonclr", "crosclr", "hico", "igm")),
+    ("halp", {"queue": 9}, "needs 27 clips to fill it"),
     ("halp", {"clusters": 20}, "20 clusters of 4 keys"),
 ]
 

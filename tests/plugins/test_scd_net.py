@@ -26,7 +26,7 @@ def make_encoder(topology=NTU25):
 def make(**settings):
     """A tiny SCD-Net whose numbers are sines, with a full queue; key encoder and heads are copies."""
     config = SCDNetConfig(**{"queue": K, "embedding": E} | settings)
-    method = filled(SCDNet(config, Context.of(NTU25, GRID, make_encoder)))
+    method = filled(SCDNet(config, Context(NTU25, GRID, make_encoder)))
     keys_KLE = torch.from_numpy(official.wave((K, len(LEVELS), E), 0.0)).float()
     method.queue.keys_KE.copy_(F.normalize(keys_KLE, dim=2).flatten(1))
     return method.train()

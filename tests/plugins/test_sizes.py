@@ -69,7 +69,7 @@ def test_an_encoder_has_the_published_cost_by_all_counters(name):
 def test_heads_have_the_published_size(name):
     cls, config, heads, parameters = HEADS[name]
     with torch.device("meta"):
-        method = cls(config, Context.of(NTU25, Grid(64, 1, 25), lambda: make(name)))
+        method = cls(config, Context(NTU25, Grid(64, 1, 25), lambda: make(name)))
     assert size(getattr(method, heads)) == parameters
 
 

@@ -54,7 +54,7 @@ def state(base=4, out=16, embedding=6, keys=8):
 
 def make(encoder=None, **settings):
     grid, config = Grid(64, 1, 25), STGCNConfig(base=4, out=16, dropout=0.0, partition="directed")
-    context = Context.of(NTU25, grid, encoder or (lambda: STGCN(config, NTU25, grid)))
+    context = Context(NTU25, grid, encoder or (lambda: STGCN(config, NTU25, grid)))
     return SkeAttnCLR(SkeAttnCLRConfig(queue=8, embedding=6, **settings), context)
 
 

@@ -55,7 +55,7 @@ def imported_method():
         "method.head_hidden": 2 * DIM,
     }
     config = umurl.UmURLConfig(fusion="early", head_hidden=2 * DIM, embedding=EMBEDDING)
-    method = umurl.UmURL(config, Context.of(NTU25, GRID, lambda: encoder(fused=True)))
+    method = umurl.UmURL(config, Context(NTU25, GRID, lambda: encoder(fused=True)))
     assert fit(method, imported.weights, "public_state")
     return method
 
@@ -94,7 +94,7 @@ def test_features_are_those_of_the_public_code(stream):
 
 def test_late_fusion_is_a_linear_map_of_the_mean_of_one_encoders_features():
     config = umurl.UmURLConfig(head_hidden=16, embedding=EMBEDDING)
-    method = umurl.UmURL(config, Context.of(NTU25, GRID, encoder)).eval()
+    method = umurl.UmURL(config, Context(NTU25, GRID, encoder)).eval()
     specs = umurl.UmURL.views(config, GRID)
     first, *others = umurl.LATE.values()
     assert [specs[name].crop.parent for name in others] == [first] * 2 and all(specs[name].inherit for name in others)

@@ -107,19 +107,6 @@ def test_the_most_frequent_groups_are_coloured_and_the_rest_is_grey(inputs):
     assert sum(len(found.get_xdata()) for found in whole.axes[0].lines) == others + coloured
 
 
-def test_features_are_extracted_once(inputs, monkeypatch):
-    from skelbench.pipeline import kept_features
-
-    feature_map.draw(inputs(feature_map.FeatureMap()))
-
-    def never(*_):
-        raise AssertionError("extracted again")
-
-    monkeypatch.setattr(kept_features, "feature_sets", never)
-    feature_map.draw(inputs(feature_map.FeatureMap()))
-    retrieved.draw(inputs(retrieved.Retrieval(queries=1, neighbours=1, poses=1)))
-
-
 def test_by_command(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     where = ["--results", str(place / "results"), "--data-root", str(place / "data"), "--dpi", "50"]

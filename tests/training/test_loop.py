@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
 from skelbench.methods.imported import Imported
-from skelbench.pipeline.checkpoint_file import Checkpoint
-from skelbench.pipeline.imports import import_weights
+from skelbench.pipeline.checkpoint_file import Checkpoint, import_weights
 from skelbench.pipeline.pretrain import pretrain, warm_start
 from skelbench.pipeline.warm_start import finished
 from skelbench.training.build import build_method

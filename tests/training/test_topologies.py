@@ -5,9 +5,8 @@ import torch
 from small import write_small_store
 
 from skelbench.core.spec import DataSpec
-from skelbench.pipeline.controls import control
+from skelbench.pipeline.controls import control, measure_cost
 from skelbench.pipeline.evaluate import eval_spec, evaluate, feature_sets
-from skelbench.pipeline.evaluate_with_controls import measure_cost
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.reporting.frame import frame
 from skelbench.views.skeleton.topology import topologies

@@ -17,7 +17,7 @@ from skelbench.evaluation.cost.latency import latency, peak_memory
 from skelbench.evaluation.cost.macs import count_encoder
 from skelbench.evaluation.cost.step import StepCost, count_step, mean
 from skelbench.methods.contract import Step
-from skelbench.models.encoder import evaluating
+from skelbench.models.encoder import Encoder, evaluating
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
@@ -66,10 +66,10 @@ def _step(spec: RunSpec, host: Host, topology: Topology, clips: int, device: str
     return mean(costs)
 
 
-def run_cost(spec: RunSpec, host: Host, topology: Topology, device: str, bodies: int) -> dict[str, Any]:
+def run_cost(spec: RunSpec, host: Host, encoder: Encoder, device: str, bodies: int) -> dict[str, Any]:
     """Everything ``cost.json`` holds: MACs three ways, parameters, step FLOPs, latency and peak memory here."""
+    topology = encoder.topology
     grid = grid_of(spec, topology)
-    encoder = build_encoder(spec, host, topology)
     count = count_encoder(encoder, grid, topology)
     encoder = encoder.to(device)
 

@@ -1,19 +1,20 @@
-"""Studies as TOML files: read, and written so that the file gives the same trials."""
+"""Studies by name or from TOML files, with the options of a command, and written as such files (torch-free)."""
 
 from __future__ import annotations
 
 import json
-import math
-import tomllib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.core.spec import validated
-from skelbench.pipeline.request import SECTIONS
+from skelbench.pipeline.request import SECTIONS, RunRequest, check_set_once, parse_sets, read_toml
 from skelbench.pipeline.studies.study import Study
 from skelbench.plugin.files import named_files
+from skelbench.plugin.host import Host
 
 KEYS = tuple(field.alias or name for name, field in Study.model_fields.items())
 
@@ -23,12 +24,7 @@ def read_study(path: Path) -> Study:
 
     SkelbenchError names the file, the key and the nearest right one.
     """
-    try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise SkelbenchError(f"study file {path} does not exist; `skelbench study` lists the built-in ones") from error
-    except (OSError, ValueError) as error:
-        raise SkelbenchError(f"study file {path} cannot be read as TOML: {error}") from error
+    document = read_toml(path, "study file")
     for key in document:
         if key not in KEYS:
             raise SkelbenchError(f"{path}: {did_you_mean(key, KEYS, 'key')}")
@@ -41,9 +37,7 @@ def read_study(path: Path) -> Study:
         if not isinstance(held, list):
             pair = f"{axis} = {literal(held)}"
             raise SkelbenchError(f"{path}: [grid] {pair} is not a list; write {axis} = [{literal(held)}]")
-    if "trials" in values:
-        if not isinstance(values["trials"], list):
-            raise SkelbenchError(f"{path}: trials is not a list of tables; begin each trial with [[trials]]")
+    if isinstance(values.get("trials"), list):
         values["trials"] = [_flat(trial, f"{path}: [[trials]]") for trial in values["trials"]]
     return validated(Study, values, str(path))
 
@@ -66,29 +60,19 @@ def write_study(study: Study) -> str:
 
 
 def literal(value: Any) -> str:
-    """``value`` in TOML: text, numbers, truth values and lists of them (tuples are lists); tables inline; None, which
-    TOML has no word for, as the text that stands for it in settings."""
+    """``value`` in TOML; None, which TOML lacks, as the text that stands for it in settings."""
     if value is None:
         return '"none"'
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_key(key)} = {literal(inner)}' for key, inner in value.items())}}}"
-    raise SkelbenchError(f"{value!r} cannot be written in TOML; use text, a number, true, false or a list of them")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _key(key: str) -> str:
     """A key as one piece: dots are part of it."""
-    plain = key and all(char.isascii() and (char.isalnum() or char in "-_") for char in key)
-    return key if plain else literal(key)
+    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else literal(key)
 
 
 def _flat(table: Any, where: str) -> dict[str, Any]:
@@ -107,3 +91,45 @@ def _flat(table: Any, where: str) -> dict[str, Any]:
         else:
             flat[key] = value
     return flat
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".toml") or "/" in name
+
+
+@contextmanager
+def naming_file(name: str) -> Iterator[None]:
+    """Begin error messages with the file of study ``name``, if it has one."""
+    try:
+        yield
+    except SkelbenchError as error:
+        if not _is_file(name):
+            raise
+        raise SkelbenchError(f"{name}: {error}") from error
+
+
+def named_study(name: str, host: Host) -> Study:
+    """The study of a TOML file, or of a plugin."""
+    if _is_file(name):
+        return read_study(Path(name))
+    descriptor = host.get("studies", name)
+    study: Study = host.checked(descriptor, host.load(descriptor), Study, "skelbench.pipeline.studies.study.Study")
+    return study.model_copy(update={"name": descriptor.name, "summary": study.summary or descriptor.summary})
+
+
+def with_options(study: Study, options: Mapping[str, Any], sets: Sequence[str]) -> Study:
+    """``study`` with options of the command line in every trial; None = as in the study."""
+    settings = parse_sets(sets)
+    if "seed" in settings:
+        raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
+    given = {key: value for key, value in options.items() if value is not None}
+    check_set_once(settings, given)
+    fields: dict[str, Any] = {key: given.pop(key) for key in ("seeds", "probe") if key in given}
+    if "probe" in fields:
+        fields["probe"] = RunRequest(method="any", probes=fields["probe"]).probes
+    if fields:
+        study = validated(Study, {**study.model_dump(by_alias=True), **fields}, f"study {study.name}")
+    tokens = given.pop("tokens", None)
+    for key, value in {**given, **settings}.items():
+        study = study.replaced(key, [value])
+    return study if tokens is None else study.replaced("tokens", tokens)

@@ -21,12 +21,10 @@ class Local(Engine):
 
     def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
         """Run every trial to its end."""
-        from skelbench.pipeline.studies.runner import Runner, processes
+        from skelbench.pipeline.studies.runner import processes, run_all
 
-        context = self.context
-        _, threads = processes(context.session.device, self.request.jobs)
-        runner = Runner(context.session, context.protocols, context.logs, display.jobs, threads)
-        return runner.run(trials, display)
+        jobs, threads = processes(self.context.session.device, self.request.jobs)
+        return run_all(trials, self.context, jobs, threads, display)
 
 
 def recognize_all(states: Sequence[tuple[Trial, Status]], session: Session) -> None:
@@ -47,7 +45,7 @@ def work_through(
         KeyboardInterrupt: after a signal, when every trial has saved its state.
     """
     from skelbench.core.console import err
-    from skelbench.pipeline.studies.display import display
+    from skelbench.pipeline.studies.display import Display
     from skelbench.pipeline.studies.runner import Stopped
 
     context = engine.context
@@ -60,12 +58,12 @@ def work_through(
     done, at_once = len(states) - len(open_trials), min(at_once, len(open_trials))
     how = f"{at_once} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
     err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {context.logs}")
-    with display(err, name, len(states), done, at_once) as watcher:
+    with Display(err, name, len(states), done) as display:
         try:
-            return engine.run(open_trials, watcher)
+            return engine.run(open_trials, display)
         except Stopped:
-            watcher.message(
-                f"{watcher.finished} of {len(states)} trials done; issue the same command again to continue"
+            display.message(
+                f"{display.finished} of {len(states)} trials done; issue the same command again to continue"
             )
             raise KeyboardInterrupt from None
 

@@ -10,11 +10,13 @@ import shlex
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skelbench.core.console import duration
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import naming
 from skelbench.core.leases import Busy, Lease
@@ -25,11 +27,11 @@ from skelbench.core.user_config import said
 from skelbench.pipeline.request import parse_value
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.display import Display
-from skelbench.pipeline.studies.engine import Failures
+from skelbench.pipeline.studies.engine import Failures, StudyContext
 from skelbench.pipeline.studies.files import literal
-from skelbench.pipeline.studies.run_status import at_work
+from skelbench.pipeline.studies.run_status import at_work, trained, why_failed
 from skelbench.pipeline.studies.trials import Status, Trial
-from skelbench.pipeline.studies.worker_process import Work
+from skelbench.records.run_dir import RunDir
 
 POLL_SECONDS = 0.25
 MOST_JOBS = 4
@@ -43,10 +45,8 @@ class Stopped(Exception):
 def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
     """(trials at a time, threads of each; None = PyTorch's own choice).
 
-    One trial at a time with a GPU. On a CPU the cores are shared out, unless ``OMP_NUM_THREADS`` (or ``threads`` of
-    ``skelbench.toml``) says otherwise: small models gain little from a second thread, and lose much when it has to wait
-    for a core that another one is using (measured on 2 busy cores: a step at preset `quick` took 0.5 s of processor
-    time with one thread, 5.6 s with two).
+    One trial at a time with a GPU. On a CPU they share the cores, unless ``OMP_NUM_THREADS`` (or ``threads`` of
+    ``skelbench.toml``) is set: a second thread gains little for small models, and waits when its core is busy.
     """
     if device.startswith("cuda"):
         return jobs or 1, None
@@ -100,8 +100,69 @@ def typed(value: Any) -> str:
     return "None" if value is None else literal(value)
 
 
+@dataclass
+class _Process:
+    """A process of ``skelbench run`` for ``trial``."""
+
+    trial: Trial
+    claim: Lease
+    """Lock against other studies: the process locks the run only seconds later."""
+    process: subprocess.Popen[bytes]
+    log: Path
+    started: float
+
+
+def run_all(
+    trials: Sequence[tuple[Trial, Status]], context: StudyContext, jobs: int, threads: int | None, display: Display
+) -> Failures:
+    """Run every trial to its end, ``jobs`` at a time; return those that failed.
+
+    Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal kills them.
+    """
+    session, stopping = context.session, False
+    waiting, working = [trial for trial, _ in trials], list[_Process]()
+    shares = {trial.id: state.share for trial, state in trials}
+    failures: Failures = {}
+    try:
+        with stop_requested() as stop:
+            while working or (waiting and not stop.is_set()):
+                while len(working) < jobs and not stop.is_set() and (work := _start_next(waiting, context, threads)):
+                    working.append(work)
+                    share = shares[work.trial.id]
+                    resumed = f", resumed at {100 * share:.0f} %" if 0 < share < 1 else ""
+                    display.message(f"{work.trial.title}: started{resumed}")
+                time.sleep(POLL_SECONDS)
+                if stop.is_set() and not stopping:
+                    stopping = True
+                    display.message("stopping: the running trials save their state (a second signal kills them)")
+                    for work in working:
+                        work.process.terminate()
+                for work in list(working):
+                    if (code := work.process.poll()) is None:
+                        shares[work.trial.id] = _share(work.trial, session)
+                        continue
+                    working.remove(work)
+                    work.claim.release()
+                    shares[work.trial.id] = 1.0
+                    if stopping and code:
+                        continue  # it was stopped on purpose
+                    outcome = f"done in {duration(time.monotonic() - work.started)}"
+                    if failure := _failure(work, code, session):
+                        failures[work.trial.id], outcome = (failure, work.log), f"failed: {failure}"
+                    display.ended(work.trial.title, outcome, bool(failure))
+                running = [f"{work.trial.title} {100 * shares[work.trial.id]:.0f} %" for work in working]
+                display.refresh(running, shares)
+    finally:  # also after an error here or a second signal: nothing keeps running
+        for work in working:
+            work.process.kill() if stopping else work.process.terminate()
+            work.claim.release()
+    if stopping:
+        raise Stopped
+    return failures
+
+
 def claim_of(trial: Trial, folder: Path) -> Lease | None:
-    """Claim ``trial`` for a process of this study, which locks its run only seconds later; None if it is claimed."""
+    """Claim ``trial`` for a process of this study; None if another study has claimed it."""
     claim = Lease(folder / f".{trial.id}.lock")
     try:
         claim.acquire()
@@ -110,92 +171,59 @@ def claim_of(trial: Trial, folder: Path) -> Lease | None:
     return claim
 
 
-class Runner:
-    """Run trials, ``jobs`` at a time."""
+def _run_of(trial: Trial, session: Session) -> RunDir | None:
+    """The run of ``trial``; None if there is none, or it is damaged, which its process reports."""
+    with suppress(SkelbenchError):
+        return session.results.by_id(trial.id)
+    return None
 
-    def __init__(self, session: Session, protocols: Sequence[str], logs: Path, jobs: int, threads: int | None) -> None:
-        self.session, self.protocols, self.logs, self.jobs = session, protocols, logs, jobs
-        self.environment = dict(os.environ)
-        if threads is not None:
-            self.environment["OMP_NUM_THREADS"] = str(threads)
-        self.working: list[Work] = []
 
-    def run(self, trials: Sequence[tuple[Trial, Status]], display: Display) -> Failures:
-        """Run every trial to its end; return those that failed: id -> (reason, log).
+def _share(trial: Trial, session: Session) -> float:
+    """Fraction of the training of ``trial`` that is done; 1 while it is probed."""
+    with suppress(SkelbenchError, OSError):
+        if run := session.results.by_id(trial.id):
+            return 1.0 if run.outcome == "done" else trained(run, trial.clips)
+    return 0.0
 
-        Raises :class:`Stopped` after a signal, when every process has saved its state; a second signal kills them.
-        """
-        waiting = deque(trials)
-        failures: Failures = {}
-        try:
-            with stop_requested() as stop:
-                while (waiting and not stop.is_set()) or self.working:
-                    while len(self.working) < self.jobs and not stop.is_set():
-                        if (item := self._free(waiting)) is None:
-                            break
-                        display.started(self._start(*item))
-                    time.sleep(POLL_SECONDS)
-                    if stop.is_set() and not all(work.stopping for work in self.working):
-                        display.message("stopping: the running trials save their state (a second signal kills them)")
-                        for work in self.working:
-                            work.stop()
-                    self._see_ends(failures, display, stop.is_set())
-                    display.refresh(self.working, [(trial, before.share) for trial, before in waiting])
-        finally:  # also after an error here or a second signal: nothing keeps running
-            for work in self.working:
-                work.process.kill() if work.stopping else work.stop()
-                work.claim.release()
-        if stop.is_set():
-            raise Stopped
-        return failures
 
-    def _see_ends(self, failures: Failures, display: Display, stopping: bool) -> None:
-        """Update each process, and remove those that have ended."""
-        for work in list(self.working):
-            work.update(self.session)
-            if (code := work.process.poll()) is None:
-                continue
-            self.working.remove(work)
-            work.claim.release()
-            if stopping and code:
-                continue  # it was stopped on purpose
-            if failure := work.failure(code, self.session):
-                if code < 0:
-                    work.record_failure(failure)
-                failures[work.trial.id] = failure, work.log
-            display.ended(work, failure)
+def _start_next(waiting: list[Trial], context: StudyContext, threads: int | None) -> _Process | None:
+    """Start the next waiting trial that no other command works on; None if there is none."""
+    for trial in waiting:
+        run = _run_of(trial, context.session)
+        if not (run and at_work(run)) and (claim := claim_of(trial, context.logs.parent)):
+            waiting.remove(trial)
+            return _start(trial, claim, context, threads)
+    return None
 
-    def _free(self, waiting: deque[tuple[Trial, Status]]) -> tuple[Trial, Status, Lease] | None:
-        """The next trial that no other command works on, and the claim on it."""
-        for place, (trial, before) in enumerate(waiting):
-            if not self._at_work(trial) and (claim := claim_of(trial, self.logs.parent)) is not None:
-                del waiting[place]
-                return trial, before, claim
-        return None
 
-    def _at_work(self, trial: Trial) -> bool:
-        """Whether another process works on ``trial``; the process of a damaged run reports the damage itself."""
-        try:
-            run = self.session.results.by_id(trial.id)
-        except SkelbenchError:
-            return False
-        return run is not None and at_work(run)
+def _start(trial: Trial, claim: Lease, context: StudyContext, threads: int | None) -> _Process:
+    words = command(trial, context.protocols, context.session)
+    context.logs.mkdir(parents=True, exist_ok=True)
+    log = context.logs / f"{log_name(trial)}.log"
+    with naming(log), open(log, "ab") as file:
+        file.write(f"$ skelbench {shlex.join(words)}\n".encode())
+        file.flush()
+        process = subprocess.Popen(
+            [sys.executable, *own_modules(), "-m", "skelbench", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=os.environ | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)}),
+            start_new_session=True,  # a terminal's Ctrl-C comes to this process, which passes it on once
+        )
+    return _Process(trial, claim, process, log, time.monotonic())
 
-    def _start(self, trial: Trial, before: Status, claim: Lease) -> Work:
-        words = command(trial, self.protocols, self.session)
-        self.logs.mkdir(parents=True, exist_ok=True)
-        log = self.logs / f"{log_name(trial)}.log"
-        with naming(log), open(log, "ab") as file:
-            file.write(f"$ skelbench {shlex.join(words)}\n".encode())
-            file.flush()
-            process = subprocess.Popen(
-                [sys.executable, *own_modules(), "-m", "skelbench", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=self.environment,
-                start_new_session=True,  # a terminal's Ctrl-C comes to this process, which passes it on once
-            )
-        work = Work(trial, claim, process, log, share_before=before.share, share=before.share)
-        self.working.append(work)
-        return work
+
+def _failure(work: _Process, code: int, session: Session) -> str:
+    """Why a process that ended with ``code`` failed, "" if it succeeded; recorded in run.json if it was killed."""
+    try:
+        run = session.results.by_id(work.trial.id)
+        outcome = run.outcome if run else "new"
+    except SkelbenchError as error:
+        return str(error)
+    if code == 0:
+        return "" if outcome == "done" else f"it ended without a finished run {work.trial.id}"
+    failure = why_failed(code, work.log)
+    if code < 0 and run and outcome in ("new", "running"):
+        run.update(outcome="failed", reason=failure)
+    return failure

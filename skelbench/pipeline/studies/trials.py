@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
-from skelbench.core.hashing import digest
-from skelbench.core.spec import RunSpec
-from skelbench.data.store.clip_store import ClipStore
-from skelbench.pipeline.controls import control
+from skelbench.core.errors import SkelbenchError
+from skelbench.pipeline.controls import control, costed
 from skelbench.pipeline.evaluate import eval_spec
-from skelbench.pipeline.evaluate_with_controls import costed
-from skelbench.pipeline.length import Timer, lengthless
+from skelbench.pipeline.length import Timer
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import Resolved, resolve
 from skelbench.pipeline.session import Session
@@ -25,13 +19,6 @@ from skelbench.pipeline.studies.study import TRIAL, Study
 from skelbench.plugin.host import Host
 from skelbench.records.run_dir import RunDir
 from skelbench.training.loop import total_steps
-
-_PLACES = {
-    "data.name": ("dataset", "data.name"),
-    "data.split": ("split", "data.split"),
-    **{key: ("tokens", f"grid.{name}") for name in ("frames", "patch") for key in (name, f"grid.{name}")},
-}
-"""Setting -> the key of a trial that sets it too, and the full name of the setting."""
 
 
 @dataclass(frozen=True)
@@ -98,40 +85,18 @@ def each(study: Study, host: Host, data_root: Path, device: str, timer: Timer | 
     """
     varied = [key for key in study.varied() if key not in ("method", "tokens")]
     trials: list[Trial] = []
-    stores: dict[str, ClipStore] = {}
     for request in study.requests(gpu=device.startswith("cuda")):
         values = {key: getattr(request, key) for key in TRIAL} | dict(request.sets)
         settings = " ".join(f"{key}={values[key]}" for key in varied if values.get(key) is not None)
         try:
-            _check_agrees(request)
             resolved = resolve(request, host, data_root, device, timer)
-            # One open store per data set: a thousand would be more files than a process may have open.
-            store = stores.setdefault(f"{resolved.store.path} {resolved.store.fingerprint}", resolved.store)
-            resolved = replace(resolved, store=store)
-            baseline = control(resolved, host) if resolved.method.trains else None
         except SkelbenchError as error:
             tokens = f"{request.tokens}t" if request.tokens is not None else ""
             where = " ".join(filter(None, (request.method, tokens, settings, f"s{request.seed}")))
-            raise SkelbenchError(f"trial {where}: {_sentence(error, request)}") from error
+            raise SkelbenchError(f"trial {where}: {error}") from error
+        baseline = control(resolved, host) if resolved.method.trains else None
         trials.append(Trial(request, resolved, baseline, settings))
     return trials
-
-
-def _check_agrees(request: Request) -> None:
-    """Reject a setting that a key of the trial would silently override."""
-    for key, value in request.sets.items():
-        place, full = _PLACES.get(key, ("", ""))
-        if place and request.direct.get(full, value) != value:
-            other = getattr(request, place)
-            raise SkelbenchError(f"{key}={value} and {place}={other} do not agree; leave out one of the two")
-
-
-def _sentence(error: SkelbenchError, request: Request) -> str:
-    """Message of ``error``; a misspelt key may have been meant as a key of the trial instead of a setting."""
-    for key in request.sets:
-        if f"unknown setting {key!r}" in str(error) and nearest(key, TRIAL):
-            return did_you_mean(key, TRIAL, "key")
-    return str(error)
 
 
 @dataclass(frozen=True)
@@ -181,12 +146,8 @@ def recognise(trial: Trial, state: Status, session: Session) -> None:
 
     Without it the run would count as done, but no table would show it next to the others.
     """
-    resolved = trial.resolved
-    if state.run is not None and state.run.info["modified"] != resolved.modified:
-        facts = {"budget": resolved.length.record()} if resolved.length else {}
-        session.results.open(
-            resolved.spec, resolved.preset, resolved.modified, facts, resolved.setting, resolved.variant
-        )
+    if state.run is not None and state.run.info["modified"] != trial.resolved.modified:
+        trial.resolved.open_run(session.results, trial.resolved.budget)
 
 
 @dataclass(frozen=True)
@@ -202,51 +163,25 @@ def prices(
 ) -> dict[str, Price]:
     """By setting: step FLOPs per clip of ``trials``, and seconds of training of those ``timed``.
 
-    FLOPs are counted on shapes; a few real steps are timed, once for all settings that differ in numbers only. Nothing
-    is written. A method whose step fails has no price.
+    FLOPs are counted on shapes; a few real steps of each setting are timed. Nothing is written. A method whose step
+    fails has no price.
     """
     from skelbench.evaluation.cost.report import step_cost
-    from skelbench.pipeline.estimate import estimate
+    from skelbench.pipeline.pace import estimate
 
     priced: dict[str, Price] = {}
-    seconds_per_step: dict[tuple[str, float], float] = {}
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
             continue
-        price = Price(0.0, 0.0)
+        price = Price() if trial.resolved.method.trains else Price(0.0, 0.0)
         if trial.resolved.method.trains:
             spec, store = trial.resolved.spec, trial.resolved.store
-            price = Price()
             with suppress(Exception):  # code of a plugin: the run itself reports its error
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 price = Price(flops)
                 if trial.setting in settings:
-                    key = (_shape(spec), flops)
-                    if key not in seconds_per_step:
-                        whole = estimate(spec, session.host, store, session.device, flops)
-                        seconds_per_step[key] = whole.seconds / max(1, whole.steps)
-                    price = Price(flops, seconds_per_step[key] * trial.steps)
+                    price = Price(flops, estimate(spec, session.host, store, session.device, flops).seconds)
         priced[trial.setting] = price
         report(1)
     return priced
-
-
-def _shape(spec: RunSpec) -> str:
-    """Hash of the settings that decide the time of a step of known FLOPs: all but length, seed and real numbers."""
-    plain = lengthless(spec).model_dump(mode="json")
-
-    def without(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: without(inner) for key, inner in value.items() if not isinstance(inner, float)}
-        return value
-
-    return digest(without(plain))
-
-
-def makespan(seconds: Iterable[float], jobs: int) -> float:
-    """Seconds until ``jobs`` processes have worked through a list in order."""
-    free = [0.0] * jobs
-    for one in seconds:
-        heapq.heappush(free, heapq.heappop(free) + one)
-    return max(free)

@@ -20,7 +20,6 @@ from skelbench.evaluation.outcomes import outcomes_of, paired_over_seeds
 from skelbench.evaluation.stats.bootstrap import of_subjects
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec
-from skelbench.pipeline.length import MOST_STEPS
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.engine import Failures
 from skelbench.pipeline.studies.run_status import last_metrics
@@ -165,11 +164,6 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         batch = min(default.resolved.spec.train.batch_size, len(held.split.train))
         if asked.clips < batch:
             raise SkelbenchError(f"--budget clips={asked.clips} is less than one batch of {batch} of method {method}")
-        if asked.clips > MOST_STEPS * batch:
-            raise SkelbenchError(
-                f"--budget clips={asked.clips:.3g} is {asked.clips / batch:.3g} steps of method {method}, more than "
-                "any run makes; give less"
-            )
         tunings.append(Tuning(asked, method, default, axes, held))
     return tunings
 
@@ -220,95 +214,68 @@ def try_all(tunings: Sequence[Tuning], session: Session, work: Work) -> None:
 def retrain(
     tunings: Sequence[Tuning], records: Sequence[TuningRecord], session: Session, work: Work
 ) -> list[TuningRecord]:
-    """Train winner and default of every method on all training subjects, with every fresh seed, and compare them; the
-    records with what came of it."""
-    asked = tunings[0].asked
-    sides: list[tuple[int, str, dict[str, Any]]] = []
-    for place, record in enumerate(records):
-        if record.winner is not None:
-            sides.append((place, "default", {}))
-            if record.winner:
-                sides.append((place, "tuned", dict(record.trials[record.winner].settings)))
-    if not sides:
-        return list(records)
-    points = [{"method": tunings[place].method, **settings} for place, _, settings in sides]
-    trials = each(asked.study(points, asked.fresh), session.host, session.data_root, session.device)
-    work(trials)
-    found: dict[tuple[int, str], Retrained | None] = {
-        (place, side): retrained(trials[number :: len(sides)], settings, session, asked.probe)
-        for number, (place, side, settings) in enumerate(sides)
-    }
+    """Train winner and default of every method on all training subjects with every fresh seed, and compare them."""
+    asked, sides = tunings[0].asked, list[dict[str, list[Trial]]]()
+    for tuning, record in zip(tunings, records):
+        points: dict[str, dict[str, Any]] = {} if record.winner is None else {"default": {}}
+        points |= {"tuned": dict(record.trials[record.winner].settings)} if record.winner else {}
+        studies = {side: asked.study([{"method": tuning.method, **own}], asked.fresh) for side, own in points.items()}
+        how = session.host, session.data_root, session.device
+        sides.append({side: each(study, *how) for side, study in studies.items()})
+    trials = [trial for side in sides for seeds in side.values() for trial in seeds]
+    work(sorted(trials, key=lambda trial: trial.resolved.spec.seed))  # an early stop favors no method
+    return [_compared(record, side, session) if side else record for record, side in zip(records, sides)]
+
+
+def _compared(record: TuningRecord, sides: Mapping[str, Sequence[Trial]], session: Session) -> TuningRecord:
+    """``record`` with the results of its retraining."""
+    winner = record.trials[record.winner or 0].settings
+    settings = {"default": {}, "tuned": dict(winner)}
+    made = {side: _retrained(trials, settings[side], session, record.probe) for side, trials in sides.items()}
     diverged = {
-        (place, side): why
-        for number, (place, side, _) in enumerate(sides)
-        if found[place, side] is None and (why := _divergence(trials[number :: len(sides)], session))
+        side: f"seed {run.spec.seed}: {run.reason}"
+        for side, trials in sides.items()
+        for run in [session.results.by_id(trial.id) for trial in reversed(trials)]
+        if made[side] is None and run and run.outcome == "diverged"
     }
-    complete = []
-    for place, record in enumerate(records):
-        default = found.get((place, "default"))
-        tuned = found.get((place, "tuned")) if record.winner else default
-        compared = compare(tuned, default, session) if record.winner and tuned and default else None
-        lost = {side: diverged[place, side] for side in ("default", "tuned") if (place, side) in diverged}
-        update = {"default": default, "tuned": tuned, "compared": compared, "diverged": lost, "finished": time.time()}
-        complete.append(record.model_copy(update=update))
-    return complete
+    default, tuned = made["default"], made["tuned" if record.winner else "default"]
+    compared = compare(tuned, default, session) if record.winner and tuned and default else None
+    update = {"default": default, "tuned": tuned, "compared": compared, "diverged": diverged, "finished": time.time()}
+    return record.model_copy(update=update)
 
 
-def _divergence(trials: Sequence[Trial], session: Session) -> str:
-    """With which seed one of these diverged, and how; "" = with none."""
-    runs = [session.results.by_id(trial.id) for trial in trials]
-    return next((f"seed {run.spec.seed}: {run.reason}" for run in runs if run and run.outcome == "diverged"), "")
-
-
-def retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Session, probe: str) -> Retrained | None:
-    """What one setting gave on the real split, one trial per seed; None where one is missing."""
-    runs, records = [], []
-    for trial in trials:
-        run, record = evaluated(trial, session, probe)
-        if run is None or record is None:
-            return None
-        runs.append(run)
-        records.append(record)
+def _retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Session, probe: str) -> Retrained | None:
+    """Result of one setting on the real split, one trial per seed; None if one is missing."""
+    found = [evaluated(trial, session, probe) for trial in trials]
+    made = [(run, record) for run, record in found if run and record]
+    if len(made) < len(found):
+        return None
+    outcomes = [if_whole(partial(outcomes_of, run, record)) for run, record in made]
+    subjects = of_subjects([each and each.by_subject for each in outcomes])
     return Retrained(
         settings=settings,
-        runs=tuple(run.spec.id for run in runs),
-        evaluations=tuple(record["id"] for record in records),
-        accuracy=tuple(record["metrics"]["accuracy"] for record in records),
-        by_subject=_by_subject(runs, records),
-        n_test=int(records[0]["metrics"]["n_test"]),
-        seconds=sum(map(spent, runs, records)),
+        runs=tuple(run.spec.id for run, _ in made),
+        evaluations=tuple(record["id"] for _, record in made),
+        accuracy=tuple(record["metrics"]["accuracy"] for _, record in made),
+        by_subject=tuple((float(right), int(clips)) for right, clips in zip(*subjects)) if subjects else (),
+        n_test=int(made[0][1]["metrics"]["n_test"]),
+        seconds=sum(spent(run, record) for run, record in made),
     )
-
-
-def _by_subject(runs: Sequence[RunDir], records: Sequence[dict[str, Any]]) -> tuple[tuple[float, int], ...]:
-    """Of each test subject the clips recognised, means over ``runs``, and all clips; () where they are not known."""
-    found = [if_whole(partial(outcomes_of, run, record)) for run, record in zip(runs, records)]
-    known = of_subjects([one and one.by_subject for one in found])
-    return tuple((float(right), int(clips)) for right, clips in zip(*known)) if known else ()
 
 
 def compare(tuned: Retrained, default: Retrained, session: Session) -> Compared | None:
     """The paired test of two settings on the same test clips and seeds."""
     import pandas
 
-    sides = []
-    for side in (tuned, default):
+    def frame(side: Retrained) -> pandas.DataFrame:
         runs = [session.results.by_id(name) for name in side.runs]
         names = [run.name if run else "" for run in runs]
-        rows = {"run": names, "seed": range(len(names)), "evaluation": side.evaluations}
-        rows["predictions"] = [f"eval-{name}.npz" for name in side.evaluations]
-        sides.append(pandas.DataFrame(rows))
-    test = paired_over_seeds(session.results, *sides)
-    if test is None:
-        return None
-    figures = {name: getattr(test, name) for name in ("difference", "spread", "seeds", "interval", "p_value", "over")}
-    return Compared(**figures)
+        predictions = [f"eval-{name}.npz" for name in side.evaluations]
+        rows = {"run": names, "seed": range(len(names)), "evaluation": side.evaluations, "predictions": predictions}
+        return pandas.DataFrame(rows)
 
-
-def score(trial: Trial, session: Session, probe: str) -> float | None:
-    """Accuracy after the last epoch; None for a trial that failed or has not been made."""
-    _, record = evaluated(trial, session, probe)
-    return record["metrics"]["accuracy"] if record else None
+    test = paired_over_seeds(session.results, frame(tuned), frame(default))
+    return None if test is None else Compared(**{name: getattr(test, name) for name in Compared.model_fields})
 
 
 def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None, dict[str, Any] | None]:

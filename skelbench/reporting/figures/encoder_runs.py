@@ -39,13 +39,13 @@ def chosen_runs(inputs: TableInputs, most: int) -> list[tuple[ReadRun, str]]:
 
 
 def features_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> tuple[Features, ClipStore]:
-    """Features of the clips of a run's own split, and the clips: read from the run's directory, else computed there."""
-    from skelbench.pipeline.kept_features import kept_features
+    """Features of the clips of a run's own split, and the clips."""
+    from skelbench.pipeline.evaluate import own_features
     from skelbench.pipeline.session import Session, pick_device, prepare
 
     prepare(device := pick_device(None))
     session = Session(inputs.host, inputs.store, inputs.data_place, device, inputs.track)
-    return kept_features(session, run, checkpoint)
+    return own_features(session, run, checkpoint)
 
 
 def title_of(inputs: TableInputs, run: ReadRun, checkpoint: str) -> str:

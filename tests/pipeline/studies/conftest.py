@@ -12,7 +12,7 @@ PLUGIN = textwrap.dedent(
     import time
     from pathlib import Path
 
-    from skelbench.plugin import Log, MethodSpec, TableSpec, hookimpl
+    from skelbench.plugin import Log, MethodSpec, hookimpl
     from skelbench.views.spec import ViewSpec
     from skelbench_plugins.untrained import Untrained
 
@@ -21,15 +21,6 @@ PLUGIN = textwrap.dedent(
     def skelbench_methods():
         keen = MethodSpec(name="keen", target=":Calm", space={"train.lr": Log("x0.5", "x2")})
         return [keen, *(MethodSpec(name=name, target=f":{name.title()}") for name in ("calm", "raises", "dies"))]
-
-
-    @hookimpl
-    def skelbench_tables():
-        return [TableSpec(name="torn", target=":torn")]
-
-
-    def torn(inputs):
-        raise ValueError("no table today")
 
 
     class Calm(Untrained):

@@ -9,13 +9,13 @@ import skelbench
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_json
+from skelbench.pipeline.controls import conclude, measure_cost
 from skelbench.pipeline.evaluate import eval_spec, evaluate
-from skelbench.pipeline.evaluate_with_controls import conclude, measure_cost
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.runner import claim_of, command, own_modules, processes
 from skelbench.pipeline.studies.study import Study
-from skelbench.pipeline.studies.trials import complete, prices, recognise, status
+from skelbench.pipeline.studies.trials import complete, recognise, status
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 
@@ -208,7 +208,7 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypat
     assert state() == "probes missing"
     before = run.info
     with monkeypatch.context() as patch:
-        patch.setattr("skelbench.pipeline.evaluate_with_controls.measure_cost", lambda *_: 1 / 0)
+        patch.setattr("skelbench.pipeline.controls.measure_cost", lambda *_: 1 / 0)
         conclude(session, run, trial.resolved, protocols)
     assert run.info["uncounted"] == "division by zero" and state() == "done", "it would be issued again for ever"
     write_json(run.path / "run.json", before)
@@ -237,32 +237,6 @@ def test_two_studies_never_start_one_trial(trials_of, place):
     assert claim is not None and claim_of(trial, folder) is None
     claim.release()
     assert claim_of(trial, folder) is not None
-
-
-def test_what_steps_alike_is_timed_once(trials_of, monkeypatch):
-    """Rates and temperatures change no step's work; mask ratios, batches, grids and methods do."""
-    import skelbench.pipeline.estimate
-
-    timed, estimate = [], skelbench.pipeline.estimate.estimate
-    monkeypatch.setattr(
-        skelbench.pipeline.estimate, "estimate", lambda spec, *rest: timed.append(spec) or estimate(spec, *rest)
-    )
-    common = {"method": "mamp", "tokens": 8}
-    points = [{"lr": 2e-3}, {"lr": 4e-3, "tau": 0.5}, {"epochs": 3.0}, {"mask_ratio": 0.5}, {"batch_size": 2}]
-    study = Study(
-        name="alike",
-        dataset="small",
-        seeds=(0,),
-        set=TINY,
-        trials=[*({**common, **point} for point in points), {"method": "skeletonmae", "tokens": 8}],
-    )
-    trials, session = trials_of(study)
-    priced = list(prices(trials, trials, session, lambda n: None).values())
-    same, _, long, few, small, other = trials
-    assert [spec.id for spec in timed] == [trial.resolved.spec.id for trial in (same, few, small, other)]
-    assert priced[0] == priced[1]
-    assert priced[2].seconds / long.steps == pytest.approx(priced[0].seconds / same.steps)
-    assert priced[3].flops_per_clip > priced[0].flops_per_clip
 
 
 def test_cores_are_shared_out(monkeypatch):

@@ -42,11 +42,5 @@ def test_what_it_does_not_heed_is_refused(nice, tmp_path, capsys, words, said):
     assert said in capsys.readouterr().err and not (tmp_path / "given").exists()
 
 
-def test_what_is_no_engine_is_said(nice, tmp_path, capsys):
-    (tmp_path / "nice.py").write_text((tmp_path / "nice.py").read_text().replace("class Nice(Engine)", "class Nice"))
-    assert main([*nice, "--on", "nice"]) == 2
-    assert "is no subclass of Engine; make it one" in capsys.readouterr().err
-
-
 def test_those_that_ship_are_listed():
     assert Host().names("engines") == ["local", "slurm"]

@@ -128,11 +128,3 @@ def test_a_log_that_does_not_fit_is_named(place, monkeypatch, capsys):
     assert main(["study", "full.toml", "--plugin", "bees.py", "--device", "cpu"]) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert re.search(rf"{place}/results/.*/calm-8t-\w+\.log: No space left", said) and "free some space" in said
-
-
-def test_a_table_that_cannot_be_made_is_a_note(sittings, place):
-    (place / "torn.toml").write_text(STUDY.replace('"objective"', '"torn"'))
-    code, out, err = sittings["issue"]("torn.toml")
-    note = "note: table torn could not be made: bees.py:24, torn: ValueError: no table today"
-    assert code == 0 and err.count(note) == 1
-    assert "1 of 1" in out and "untrained" in out

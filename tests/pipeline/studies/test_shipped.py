@@ -10,8 +10,7 @@ from fabricated import Fabricated
 from skelbench.cli.study import _table
 from skelbench.pipeline.request import known_protocols
 from skelbench.pipeline.session import Session
-from skelbench.pipeline.studies.named import named_study
-from skelbench.pipeline.studies.study import Study
+from skelbench.pipeline.studies.files import named_study
 from skelbench.pipeline.studies.trials import complete
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
@@ -84,11 +83,3 @@ def test_what_a_study_cannot_issue_is_said_for_every_finished_run(tmp_path, tria
     _table(study, made, session, ["linear"])
     printed = capsys.readouterr().out
     assert f"skelbench eval {done.name} --protocol transfer --dataset NAME" in printed and running.name not in printed
-
-
-def test_a_study_file_may_say_it_too(tmp_path):
-    from skelbench.pipeline.studies.files import read_study, write_study
-
-    study = Study(name="mine", grid={"method": ("slim",)}, then='skelbench eval RUN --protocol "x"')
-    (tmp_path / "mine.toml").write_text(write_study(study))
-    assert read_study(tmp_path / "mine.toml").then == study.then and Study.model_fields["then"].default == ""

@@ -52,7 +52,7 @@ def build(**settings):
     torch.manual_seed(0)
     encoder = ViTConfig(dim=16, depth=1, heads=2)
     config = AMRConfig(decoder_dim=16, decoder_depth=1, decoder_heads=2, **settings)
-    return AMR(config, Context.of(NTU25, GRID, lambda: ViT(encoder, NTU25, GRID)))
+    return AMR(config, Context(NTU25, GRID, lambda: ViT(encoder, NTU25, GRID)))
 
 
 def view(rows=2):

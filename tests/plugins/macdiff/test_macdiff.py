@@ -146,7 +146,7 @@ def imported_method():
 
     encoder = ViTConfig(temporal="learned", cls=False, norm_eps=1e-5, **section("encoder"))
     grid = Grid(joints=JOINTS, **section("grid"))
-    context = Context.of(NTU25, grid, lambda: ViT(encoder, NTU25, grid))
+    context = Context(NTU25, grid, lambda: ViT(encoder, NTU25, grid))
     method = MacDiff(MaskedDiffusionConfig(**section("method")), context)
     method.load_state_dict(made.weights)
     return method, made

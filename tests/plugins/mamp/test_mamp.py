@@ -65,7 +65,7 @@ def make(name, decoder_depth=2, **settings):
     sizes = {key.split(".")[1]: value for key, value in imported.settings.items() if key.startswith("encoder.")}
     config = ENCODER.model_copy(update={"norm_eps": 1e-5, **sizes})
     cls = mamp.MAMP if name == "mamp" else skeletonmae.SkeletonMAE
-    method = cls(cls.Config(**read, **settings), Context.of(NTU25, GRID, lambda: ViT(config, NTU25, GRID)))
+    method = cls(cls.Config(**read, **settings), Context(NTU25, GRID, lambda: ViT(config, NTU25, GRID)))
     assert fit(method, imported.weights, "official.state")
     return method
 
@@ -149,7 +149,7 @@ def test_parameters_of_the_published_size(cls, depth, decoder, host):
     grid = Grid(native["grid.frames"], native["grid.patch"], 25)
     config = ENCODER.model_copy(update={k.split(".")[1]: v for k, v in native.items() if k.startswith("encoder.")})
     with torch.device("meta"):
-        context = Context.of(NTU25, grid, lambda: ViT(config, NTU25, grid))
+        context = Context(NTU25, grid, lambda: ViT(config, NTU25, grid))
         method = cls(cls.Config(decoder_depth=depth), context)
     assert sum(p.numel() for p in method.encoder.parameters()) == 6_336_000
     assert sum(p.numel() for p in method.decoder.parameters()) == decoder

@@ -1,4 +1,4 @@
-"""Call sbatch, squeue, scontrol, scancel and sinfo, and turn their failures into one error (torch-free)."""
+"""Call sbatch, squeue and scancel, and turn their failures into one error (torch-free)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.pipeline.studies.slurm.script import seconds_of
 
-NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
+NEEDED = ("sbatch", "squeue", "scontrol", "scancel")
 TRIES = 4
 PAUSE_SECONDS = 3.0
-DEFAULT_ARRAY = 1001
-"""SLURM's default of MaxArraySize."""
-MOST = 1000
-"""Most trials of one script."""
-_NO_ANSWER = (
-    "unable to contact slurm controller",
-    "socket timed out",
-    "connection refused",
-    "communication connection",
-)
+_NO_ANSWER = re.compile("unable to contact slurm controller|socket timed out|connection refused|communication", re.I)
 _OVERRIDES = re.compile(
     r"SBATCH_(JOB_NAME|ARRAY_INX|TIMELIMIT|MEM_PER_\w+|PARTITION|OUTPUT|OPEN_MODE|SIGNAL|(NO_)?REQUEUE)"
 )
@@ -76,16 +66,7 @@ def check_available() -> None:
 
 
 def ask(*words: str, tries: int = TRIES) -> str:
-    """Run a command and return its output; retry while the controller does not answer."""
-    for _ in range(tries - 1):
-        try:
-            return _run(words)
-        except NoAnswer:
-            time.sleep(PAUSE_SECONDS)
-    return _run(words)
-
-
-def _run(words: Sequence[str]) -> str:
+    """Run a command and return its output; try again while the controller does not answer."""
     environment = {key: value for key, value in os.environ.items() if not _OVERRIDES.fullmatch(key)}
     try:
         done = subprocess.run(
@@ -97,8 +78,12 @@ def _run(words: Sequence[str]) -> str:
         return done.stdout
     lines = [re.sub(r"^(\w+: )?(error|fatal): ", "", line.strip()) for line in done.stderr.splitlines()]
     message = "; ".join(dict.fromkeys(filter(None, lines))) or f"exit code {done.returncode}"
-    no_answer = any(sign in message.lower() for sign in _NO_ANSWER)
-    raise (NoAnswer if no_answer else CommandFailed)(f"{words[0]} failed: {message}")
+    if not _NO_ANSWER.search(message):
+        raise CommandFailed(f"{words[0]} failed: {message}")
+    if tries <= 1:
+        raise NoAnswer(f"{words[0]} failed: {message}")
+    time.sleep(PAUSE_SECONDS)
+    return ask(*words, tries=tries - 1)
 
 
 def tasks(names: Collection[str]) -> list[QueuedTask]:
@@ -106,22 +91,3 @@ def tasks(names: Collection[str]) -> list[QueuedTask]:
     lines = ask("squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%F|%K|%T|%r|%N|%j").splitlines() if names else []
     queue = [QueuedTask(*line.split("|", 5)) for line in lines if line.count("|") >= 5]
     return [task for task in queue if task.name in names]
-
-
-def array_size() -> int:
-    """Most tasks of an array, numbered from 1."""
-    limit = re.search(r"MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config")) if available() else None
-    largest = int(limit[1]) if limit else DEFAULT_ARRAY
-    if largest < 2:
-        raise SkelbenchError("this SLURM has no job arrays (MaxArraySize is 0); ask its administrators for them")
-    return min(largest - 1, MOST)
-
-
-def partition_limit(partition: str | None) -> int | None:
-    """Time limit of the partition (None: the default one) in seconds, None if there is no limit."""
-    for line in ask("sinfo", "-h", "-o", "%P|%l").splitlines() if available() else ():
-        name, _, limit = line.partition("|")
-        if name.rstrip("*") == partition or (partition is None and name.endswith("*")):
-            with_hours = limit if limit.count(":") == 2 else f"0:{limit}"
-            return seconds_of(with_hours) if re.fullmatch(r"[\d:-]+", limit) else None
-    return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import time
 import uuid
@@ -24,7 +23,7 @@ from skelbench.core.user_config import found
 from skelbench.pipeline.studies.engine import Queue
 from skelbench.pipeline.studies.slurm import commands
 from skelbench.pipeline.studies.slurm.requeue import read_record, record_path
-from skelbench.pipeline.studies.slurm.script import Resources, Task, check_memory, script, seconds_of
+from skelbench.pipeline.studies.slurm.script import Resources, Task, script, seconds_of
 from skelbench.plugin import EngineSpec, hookimpl
 
 if TYPE_CHECKING:
@@ -36,7 +35,8 @@ DEFAULT_SECONDS, DEFAULT_MEMORY = 4 * 3600, "16G"
 """Limits of a task without --time and --mem. A trial that takes longer is requeued and continues."""
 _ENDED = re.compile(r"\*\*\* JOB \d+ ON \S+ (.*?) \*\*\*|error: (.*oom.*)")
 """SLURM's message in the log of a job that it ended."""
-_END = "END_OF_SKELBENCH_SCRIPT"
+MOST = 1000
+"""Most trials of one array: SLURM's default of MaxArraySize."""
 
 
 class Array(NamedTuple):
@@ -64,8 +64,8 @@ class Slurm(Queue):
     def __init__(self, context: StudyContext, request: ResourceRequest) -> None:
         super().__init__(context, request)
         self.folder = context.logs / "slurm"
-        self.seconds = None if request.time is None else seconds_of(request.time)
-        self.memory = DEFAULT_MEMORY if request.mem is None else check_memory(request.mem)
+        self.seconds = DEFAULT_SECONDS if request.time is None else seconds_of(request.time)
+        self.memory = request.mem or DEFAULT_MEMORY
 
     @classmethod
     def device(cls, request: ResourceRequest, device: str | None) -> str | None:
@@ -85,18 +85,13 @@ class Slurm(Queue):
 
     # ------------------------------------------------------------------------------------------ submission
     def emit(self, trials: Trials) -> str:
-        """Return the script, or a bash script that submits several; of all trials if no queue can be asked."""
+        """Return the script; of all trials if no queue can be asked."""
         queued = self.queued() if commands.available() else {}
-        texts = [text for _, _, text in self._arrays([trial for trial, _ in trials if trial.id not in queued])]
-        if len(texts) < 2:
-            return "".join(texts)
-        folder = shlex.quote(str(self.folder.absolute()))
-        head = f"#!/bin/bash\n# Submits {len(texts)} arrays: bash FILE\nmkdir -p {folder}\n"
-        return head + "".join(f"sbatch --parsable <<'{_END}' || exit\n{text}{_END}\n" for text in texts)
+        missing = [trial for trial, _ in trials if trial.id not in queued]
+        return self._script(missing)[2] if missing else ""
 
     def submit(self, trials: Trials) -> str:
-        """Submit the trials that are not in the queue, all of them or none."""
-
+        """Submit the trials that are not in the queue, as one array."""
         commands.check_available()
         self.context.session.results.prepare()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -106,15 +101,10 @@ class Slurm(Queue):
             others = f", {len(trials) - len(missing)} are queued or running" if len(missing) < len(trials) else ""
             if not missing:
                 return f"nothing to submit{others}"
-            jobs: list[str] = []
-            for key, tasks, text in self._arrays(missing):
-                try:
-                    jobs.append(self._submit_array(key, tasks, text))
-                except SkelbenchError:
-                    if jobs:
-                        self._cancel(jobs)
-                    raise
-        return f"submitted {len(missing)} trials as job{'s' * (len(jobs) > 1)} {', '.join(jobs)}{others}"
+            key, tasks, text = self._script(missing)
+            job = self._submit_array(key, tasks, text)
+        rest = f", {len(missing) - MOST} wait for the same command again" if len(missing) > MOST else ""
+        return f"submitted {len(tasks)} trials as job {job}{others}{rest}"
 
     def _submit_array(self, key: str, tasks: Sequence[Task], text: str) -> str:
         """Submit one array; return its job id."""
@@ -137,23 +127,13 @@ class Slurm(Queue):
         write_json(files[1], record | {"job": job})
         return job
 
-    def _cancel(self, jobs: Sequence[str]) -> None:
-        """Cancel ``jobs`` and forget their arrays."""
-        commands.ask("scancel", *jobs)
-        for array in self._submitted(self.folder):
-            if array.job in jobs:
-                (self.folder / f"{array.key}.json").unlink()
-                (self.folder / f"{array.key}.sh").unlink()
-
-    def _arrays(self, trials: Sequence[Trial]) -> Iterator[tuple[str, list[Task], str]]:
-        """(key, tasks, script) of each array, which are as large as SLURM allows."""
+    def _script(self, trials: Sequence[Trial]) -> tuple[str, list[Task], str]:
+        """(key, tasks, script) of an array of the first trials."""
         from skelbench.pipeline.studies.runner import own_modules
 
-        most, resources, python = commands.array_size(), self._resources(), [sys.executable, *own_modules()]
-        for start in range(0, len(trials), most):
-            tasks, key = [self._task(trial) for trial in trials[start : start + most]], uuid.uuid4().hex[:8]
-            name = f"{self.context.study}.{key}"
-            yield key, tasks, script(self.context.study, name, self.context.logs, tasks, resources, python)
+        tasks, key = [self._task(trial) for trial in trials[:MOST]], uuid.uuid4().hex[:8]
+        name, python = f"{self.context.study}.{key}", [sys.executable, *own_modules()]
+        return key, tasks, script(self.context.study, name, self.context.logs, tasks, self._resources(), python)
 
     def _task(self, trial: Trial) -> Task:
         from skelbench.pipeline.studies.runner import command, log_name
@@ -166,9 +146,8 @@ class Slurm(Queue):
     def _resources(self) -> Resources:
         request, gpus = self.request, int(self.context.session.device.startswith("cuda"))
         partition = request.partition or os.environ.get("SBATCH_PARTITION")
-        seconds = self.seconds or min(DEFAULT_SECONDS, commands.partition_limit(partition) or DEFAULT_SECONDS)
         cpus = request.cpus or (4 if gpus else 1)
-        return Resources(seconds, self.memory, cpus, gpus, partition, request.max_parallel, request.setup or ())
+        return Resources(self.seconds, self.memory, cpus, gpus, partition, request.max_parallel, request.setup or ())
 
     # ------------------------------------------------------------------------------------------ state
     def queued(self) -> Mapping[str, str]:

@@ -96,18 +96,6 @@ def slurm_time(seconds: float) -> str:
     return (f"{days}-" if days else "") + f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
-def check_memory(text: str) -> str:
-    """Return ``text`` if SLURM accepts it as an amount of memory."""
-    if not re.fullmatch(r"\d+[KMGT]?", text):
-        raise SkelbenchError(f"--mem {text!r} is not an amount of memory; write 16G or 800M")
-    return text
-
-
-def warning_seconds(seconds: int) -> int:
-    """Seconds before the time limit at which SLURM signals the script to save its state."""
-    return min(120, seconds // 4)
-
-
 def script(
     study: str, name: str, logs: Path, tasks: Sequence[Task], resources: Resources, python: Sequence[str]
 ) -> str:
@@ -123,7 +111,7 @@ def script(
         "partition": resources.partition,
         "output": str(folder / "slurm").replace("%", "%%") + "/%A_%a.log",
         "open-mode": "append",
-        "signal": f"B:USR2@{warning_seconds(resources.seconds)}",
+        "signal": f"B:USR2@{min(120, resources.seconds // 4)}",  # seconds before the limit, to save the state
     }
     head = [
         "#!/bin/bash",
