@@ -50,8 +50,8 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
     """Return at most ``most`` of n samples, one per row of ``view``, per masked token or per clip (an encoder may read
-    its bodies together); and their parts: ``place`` in the grid (of hidden tokens), ``view`` (where a clip has several) and
-    body ``slot`` (not of clips).
+    its bodies together); and their parts: ``place`` in the grid (of masked tokens), ``view`` (if a clip has several)
+    and body ``slot`` (not of clips).
 
     >>> chosen_n, parts = samples_of(View.of(torch.zeros(3, 2, 16, 25, 3)), n=6, most=6)
     >>> parts["slot"]

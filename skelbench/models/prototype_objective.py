@@ -74,8 +74,8 @@ class PrototypeObjective(nn.Module):
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
-        """Return figures of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call it
-        at once; the samples are from all of them.
+        """Return figures of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
+        it at once; the samples are from all of them.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
