@@ -23,12 +23,14 @@ def main() -> None:
     pairs = [pair for pair in flops_grids(host) if host.origin(pair[0]).source_hash is None]
     for place, (method, grid) in enumerate(pairs, 1):
         (row,) = flops_rows(host, [(method, grid)], encoders)
-        rows[key_of(method, grid)] = {**asdict(row), "encoder": {**asdict(row.encoder), "versions": {}}}
+        rows[key_of(method, grid)] = asdict(row)
         print(f"{place}/{len(pairs)} {method.name} {row.tokens}", flush=True)
     if not check:
         SHIPPED.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(rows[key])}" for key in rows) + "\n}\n")
         return
     shipped = json.loads(SHIPPED.read_text())
+    for row in (*shipped.values(), *rows.values()):
+        row["encoder"]["versions"] = {}  # of the counters
     other = [key for key in {**shipped, **rows} if shipped.get(key) != json.loads(json.dumps(rows.get(key)))]
     print("\n".join(other) or f"{len(rows)} counts are as they ship")
     raise SystemExit(bool(other))

@@ -139,7 +139,8 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
         budgets = [*BUDGETS.values()]
         grids = [(method, grid) for method, grid in grids if slug(method.name) in printed]
         grids = [pair for pair in grids if not shares or (pair[1].frames, pair[1].patch) in budgets]
-    grids = with_reference(every, grids) if shares else grids
+    elif shares:
+        grids = with_reference(every, grids)
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
         for row in kept_rows(inputs.host, grids, recount=inputs.recount):
             report(1)
