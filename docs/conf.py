@@ -8,7 +8,6 @@ sys.path.insert(0, str(HERE))
 
 from record_tables import PAGES, filled  # noqa: E402
 from site_pages import link_files, resolve_short_name, settings_of, signature_of, whole_sentence, write_pages  # noqa: E402
-
 from sphinx.util import logging  # noqa: E402
 
 from skelbench.core.version import __version__  # noqa: E402

@@ -4,8 +4,9 @@ A comment names files, columns and rows, and the table follows it:
 
     <!-- records: quick-synthetic/linear | method seeds accuracy+- p_value | tokens=8x25+1 -->
 
-``accuracy+-`` adds the interval over seeds, ``difference[]`` the interval over clips or subjects, ``by=tokens``
-makes a column for each value of ``tokens``, and ``group=method`` keeps the rows of a method together. ``python docs/record_tables.py`` writes the tables into the pages.
+``accuracy+-`` adds the interval over seeds, ``difference[]`` the interval over clips or subjects. ``by=tokens`` makes a
+column for each value of ``tokens``; ``group=method`` keeps the rows of a method together. ``python
+docs/record_tables.py`` writes the tables into the pages.
 """
 
 import re
@@ -16,12 +17,13 @@ import pandas
 DOCS = Path(__file__).parent
 PAGES = ("results", "appendix")
 BLOCK = re.compile(r"(<!-- records: ([^|]+)\|([^|]+?)(?:\|([^|]+?))?-->\n\n)((?:\|.*\n)*)")
-WORDS = {"method": "Method", "target": "Masked tokens predict", "records": "Records", "tokens": "Tokens", "chosen_on": "Chosen on", "encoder": "Encoder"}
-HEADS = {"seeds": "Seeds", "accuracy": "Linear", "knn": "1-NN", "difference": "Difference", "p_value": "p", "hours": "Hours"}
-HEADS |= {"train_minutes": "Minutes", "loss_start": "First loss", "loss_end": "Last loss", "step_gflops": "GFLOPs a step"}
-HEADS |= {"rank_end": "Rank, branch", "rank_encoder": "Rank, encoder", "default": "Default", "tuned": "Tuned", "clean": "Clean"}
-FORMATS = {"seeds": ".0f", "difference": "+.1f", "p_value": ".2g", "train_minutes": ".0f", "loss_start": ".2g"}
-FORMATS |= {"loss_end": ".2g", "step_gflops": ".2f", "hours": ".2f"}
+WORDS = {"method": "Method", "target": "Masked tokens predict", "records": "Records", "tokens": "Tokens"}
+WORDS |= {"chosen_on": "Chosen on", "encoder": "Encoder"}
+HEADS = {"seeds": "Seeds", "accuracy": "Linear", "knn": "1-NN", "difference": "Difference", "p_value": "p"}
+HEADS |= {"train_minutes": "Minutes", "hours": "Hours", "step_gflops": "GFLOPs a step", "clean": "Clean"}
+HEADS |= {"rank_end": "Rank, branch", "rank_encoder": "Rank, encoder", "default": "Default", "tuned": "Tuned"}
+FORMATS = {"seeds": ".0f", "difference": "+.1f", "p_value": ".2g", "train_minutes": ".0f", "step_gflops": ".2f"}
+FORMATS |= {"hours": ".2f"}
 
 
 def cell(row, column):
