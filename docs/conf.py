@@ -6,7 +6,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from record_tables import PAGES, filled  # noqa: E402
 from site_pages import link_files, resolve_short_name, settings_of, signature_of, whole_sentence, write_pages  # noqa: E402
+from sphinx.util import logging  # noqa: E402
 
 from skelbench.core.version import __version__  # noqa: E402
 
@@ -35,7 +37,13 @@ def setup(app):
     def link_above(app, page, source):
         source[0] = link_files(source[0], "", "generated/" if "/" not in page else "")
 
+    def check_tables(app, page, source):
+        if page in PAGES and filled(source[0]) != source[0]:
+            message = "a table differs from results/reference; run python docs/record_tables.py"
+            logging.getLogger(__name__).warning(message, location=page)
+
     app.connect("builder-inited", lambda app: write_pages(HERE / "generated"))
+    app.connect("source-read", check_tables, priority=400)
     app.connect("source-read", link_above)
     app.connect("autodoc-process-docstring", whole_sentence, priority=400)  # before Napoleon's
     app.connect("autodoc-process-docstring", settings_of)
