@@ -23,6 +23,7 @@ def write_pages(folder):
     """The pages that are made, written only where they change: Sphinx reads no page in vain."""
     folder.mkdir(exist_ok=True)
     pages = {"commands.md": commands(), "settings.md": all_settings(Host())}
+    pages["figures.inc"] = figures(Host())
     pages |= {name.lower(): link_files(ROOT.joinpath(name).read_text(), "../", "") for name in ABOVE}
     for name, text in pages.items():
         path = folder / name
@@ -53,6 +54,15 @@ def all_settings(host):
             lines += [f"### {SINGULAR[kind]} {about.name}", "", about.summary, ""]
             lines += table(settings(host.config(about)))
     return "\n".join(lines)
+
+
+def figures(host):
+    """A table of all figures with their settings, which ``figures.md`` includes."""
+    lines = ["| figure | shows | settings |", "| --- | --- | --- |"]
+    for figure in host.all("figures"):
+        names = ", ".join(f"`{row.name}`" for row in settings(host.config(figure)))
+        lines.append(f"| `{figure.name}` | {figure.summary} | {names} |")
+    return "\n".join(lines) + "\n"
 
 
 def table(rows):
