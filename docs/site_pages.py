@@ -61,7 +61,8 @@ def figures(host):
     lines = ["| figure | shows | settings |", "| --- | --- | --- |"]
     for figure in host.all("figures"):
         names = ", ".join(f"`{row.name}`" for row in settings(host.config(figure)))
-        lines.append(f"| `{figure.name}` | {figure.summary} | {names} |")
+        summary = re.sub(r"\((--[^)]*)\)", r"(`\1`)", figure.summary)  # no dash in the place of two hyphens
+        lines.append(f"| `{figure.name}` | {summary} | {names} |")
     return "\n".join(lines) + "\n"
 
 
