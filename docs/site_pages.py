@@ -1,6 +1,7 @@
 """Pages and links of the site that come from the code, or from files that lie above ``docs/``."""
 
 import re
+from math import prod
 from pathlib import Path
 
 from docutils import nodes
@@ -31,6 +32,7 @@ def write_pages(folder):
     """The pages that are made, written only where they change: Sphinx reads no page in vain."""
     folder.mkdir(exist_ok=True)
     pages = {"commands.md": commands(), "settings.md": all_settings(Host())}
+    pages |= {"figures.inc": figures(Host()), "studies.inc": studies(Host())}
     pages |= {name.lower(): link_files(ROOT.joinpath(name).read_text(), "../", "") for name in ABOVE}
     for name, text in pages.items():
         path = folder / name
@@ -61,6 +63,26 @@ def all_settings(host):
             lines += [f"### {SINGULAR[kind]} {about.name}", "", about.summary, ""]
             lines += table(settings(host.config(about)))
     return "\n".join(lines)
+
+
+def figures(host):
+    """A table of all figures with their settings, which ``figures.md`` includes."""
+    lines = ["| figure | shows | settings |", "| --- | --- | --- |"]
+    for figure in host.all("figures"):
+        names = ", ".join(f"`{row.name}`" for row in settings(host.config(figure)))
+        summary = re.sub(r"\((--[^)]*)\)", r"(`\1`)", figure.summary)  # no dash in the place of two hyphens
+        lines.append(f"| `{figure.name}` | {summary} | {names} |")
+    return "\n".join(lines) + "\n"
+
+
+def studies(host):
+    """A table of all studies with their number of trials, which ``studies.md`` includes."""
+    lines = ["| study | question | trials |", "| --- | --- | ---: |"]
+    for about in host.all("studies"):
+        study = host.load(about)
+        settings_each = prod(len(values) for values in study.grid.values()) + len(study.trials)
+        lines.append(f"| `{about.name}` | {about.summary} | {settings_each * len(study.seeds)} |")
+    return "\n".join(lines) + "\n"
 
 
 def table(rows):
