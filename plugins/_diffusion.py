@@ -69,7 +69,7 @@ class Denoised:
     """Result of :meth:`MaskedDiffusion.denoise`."""
 
     source: Encoded
-    """Of the visible tokens."""
+    """Encoding of the visible tokens."""
     noisy_RTJC: Tensor
     """The diffused clip, standardised."""
     step_R: Tensor

@@ -120,7 +120,7 @@ class DiffusionDecoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As the encoder: Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings, default projection."""
+        """Initialize as the encoder: Xavier-uniform matrices, zero biases, trunc-normal (0.02) embeddings."""
         self.apply(xavier_linear)
         self.tokenizer.reset_parameters()
 

@@ -81,7 +81,7 @@ class HCN(Encoder):
 
 
 class Branch(nn.Module):
-    """What becomes of positions, or of motion: features of each joint, then of the images of all joints."""
+    """Branch for positions or for motion: features of each joint, then of the images of all joints."""
 
     def __init__(self, config: HCNConfig, joints: int) -> None:
         super().__init__()

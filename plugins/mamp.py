@@ -94,7 +94,7 @@ class MampFineTune(FineTune):
         return layer
 
     def classifier(self, width, classes):
-        """As :meth:`hidden`."""
+        """Initialize as :meth:`hidden` does."""
         return self.hidden(width, classes)
 
 

@@ -21,9 +21,9 @@ from .actionlet import actionlet, mean_clip, outside
 from .mixes import bone_transfer, mix, partner_share, partners
 
 LEVELS = {"all": 0, "many": 100 / 350, "few": 200 / 350, "none": 300 / 350}
-"""How much is augmented, and the share of the second stage from which on."""
+"""Amount of augmentation -> fraction of the second stage at which it begins."""
 CHANCES = {"all": (1, 1), "many": (5 / 7, 3 / 5), "few": (3 / 7, 1 / 5)}
-"""Of each augmentation of the strong view, and of the normal one."""
+"""Factors of the probability of each augmentation: of the strong view, and of the normal one."""
 SHARES = (0.24, 0.4), (0.08, 0.24)
 """Frames of a region: 12 to 20 of 50; around actionlets 4 to 12 once little is augmented."""
 FEWEST = 8

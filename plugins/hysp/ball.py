@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 MARGIN = {torch.float32: 4e-3}
-"""How far from the border points are kept, by their precision; 1e-5 in float64."""
+"""Least distance of points from the border, by precision; 1e-5 in float64."""
 SHARE = 1 - 1e-7
-"""Of the way to the border that the difference of two points is taken to be at most."""
+"""Largest norm of the difference of two points, as a fraction of the radius."""
 FARTHEST = 2 * math.atanh(SHARE)
 """The distance that follows, 16.8, beyond which there is no gradient."""
 
@@ -136,14 +136,14 @@ class RiemannianSGD(torch.optim.Optimizer):
 
 
 def _gyration(u: Tensor, v: Tensor, w: Tensor) -> Tensor:
-    """What ``w`` becomes where sums of ``u`` and ``v`` are put in other brackets: -(u + v) + (u + (v + w))."""
+    """Return the gyration of ``w`` by ``u`` and ``v``: -(u + v) + (u + (v + w))."""
     uu, vv, uv, uw, vw = (_dot(a, b) for a, b in ((u, u), (v, v), (u, v), (u, w), (v, w)))
     turned = (vw * (1 + 2 * uv) - uw * vv) * u - (vw * uu + uw) * v
     return w + 2 * turned / (1 + 2 * uv + uu * vv).clamp(min=1e-15)
 
 
 def _inside(v: Tensor) -> Tensor:
-    """As :func:`exp_map`, however near the border."""
+    """Return :func:`exp_map` without its limit at the border."""
     norm = _norm(v)
     return norm.clamp(max=15).tanh() * (v / norm)
 

@@ -18,7 +18,7 @@ SIDES = {"encoder_q": "encoder", "encoder_r": "partner"}
 OTHER = ("encoder_k.", "encoder_l.", "encoder_q.fc.", "encoder_r.fc.", "Queue_S", "queue_ptr_S")
 """Tensors that only training needs."""
 AXES, SIGNS = (0, 2, 1), (1.0, 1.0, -1.0)
-"""Which of its axes each of ours is, and which way it points there."""
+"""Axis of the file for each of our axes, and its sign."""
 
 
 def imported(state, options) -> Imported:

@@ -13,7 +13,7 @@ from skelbench.pipeline.observe import Observer
 from skelbench.plugin import ObserverSpec, hookimpl
 
 STATUS = {"done": "FINISHED", "interrupted": "KILLED"}
-"""What else ended a run has FAILED."""
+"""Outcome of a run -> status in MLflow; FAILED for any other."""
 MOST = 100
 """Parameters that MLflow takes at a time."""
 LONGEST = 6000

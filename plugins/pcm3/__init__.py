@@ -28,7 +28,7 @@ PARTNER, REGION, HIDDEN, OFFSETS = 0, 1, 2, 3
 PASSES = ("base", "mixed", "hidden", "filled")
 """Queries, each with a prompt of its own at the input."""
 PARTS, FRAMES, FAST, WHOLE = (2, 3), (28 / 64, 44 / 64), 0.25, 0.25
-"""Of regions that come from another clip: body parts, share of frames, chances of double speed and of an average."""
+"""Regions from another clip: body parts, fraction of frames, probability of double speed and of an average."""
 
 
 class PCM3Config(DistortedContrastConfig):

@@ -11,7 +11,7 @@ from skelbench.models.graph import SUBSETS, bone_subsets
 
 KERNEL, DILATIONS = 5, (1, 2)
 PATHS = len(DILATIONS) + 2
-"""Of a convolution over time: dilated ones, a maximum over three frames, and a frame by itself."""
+"""Branches of a convolution over time: dilated ones, a maximum over three frames, and the frame itself."""
 
 
 class Graph(nn.Module):
@@ -61,7 +61,7 @@ class Unit(nn.Module):
 
 
 class Neighbours(nn.Module):
-    """Of each joint a sum over the others, with weights that are learned for all clips and, for each channel, corrected
+    """Weighted sum over the other joints, with weights that are learned for all clips and, for each channel, corrected
     by how two joints' means over time differ; a residual."""
 
     def __init__(self, before: int, after: int, adjacency_SJJ: Tensor) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 def channel_cross_entropy(
     predicted: Tensor, target: Tensor, centre_D: Tensor, *, target_temp: float, predicted_temp: float
 ) -> Tensor:
-    """Of each feature [..., D]: -sum_c softmax((target - centre) / tau_t)_c log softmax(predicted / tau_p)_c, [...].
+    """Cross-entropy of each feature: -sum_c softmax((target - centre) / tau_t)_c log softmax(predicted / tau_p)_c.
 
     ``target`` and ``centre_D`` are constants. Computed in at least float32. Source: S-JEPA (ECCV 2024), its loss.
     """

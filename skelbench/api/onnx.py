@@ -53,8 +53,8 @@ class Features(nn.Module):
         self.readout, self.pooling, self.every_slot = look.readout, look.bodies_pool, look.bodies == "all-slots"
 
     def forward(self, clips: Tensor, present: Tensor) -> Tensor:
-        """As :func:`skelbench.evaluation.features.pool_bodies`, with every slot as a row, so that all sizes are
-        the same for all clips."""
+        """Return pooled features as :func:`skelbench.evaluation.features.pool_bodies` does, with every slot as a row:
+        all sizes are the same for all clips."""
         count, slots = clips.shape[:2]
         clips = torch.where(present[:, :, None, None, None], clips, 0.0)
         rows_R = torch.arange(count * slots, device=clips.device)

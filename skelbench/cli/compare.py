@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import All, Columns, Format, ReadResults, Sort, ToFile, request_options
+from skelbench.cli.options import All, Columns, Format, Results, Sort, ToFile, is_there, request_options
 from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
 
@@ -37,11 +37,14 @@ def compare(
             "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
         ),
     ] = False,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Count the costs of tables flops and flops-detail again, for minutes.")
+    ] = False,
     sort: Sort = None,
     columns: Columns = None,
     wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
     output: ToFile = None,
-    results: ReadResults = None,
+    results: Results = None,
 ) -> None:
     """Show a table over the results: accuracy of all runs, a comparison, what methods cost.
 
@@ -56,6 +59,7 @@ def compare(
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
+    results = is_there(results) if descriptor.needs_runs else results
     from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.core.console import err, out, progress
     from skelbench.records.store import ResultStore
@@ -64,7 +68,7 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    shown = {"significance": significance, "against": against, "best_on_test": best_on_test}
+    shown = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
     inputs = read_inputs(host, store, filters, all_, progress=progress, **shown)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run

@@ -53,7 +53,7 @@ def interpolation(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """How well local linear interpolation fills in hidden tokens: independent random masks against connected tubes.
+    """Show how well linear interpolation fills in masked tokens: independent random masks against connected tubes.
 
     Hidden coordinates, and with RUN the hidden token features of its encoder too.
     """

@@ -80,7 +80,7 @@ def _is_given(value: Any) -> bool:
     return value is not None and value is not False and value not in ([], ())
 
 
-def _is_there(place: Path | None) -> Path | None:
+def is_there(place: Path | None) -> Path | None:
     """A place that was typed holds what is to be read; any other may be made by the first run."""
     if place is not None and not os.path.lexists(place):
         raise SkelbenchError(f"--results {place}: there is no such folder; name the one that runs were written to")
@@ -88,7 +88,7 @@ def _is_there(place: Path | None) -> Path | None:
 
 
 Results = Annotated[Path | None, option(RunRequest, "results")]
-ReadResults = Annotated[Path | None, option(RunRequest, "results", callback=_is_there)]
+ReadResults = Annotated[Path | None, option(RunRequest, "results", callback=is_there)]
 """``--results`` for commands that only read runs."""
 DataRoot = Annotated[Path | None, option(RunRequest, "data")]
 Device = Annotated[str | None, option(RunRequest, "device")]

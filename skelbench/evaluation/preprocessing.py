@@ -1,4 +1,4 @@
-"""How a frozen encoder looks at clips, as data that can travel with its weights."""
+"""Preprocessing of clips for a frozen encoder, as data that can be stored with its weights."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Step:
-    """Where training is, and primitives that are right on one process and on many.
+    """State of training, and operations that give the same on one process and on many.
 
     >>> from skelbench.views.keyed import Keyed
     >>> step = Step(30, 120, 0.25, torch.Generator(), Keyed(seed=0, step=30).uniform)
@@ -114,7 +114,7 @@ class Step:
     ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its hidden tokens.
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"
-    """Which of the method's ``turns`` this is."""
+    """Name of the current one of the method's ``turns``."""
     batch: int = 0
     """Clips of the step, of all processes together; 0 where no loop made the step. See :meth:`clips`."""
     pieces: int = 1
@@ -123,7 +123,7 @@ class Step:
     means: Callable[[Tensor, Tensor | float], Tensor] = distributed.global_mean
     """Function that :meth:`mean` calls."""
     held: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
-    """What :meth:`keep` kept, piece by piece."""
+    """Tensors given to :meth:`keep`, by name, one per micro-batch."""
 
     @property
     def fraction(self) -> float:
@@ -158,7 +158,7 @@ class Step:
         self.held.setdefault(name, []).append(x.detach())
 
     def kept(self, name: str) -> Tensor:
-        """What was kept as ``name`` in this step, all pieces along dim 0."""
+        """Return the tensors kept as ``name`` in this step, joined along dim 0."""
         return torch.cat(self.held[name])
 
     def gather(self, x: Tensor, gradient: bool = False) -> Tensor:
@@ -171,7 +171,7 @@ class Step:
 
 
 TAKEN = frozenset({"step", "epoch", "clips_seen", "clips_per_s", "seconds", "lr", "weight_decay"})
-"""What the log says of every step by itself."""
+"""Names that the log fills in itself at every step."""
 
 
 WITHOUT_GRADIENT = "returned a loss that depends on no trainable parameter; look for a detach or no_grad on its way"
@@ -231,7 +231,7 @@ class Method(nn.Module):
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
     queue_fills: int = 1
-    """How often a run's clips fill the queue of keys at least: more for what only begins once it has been full."""
+    """Least number of times that a run's clips fill the queue of keys; above 1 for a loss that needs a full queue."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
     "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds

@@ -52,7 +52,7 @@ DECODER = {
     "decoder_pred": "predict",
 }
 MACDIFF = ("input_mean", "input_var", "self_shift")
-"""What only MacDiff's code records: how its encoder's input is standardised. Its downstream files look like MAMP's."""
+"""Options that only MacDiff's code records: its encoder's input is standardized. Its files look like MAMP's else."""
 HEAD = "head."
 """Tensors of the classifier of a linear probe or a fine-tuned model."""
 

@@ -153,7 +153,7 @@ def graph_name(name: str) -> str | None:
 
 
 def graph_settings(state: Mapping[str, Tensor], prefix: str = "encoder_q.") -> dict[str, Any]:
-    """Of the public ST-GCN whose tensors' names begin with ``prefix``.
+    """Return the settings of the public ST-GCN whose tensors' names begin with ``prefix``.
 
     Raises:
         SkelbenchError: there is none.

@@ -94,7 +94,7 @@ class MultiGrained(Method):
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
     def _terms(self, embeddings: Sequence[Any]) -> dict[str, Any]:
-        """Of one level, from an embedding [B, E] of each view: the first three agree with their mean and the last."""
+        """Return the terms of one level from embeddings [B, E] of all views: the first three agree with their mean."""
         *others, last_BE = embeddings
         centre_BE = sum(others) / len(others)
         terms = {

@@ -25,7 +25,7 @@ from skelbench.views import View
 
 @dataclass(frozen=True)
 class Hidden:
-    """What a target may look at in one step. Nothing here waits for the device.
+    """Inputs of a target in one step. Nothing here waits for the device.
 
     >>> view = View.of(
     ...     torch.zeros(1, 2, 16, 25, 3),

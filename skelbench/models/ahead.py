@@ -10,7 +10,7 @@ _depth = 0
 
 @contextmanager
 def gradients() -> Iterator[None]:
-    """Around products that are the gradient's, in the forward pass of an autograd function.
+    """Context for products of the gradient that are computed in the forward pass of an autograd function.
 
     >>> with gradients():
     ...     active()

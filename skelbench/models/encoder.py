@@ -1,4 +1,4 @@
-"""What every encoder says of itself, accepts and returns. The ViT that ships is in :mod:`skelbench.models.vit`."""
+"""Contract of encoders: attributes, input and output. The ViT that ships is in :mod:`skelbench.models.vit`."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
     """
 
     abilities: frozenset[str] = frozenset()
-    """Which of :data:`ABILITIES` it has."""
+    """Names from :data:`ABILITIES`."""
     width: int
     """D of tokens."""
     features: int
@@ -152,7 +152,7 @@ class Encoder(nn.Module):
     bodies: int = 1
     """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
     granularities: int = 0
-    """Those that it has of its own; 0 = as many as are asked for are made of its tokens, if it has that ability."""
+    """Number of granularities of the encoder itself; 0 = as many as a method needs, made from its tokens."""
     prepared_state: tuple[str, ...] = ()
     """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
 
@@ -172,7 +172,7 @@ class Encoder(nn.Module):
 
     @property
     def standardisation(self) -> Standardisation | None:
-        """How it standardises coordinates before anything else; None = it takes them as they are."""
+        """Constants that standardize coordinates first; None = coordinates are used as they are."""
         return None
 
     def prepare(self, requires: frozenset[str]) -> None:

@@ -1,4 +1,4 @@
-"""What prototypes tell of the rows that they were given to: which token, which view, which body slot, which clip.
+"""Information of prototypes about the rows assigned to them: which token, which view, which body slot, which clip.
 
 Shapes: n samples, K prototypes.
 """
@@ -49,9 +49,9 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of n samples, one per row of ``view``, per hidden token or per clip (an encoder may read its bodies together), at
-    most ``most``; and their parts: ``place`` in the grid (of hidden tokens), ``view`` (where a clip has several) and
-    body ``slot`` (not of clips).
+    """Return at most ``most`` of n samples, one per row of ``view``, per masked token or per clip (an encoder may read
+    its bodies together); and their parts: ``place`` in the grid (of masked tokens), ``view`` (if a clip has several)
+    and body ``slot`` (not of clips).
 
     >>> chosen_n, parts = samples_of(View.of(torch.zeros(3, 2, 16, 25, 3)), n=6, most=6)
     >>> parts["slot"]

@@ -1,4 +1,4 @@
-"""Which parts of a forward pass must not run in reduced precision, and where reduced precision is of use."""
+"""Parts of a forward pass that must not run in reduced precision."""
 
 from __future__ import annotations
 

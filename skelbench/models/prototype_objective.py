@@ -27,7 +27,7 @@ class _Teacher(NamedTuple):
     temp: float
 
     def distributions(self, z_nD: Tensor) -> Tensor:
-        """Those of ``z_nD``, [n, K]."""
+        """Return the distributions over prototypes of ``z_nD``, [n, K]."""
         with no_autocast(z_nD):
             logits_nK = (z_nD.float() / self.temp) @ self.W_KD.float().mT
             return torch.softmax(logits_nK if self.offset_K is None else logits_nK + self.offset_K, 1)
@@ -74,8 +74,8 @@ class PrototypeObjective(nn.Module):
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
-        """Of the last :meth:`forward`, until :meth:`update`; nothing without samples. All processes ask at once, the
-        samples are those of all.
+        """Return figures of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
+        it at once; the samples are from all of them.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all

@@ -1,4 +1,4 @@
-"""What encoders of two token sequences, a clip's frames and its joints, share (HiCo, SCD-Net, UmURL, USDRL).
+"""Shared parts of encoders of two token sequences, frames and joints of a clip (HiCo, SCD-Net, UmURL, USDRL).
 
 A token in time is a frame of all joints of all bodies, a token in space is a joint of one body over all frames. Each
 branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens.

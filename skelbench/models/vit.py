@@ -164,7 +164,7 @@ class ViT(Encoder):
         return tuple(self.tokenizer.project.parameters())
 
     def layers(self) -> list[list[nn.Parameter]]:
-        """What makes tokens, each block, the last norm (main_finetune.py of maoyunyao/MAMP counts them so)."""
+        """Return parameters by layer: tokenizer, each block, last norm (as main_finetune.py of maoyunyao/MAMP)."""
         parts = [list(block.parameters()) for block in self.blocks] + [list(self.norm.parameters())]
         later = {parameter for part in parts for parameter in part}
         return [[parameter for parameter in self.parameters() if parameter not in later], *parts]

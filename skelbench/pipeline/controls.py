@@ -37,7 +37,7 @@ class Conclusion:
     pairs: list[tuple[RunDir, Records]]
     """The run, then its controls, each with its records."""
     cost: dict[str, Any] | None
-    """Of the run; None where it was not counted, or could not be."""
+    """Cost of the run; None if it was not or could not be counted."""
 
 
 def costed(spec: RunSpec) -> bool:

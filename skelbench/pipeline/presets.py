@@ -1,8 +1,8 @@
 """Presets belong to the harness: every method shrinks the same way (torch-free).
 
 A preset scales the encoder, prototypes, heads, batch, learning rate and clips seen, and settings that only make sense
-at the full size: a short schedule needs a faster EMA teacher, and few prototypes a sharper one. docs/results.md has the
-measurements. The learning rate is for Adam; a method with SGD keeps its own. Settings that a method does not have are
+at the full size: a short schedule needs a faster EMA teacher, and few prototypes a sharper one; docs/appendix.md has
+the reasons. The learning rate is for Adam; a method with SGD keeps its own. Settings that a method does not have are
 skipped. Sizes of an encoder per preset are in ``EncoderSpec.presets``; a plugin's own settings in
 ``MethodSpec.presets``.
 """

@@ -1,4 +1,4 @@
-"""What the user typed, as dotted settings: ``method.*``, ``encoder.*``, ``optimizer.*``, ``train.*``, ``grid.*`` ...
+"""Requests of the user as dotted settings: ``method.*``, ``encoder.*``, ``optimizer.*``, ``train.*``, ``grid.*`` ...
 
 Later sources win: the file, ``--set``, the options of their own (``--tokens``, ``--epochs``, ...), which may not
 contradict ``--set``.
@@ -229,7 +229,7 @@ class EvaluationRequest(Work):
     stream: Annotated[Names | None, Option("as trained", metavar="NAMES")] = None
     """Input of the encoder: joint, bone, motion; several, comma separated, are fused."""
     fusion: Annotated[str | None, Option()] = None
-    """How several streams become one result: features, scores or logits."""
+    """Fusion of several streams: features, scores or logits."""
     weights: Annotated[
         Annotated[tuple[Any, ...], BeforeValidator(_several)] | None, Option("equal", metavar="NUMBERS")
     ] = None

@@ -18,15 +18,17 @@ from skelbench.reporting import published
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.published import slug
 from skelbench.reporting.table import Cell, Column, Table, footnotes_of
+from skelbench.views.skeleton.grid import BUDGETS
 
 if TYPE_CHECKING:
     from skelbench.evaluation.cost.count import CostRow
 
 DENSE = "30x25"
 SCOPE = (
-    f"Pre-training: GFLOPs of a clip with {BODIES} bodies; train encoder: one forward pass of one view; "
-    "train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
+    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 over that of the row. Train encoder: one forward "
+    "pass of one view; train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
 )
+MORE = "Shown: methods with published costs, at 30, 15 and 8 temporal tokens. All methods and grids: --all."
 SCOPE_DETAIL = (
     f"All columns: GFLOPs of a clip with {BODIES} bodies. Inference: the encoder on all tokens. Student encoder: "
     "forward, one view, masked (visible: tokens that it sees). Decoder, target / auxiliary (EMA teachers among them) "
@@ -44,6 +46,17 @@ _PRINTED = {
     ("pretraining", "target_gflops"): "published_target",
 }
 """(protocol, metric) of published tables -> column."""
+
+_NEXT_TO = {
+    "gflops_2": "published_inference",
+    "pretrain_encoder": "published_encoder",
+    "pretrain_decoder": "published_decoder",
+    "inference": "published_inference",
+    "student": "published_encoder",
+    "decoder": "published_decoder",
+    "target": "published_target",
+}
+"""Counted column -> published column that stands next to it."""
 
 Counted = tuple[Column, Callable[["CostRow"], Any]]
 """A column and its value for a counted method."""
@@ -63,15 +76,15 @@ def _paper(**headers: str) -> tuple[Column, ...]:
 
 
 _COLUMNS: tuple[Counted, ...] = (
-    (Column("gmacs_body", "GMAC per body", ".3f"), lambda cost: cost.encoder.body_macs / 1e9),
-    (Column("gflops_1", "GFLOPs, 1 body", ".2f"), lambda cost: cost.encoder.flops() / 1e9),
-    (Column("gflops_2", "GFLOPs, 2 bodies", ".2f"), lambda cost: cost.encoder.flops(BODIES) / 1e9),
-    (Column("ratio", "30x25 / row", ".2f"), lambda cost: None),
+    (Column("gflops_2", "GFLOPs", ".2f"), lambda cost: cost.encoder.flops(BODIES) / 1e9),
+    (Column("ratio", "Vs 30x25", ".2f"), lambda cost: None),
     (Column("pretrain_encoder", "Train encoder", ".2f"), _gflops("visible_macs")),
     (Column("pretrain_decoder", "Train decoder", ".2f"), _gflops("decoder_macs")),
-    (Column("step", "Whole step per clip", ".1f"), _step),
+    (Column("step", "Whole step", ".1f"), _step),
+    (Column("gmacs_body", "GMAC per body", ".3f", shown=False), lambda cost: cost.encoder.body_macs / 1e9),
+    (Column("gflops_1", "GFLOPs, 1 body", ".2f", shown=False), lambda cost: cost.encoder.flops() / 1e9),
 )
-_PAPER = _paper(inference="encoder", encoder="train encoder", decoder="decoder")
+_PAPER = _paper(inference="GFLOPs", encoder="train encoder", decoder="decoder")
 _COLUMNS_DETAIL: tuple[Counted, ...] = (
     (Column("grid", "Grid"), lambda cost: "native" if cost.native else "budget"),
     (Column("visible", "Visible", "d"), lambda cost: cost.visible or cost.encoder.tokens),
@@ -96,7 +109,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """The cost of every method."""
+    """The cost of methods."""
     return _wanted(build(_counted(inputs, "flops", shares=True), inputs.host), inputs)
 
 
@@ -108,7 +121,8 @@ def table_detail(inputs: TableInputs) -> Table:
 def _wanted(table: Table, inputs: TableInputs) -> Table:
     """The rows of wanted methods."""
     takes = inputs.filters.takes
-    return replace(table, rows=tuple(row for row in table.rows if takes(method=str(row["plugin"].value))))
+    rows = tuple(row for row in table.rows if takes(method=str(row["plugin"].value)))
+    return replace(table, rows=rows, notes=((MORE,) if _only_published(inputs) else ()) + table.notes)
 
 
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
@@ -120,9 +134,26 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
 
     every = flops_grids(inputs.host)
     grids = [pair for pair in every if inputs.filters.takes(method=pair[0].name)]
-    grids = with_reference(every, grids) if shares else grids
+    if _only_published(inputs):
+        printed = {slug(row["method"]) for row in chain(*published.tables(inputs.host).values()) if _is_cost(row)}
+        budgets = [*BUDGETS.values()]
+        grids = [(method, grid) for method, grid in grids if slug(method.name) in printed]
+        grids = [pair for pair in grids if not shares or (pair[1].frames, pair[1].patch) in budgets]
+    elif shares:
+        grids = with_reference(every, grids)
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
-        yield from kept_rows(inputs.host, (report(1) or one for one in grids))
+        for row in kept_rows(inputs.host, grids, recount=inputs.recount):
+            report(1)
+            yield row
+
+
+def _only_published(inputs: TableInputs) -> bool:
+    """Whether only methods with published costs are shown: neither ``--method`` nor ``--all`` is given."""
+    return inputs.exact_only and not inputs.filters.method
+
+
+def _is_cost(row: published.Figure) -> bool:
+    return (row["protocol"], row["metric"]) == ("inference", "encoder_gflops")
 
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:
@@ -165,8 +196,16 @@ def _build(
             rows.append({"method": alone, "tokens": Cell(tokens, published=True), **values})
     # "plugin" is the method as it is called here; "method" has the spelling of papers.
     leading = Column("method", "Method"), Column("tokens", "Tokens"), Column("plugin", "Plugin", shown=False)
-    columns = (*leading, *(column for column, _ in counted), *paper)
-    return Table(title, columns, tuple(rows), (*_notes(costs, texts),), footnotes_of(rows, _FOOTNOTES))
+    printed_as = {column.key: column for column in paper}
+    pairs = ((column, printed_as.get(_NEXT_TO.get(column.key, ""))) for column, _ in counted)
+    own = [column for pair in pairs for column in pair if column]
+    compact = next(
+        (row.get("ratio") for row in rows if row.get("plugin") == "slim" and row["tokens"] == "8x25+1"), None
+    )
+    if "ratio" in keys and compact:
+        printed = next((row["value"] for row in every if row["metric"] == "reduction"), None)
+        title += f": 30x25 costs {compact:.2f} times 8x25 of SLiM" + (f" (paper: {printed})" if printed else "")
+    return Table(title, (*leading, *own), tuple(rows), (*_notes(costs, texts),), footnotes_of(rows, _FOOTNOTES))
 
 
 def _notes(costs: list[CostRow], texts: Sequence[str]) -> Iterator[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 RANKS = (
     Column("rank", "Rank", "d", asked=True),
-    Column("letters", "Not told apart", asked=True),
+    Column("letters", "Not significantly different", asked=True),
     Column("untested", "Not tested against (runs)", shown=False),
 )
 """Columns of rows that were tested among each other."""

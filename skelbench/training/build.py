@@ -177,6 +177,9 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
             f"gives an inference_encoder() {odd}, but what is probed is the run's encoder, {spec.encoder}; make it by "
             'context.encoder(), and choose another for the run: MethodSpec(recipe={"encoder": "NAME"})',
         )
+    modules = dict(method.named_modules())
+    if lost := next((name for name in method.roles if name not in modules), ""):
+        raise wrong(cls, f"roles names {lost!r}, which is no module of {cls.__name__}; correct roles")
     return method if meta else method.to(device)
 
 

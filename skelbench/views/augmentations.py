@@ -41,7 +41,7 @@ PER_CLIP, PER_BODY = 16, 17
 
 @dataclass(frozen=True)
 class Draws:
-    """What one operation may draw for R rows, and what it is drawn for; on the host.
+    """Random draws of one operation for R rows; on the host.
 
     Draws are keyed by clip, view and place in the list of operations, never by what was drawn before.
 

@@ -58,12 +58,12 @@ class _Rows:
     base_R: Tensor
     """Row of the first x coordinate of the body that the slot shows; of any body where the slot is empty."""
     origin_R3: Tensor | None = None
-    """What :func:`~.reading.read_origins` found, on the device, for ``centre`` "body"."""
+    """Result of :func:`~.reading.read_origins`, on the device, if bodies are centered."""
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What one kind of view drew, all V instances, view-major; kept for the views cut from it."""
+    """Draws of one kind of view, all V instances, view-major; kept for the views cut from it."""
 
     interval: Interval
     frames: Frames
@@ -242,7 +242,7 @@ def drawn_masks(kind: type[Mask], wanted: list[MaskRows], topology: Topology, ke
 
 
 def _instances(parent_V: Tensor, size: int) -> Tensor:
-    """Where the ``size`` entries of each parent instance lie in the parent's view-major list."""
+    """Return places of the ``size`` entries of each parent instance in the parent's view-major list."""
     return (parent_V[:, None] * size + torch.arange(size)).flatten()
 
 

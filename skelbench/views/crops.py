@@ -21,13 +21,13 @@ CROP = 0
 """``op`` of the draws for the interval."""
 
 Resize = Literal["ends", "half-pixel", "pad", "strided", "release", "bin-starts", "uniform-frames"]
-"""How a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
+"""Way in which a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
 Resampling = Annotated[Literal["ends", "half-pixel"], Field(description="resampling of a crop to T frames")]
-"""Those of them that a method lets its users choose from."""
+"""Choices that a method may offer to its users."""
 PADDED = ("pad", "strided")
-"""Those after which frames at the end may be padding."""
+"""Resizes that may end with padding."""
 WHOLE_FRAMES = (*PADDED, "release", "bin-starts")
-"""Those that read a crop of whole frames."""
+"""Resizes that read a crop of whole frames."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Poses:
         return rank_BJ.argsort(dim=1, stable=True).argsort(dim=1) < joints_lost(share, joints)
 
     def by_frame(self, of_B: Tensor) -> Tensor:
-        """What is of clips [B, ...], on the host, for every frame [F, ...], on the device."""
+        """Return values of clips [B, ...], on the host, for every frame [F, ...], on the device."""
         device = self.x_F3J.device
         return send(of_B, device)[send(self.clip_F, device)]
 
@@ -156,7 +156,7 @@ class Poses:
 
 
 def joints_lost(share: float, joints: int) -> int:
-    """How many of ``joints`` a share is: rounded half up, at least one unless it is 0, never all.
+    """Return the number of ``joints`` in a fraction: rounded half up, at least one unless it is 0, never all.
 
     >>> [joints_lost(share, 25) for share in (0.12, 0.2, 0.32)], joints_lost(0.12, 17), joints_lost(0.01, 7)
     ([3, 5, 8], 2, 1)
@@ -289,7 +289,7 @@ def _rows(array: Tensor, index: Tensor) -> Tensor:
 
 
 def _after(step: Degrade, poses: Poses) -> Poses:
-    """What a degradation, which may be a stranger's, makes of ``poses``."""
+    """Return ``poses`` after a degradation, which may come from a plugin."""
     with plugin_code(step.degrade, "(poses)"):
         made: Any = step.degrade(poses)
     if not isinstance(made, Poses):

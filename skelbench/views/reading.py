@@ -28,7 +28,7 @@ PIECE_BYTES = 2 << 20
 
 @dataclass(frozen=True)
 class Reading:
-    """Where R bodies begin in a batch's rows, which of their frames are read, and what is done to them; on the host."""
+    """Start of R bodies in a batch's rows, their frames to read, and their transforms; on the host."""
 
     base_R: Tensor
     """int64 [R], row of the first x coordinate."""

@@ -47,7 +47,7 @@ def extended_length(length_B: Tensor, extend: int, below: int) -> Tensor:
 def frame_positions(
     interval: Interval, frames: int, resize: Resize, clip_length_B: Tensor, keyed: Keyed, keys_B: Tensor, view_B: Tensor
 ) -> Frames:
-    """Where the ``frames`` frames of each view lie in its clip of ``clip_length_B`` frames (before ``extend``)."""
+    """Return places of the ``frames`` frames of each view in its clip of ``clip_length_B`` frames before extension."""
     t_T = torch.arange(frames, dtype=torch.float64)
     half_pixel = (t_T + 0.5) * (interval.duration_B[:, None] + 1) / frames - 0.5
     start_B1, duration_B1 = interval.start_B[:, None], interval.duration_B[:, None]

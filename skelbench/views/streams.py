@@ -10,7 +10,7 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.transfer import send
 
 SINGLE: tuple[Stream, ...] = ("joint", "bone", "motion")
-"""What an encoder of fused streams makes of joints."""
+"""Streams that an encoder of fused streams computes from joints."""
 
 
 def as_stream(x: Tensor, stream: Stream, topology: Topology, time: int, joint: int) -> Tensor:

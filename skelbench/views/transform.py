@@ -67,7 +67,7 @@ class Matrices:
 
 
 class Change:
-    """What one operation, or several as one, does to the coordinates of R rows, all draws made.
+    """Effect of one operation, or of several as one, on the coordinates of R rows, all draws made.
 
     An augmentation that is neither linear nor noise nor a shift brings a subclass of its own.
 
@@ -95,7 +95,7 @@ class Change:
         raise lacking(self, "apply(self, x_R3TJ, keyed)")
 
     def time(self, x_RCTJ: Tensor) -> Tensor:
-        """What it does to the order and the places of frames, done to anything of C channels in them, such as the
+        """Apply the change of the order and the places of frames to C channels, such as the
         confidence of joints (C = 1), which it may overwrite. Nothing, unless a subclass says so."""
         return x_RCTJ
 

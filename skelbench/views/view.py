@@ -54,7 +54,7 @@ class View:
     keys_R: Tensor | None = None
     """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
     stream: Stream = "joint"
-    """What the coordinates are; of "fused" they are joints, of which the encoder makes the other streams itself."""
+    """Kind of the coordinates; "fused" = joints, from which the encoder computes the other streams itself."""
     real_RT: Tensor | None = None
     """bool [R, T]: frames that are not padding (resize="pad")."""
     confidence_RTJ: Tensor | None = None

@@ -178,7 +178,7 @@ def test_a_broken_plugin_file_is_one_error(plugin, fails):
         ("runs list --plugin nowhere.py", "no such file"),
         ("data info ntu60", "skelbench data prepare ntu60"),
         ("data info smal", "'small'"),
-        ("run untrained --dataset small --dry-run --set optimizer.betas=0.9", "'optimizer.betas=[0.9, 0.9"),
+        ("run untrained --dataset small --dry-run --set optimizer.betas=0.9", "optimizer.betas=0.9"),
         ("run untrained --dataset small --dry-run --set train.foo=1", "settings of train: accumulate"),
     ],
 )

@@ -171,7 +171,7 @@ def test_a_bad_file_is_one_sentence_and_writes_nothing(small, write, said, fails
 @pytest.mark.parametrize(
     ("method", "more", "said"),
     [
-        ("slim", [], "slim reads no public checkpoints; methods that do: "),
+        ("dino", [], "dino reads no public checkpoints; methods that do: "),
         ("mamp", ["--set", "encoder.depth=2"], "is absent in the file"),
         ("mamp", ["--set", "encoder.hedas=2"], "did you mean 'encoder.heads'?"),
     ],

@@ -29,6 +29,6 @@ def test_a_list_may_be_of_one_kind(shown, fails):
 
 
 def test_settings_have_units_where_they_have_any(shown):
-    assert re.search(r"std +float +0\.01 +m\b", shown("plugins", "info", "noise"))
+    assert re.search(r"std +float, >= 0 +0\.01 +m\b", shown("plugins", "info", "noise"))
     assert re.search(r"(?m)^abilities +cells, drop-lines, short-views *$", shown("plugins", "info", "stgcn"))
     assert " unit " not in shown("plugins", "info", "adamw")

@@ -1,8 +1,12 @@
 """Counts are read back while nothing that decides them changed, and counted again else."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from skelbench.core.spec import GridSpec
+from skelbench.evaluation.cost import cache
 from skelbench.evaluation.cost.cache import kept_rows
 from skelbench.evaluation.cost.count import CostRow, MacCount
 from skelbench.plugin.host import Host
@@ -13,7 +17,7 @@ METHODS = [HOST.get("methods", name) for name in ("mamp", "slim")]
 
 
 @pytest.fixture
-def counted(monkeypatch):
+def counted(monkeypatch, tmp_path):
     """Names of the methods that were counted, in order; what is counted is made up."""
     names = []
 
@@ -25,6 +29,7 @@ def counted(monkeypatch):
                 yield CostRow(method.name, f"{grid.frames // grid.patch}x25", macs, visible_macs=0.5)
 
     monkeypatch.setattr("skelbench.evaluation.cost.report.flops_rows", rows)
+    monkeypatch.setattr(cache, "SHIPPED", tmp_path / "nothing-ships.json")
     return names
 
 
@@ -54,3 +59,23 @@ def test_a_damaged_file_is_counted_again_and_replaced(counted, tmp_path):
     again = rows(tmp_path)
     assert [row.method for row in again] == [row.method for row in first] and len(counted) == 4
     assert rows(tmp_path) == again and len(counted) == 4
+
+
+def test_counts_that_ship_are_those_of_the_counters(tmp_path):
+    """Of methods that take little time; ``python -m benchmarks.flops --check`` compares all."""
+    methods = [HOST.get("methods", name) for name in ("skeletonmae", "mamp", "sjepa", "gfp")]
+    pairs = [
+        (method, GridSpec(frames=frames, patch=patch)) for method in methods for frames, patch in [(64, 8), (120, 4)]
+    ]
+    shipped = list(kept_rows(HOST, pairs, folder=tmp_path))
+    assert not list(tmp_path.iterdir())
+    for ours, counted in zip(shipped, kept_rows(HOST, pairs, recount=True), strict=True):
+        assert replace(ours.encoder, versions={}) == replace(counted.encoder, versions={})
+        assert replace(ours, encoder=counted.encoder) == counted
+
+
+def test_every_shipped_method_has_its_counts():
+    from skelbench.evaluation.cost.count import flops_grids
+
+    shipped = json.loads(cache.SHIPPED.read_text())
+    assert {cache.key_of(*pair) for pair in flops_grids(HOST)} == shipped.keys()

@@ -1,4 +1,7 @@
-"""Cache of counted costs in the user's cache folder. Torch-free: if every count is there, PyTorch is not imported."""
+"""Counts that ship with skelbench, and a cache of others in the user's cache folder.
+
+Torch-free: if every count is there, PyTorch is not imported.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +13,52 @@ from typing import Any
 
 from skelbench.core.files import keep_newest, read_json, write_json
 from skelbench.core.hashing import canonical_json, digest, hash_of_code
+from skelbench.core.spec import GridSpec
 from skelbench.core.user_config import cache_root
 from skelbench.core.version import installed
 from skelbench.evaluation.cost.count import CostRow, MacCount, MethodOnGrid, own_setting
+from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
 
+SHIPPED = Path(__file__).with_name("counted.json")
+"""Counts of the shipped methods, by :func:`key_of`; ``python -m benchmarks.flops`` writes and checks them."""
 KEPT = 4
 """Files that stay: one for each recent state of the code."""
 
 
-def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
-    """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted if ``folder`` (:func:`cache_root`) lacks them.
+def key_of(method: MethodSpec, grid: GridSpec) -> str:
+    """Name of a count: the method with its version and published setting, on a token grid."""
+    return canonical_json([method.name, method.version, own_setting(method), grid.model_dump(mode="json")])
 
-    A file is of one state of all code that decides counts. A damaged file or entry is counted again.
+
+def kept_rows(
+    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None, recount: bool = False
+) -> Iterator[CostRow]:
+    """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted only if neither :data:`SHIPPED` nor ``folder``
+    (:func:`cache_root`) has them; with ``recount`` all are counted and nothing is kept.
+
+    A file in ``folder`` is of one state of all code that decides counts. A damaged file or entry is counted again.
     """
-    file = (folder or cache_root()) / f"costs-{digest(_states(host))}.json"
-    rows, encoders, counted = _read(file), dict[Any, MacCount](), False
+    pairs, encoders = [*pairs], dict[Any, MacCount]()
+    shipped = {} if recount else _read(SHIPPED)
+    missing = recount or any(key_of(*pair) not in shipped for pair in pairs)
+    file = (folder or cache_root()) / f"costs-{digest(_states(host)) if missing else ''}.json"
+    own = {} if recount else _read(file)
     try:
         for method, grid in pairs:
-            key = canonical_json([method.name, own_setting(method), grid.model_dump(mode="json")])
-            row = _row(rows.get(key))
+            key = key_of(method, grid)
+            row = _row(shipped.get(key, own.get(key)))
             if row is None:
                 from skelbench.evaluation.cost.report import flops_rows
 
                 row = next(flops_rows(host, [(method, grid)], encoders), None)
-                counted = True
+                own |= {key: asdict(row)} if row else {}
             if row is not None:
-                rows[key] = asdict(row)
                 yield row
     finally:  # also if the command is stopped half-way
-        if counted:
+        if own and not recount:
             with suppress(OSError):
-                write_json(file, rows)
+                write_json(file, own)
                 keep_newest(file.parent.glob("costs-*.json"), KEPT)
 
 

@@ -122,7 +122,7 @@ class SeedsTest:
     """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
     by_clip: Resampled
     by_subject: Resampled | None = None
-    """None where the subjects are not known, or there is one alone."""
+    """The same over subjects; None if subjects are not known or there is only one."""
     discordance: float = 0.0
     """Mean squared difference of a clip's mean outcomes: for one seed the fraction of clips on which the two differ."""
     differing: float = 0.0

@@ -21,7 +21,7 @@ from skelbench.pipeline.request import Request
 TRIAL = ("method", "dataset", "split", "tokens", "preset", "native", "budget")
 """Keys of a trial with a place of their own in a request; every other key is a setting, ``train.lr`` or ``lr``."""
 STATED = ("dataset", "split", "preset", "native", "budget")
-"""Those that a study may state once for all its trials."""
+"""Options that a study may state once for all its trials."""
 
 
 class Study(Spec):

@@ -104,7 +104,7 @@ class Tuning:
         return {"method": self.method, "split": self.held.split.name, **epochs, **drawn}
 
     def record(self, session: Session, command: str) -> TuningRecord:
-        """How things stand, as it is written."""
+        """Return the current state as it is written to disk."""
         resolved, asked, host = self.default.resolved, self.asked, session.host
         trials = []
         for number, (drawn, trial) in enumerate(zip(self.drawn, self.trials)):
@@ -185,7 +185,7 @@ def check_tunable(host: Host, method: str) -> None:
 
 
 def _space(host: Host, method: str) -> dict[str, Knob]:
-    """What of a method is tuned: its space, less what a variant sets, without which it were none."""
+    """Return the search space of a method without the settings that its variant fixes."""
     descriptor, variant = host.method(method)
     fixed = descriptor.variants.get(variant, {})
     return {key: knob for key, knob in descriptor.space.items() if not any(same(key, own) for own in fixed)}

@@ -49,7 +49,7 @@ CHUNK = 1 << 15
 
 @dataclass(frozen=True)
 class Points:
-    """What is to be filled in: second moments of its points about their training means, [U, U] float64."""
+    """Second moments, [U, U] float64, of the points to fill in, about their training means."""
 
     fit_UU: Tensor
     """Mean over the training rows of the product of two points' deviations, summed over D."""

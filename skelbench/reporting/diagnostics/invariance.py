@@ -1,4 +1,4 @@
-"""What becomes of a clip's feature when its bodies are turned about the vertical axis or made smaller and larger.
+"""Changes of a clip's feature when its bodies are turned about the vertical axis or made smaller and larger.
 
 n clips, D feature width.
 """

@@ -1,4 +1,4 @@
-"""What a diagnosis found, kept beside the run it is about and read back when it is asked for again."""
+"""Results of diagnoses, stored with their run and read back."""
 
 from __future__ import annotations
 

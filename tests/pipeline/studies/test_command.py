@@ -68,7 +68,6 @@ encoder.dim = 16
         (["probe.toml"], "'knn'"),
         (["budget.toml"], "clips=6x4"),
         (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset"),
-        (["--dry-run"], "--dry-run"),
         (["late.toml"], "train.lr=-1.0"),
     ],
 )
