@@ -1,4 +1,4 @@
-"""Ragged npz: skelbench's own format for recordings that come from anywhere; docs/data.md lists its arrays."""
+"""Ragged npz: the format of skelbench for recordings of any origin; docs/own_recordings.md lists its arrays."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ``M`` = body slots, zeros where a slot is empty. The first clips show the kind: "raw" camera coordinates; "per frame"
 (2s-AGCN), each clip repeated to the array's end; "resized" (AimCLR) to one length; "scores" (Kinetics-Skeleton), shares
-of the image with scores as third channel. docs/data.md says what each kind loses.
+of the image with scores as third channel. docs/import_data.md says what each kind loses.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ TINY = 1e-6
 
 
 class Alignment:
-    """``Alignment(store, how)`` changes copied rows of ``store`` in place; docs/data.md describes every ``how``.
+    """``Alignment(store, how)`` changes copied rows of ``store`` in place.
+
+    docs/poses_and_skeletons.md describes every ``how``.
 
     Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels. Raises if
     poses are flat, or the topology names no such joints.
