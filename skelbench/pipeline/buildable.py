@@ -17,10 +17,13 @@ from skelbench.training.build import meta_method, view_specs
 from skelbench.training.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 
+MOST_KEYS = 2
+"""Most keys in a queue per training clip before a warning."""
 
-def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> None:
-    """SkelbenchError for views and modules that cannot be built, before a run directory exists."""
-    topology = store.topology
+
+def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> list[str]:
+    """Return notes for the user; SkelbenchError for what cannot be built, before a run directory exists."""
+    topology, notes = store.topology, list[str]()
     if spec.train.align != "none":
         Alignment(store, spec.train.align)
     if spec.views:
@@ -44,16 +47,20 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
                 "a length that is a multiple of the patch",
             )
     if descriptor.trains and not spec.imported:
-        _check_length(spec, method, store)
+        notes += _check_length(spec, method, store)
     weights = any(True for _ in method.encoder.parameters())
     if descriptor.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not descriptor.weights:
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
+    return notes
 
 
-def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
-    """SkelbenchError for a batch that is too small, a schedule without steps, and a queue that is not filled."""
+def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
+    """SkelbenchError for a batch that is too small, a schedule without steps, and a queue that is not filled.
+
+    Returns a warning if the queue holds keys of the clip that they are compared with.
+    """
     train, clips = spec.train, len(store.split(spec.data.split, spec.data.min_frames).train)
     if train.batch_size < method.min_clips:
         raise SkelbenchError(
@@ -73,3 +80,9 @@ def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
             f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than "
             f"the {train.batch_size * steps:,} of this run; make it smaller or train for longer"
         )
+    if largest <= MOST_KEYS * clips:
+        return []
+    return [
+        f"warning: the queue of {largest:,} keys is {largest / clips:.1f} times the {clips:,} training clips, so about "
+        f"{largest / clips:.0f} negatives of each clip are keys of the clip itself; choose a smaller queue"
+    ]

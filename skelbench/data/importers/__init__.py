@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,24 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
         return _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
         return read_sgn(first, options)
-    kind = "a folder without clips of NW-UCLA" if first.is_dir() else "not a file of clips"
-    hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
-    raise SkelbenchError(f"{first} is {kind}; formats that are imported: {FORMATS} ({hint})")
+    raise SkelbenchError(f"{first} {_advice(first)}; formats that are imported: {FORMATS}")
+
+
+def _advice(path: Path) -> str:
+    """Return what a file or folder of another format is, and what to do with it."""
+    files = sorted(islice((file for file in path.rglob("*") if file.is_file()), 1000)) if path.is_dir() else [path]
+    suffixes = sorted({file.suffix.lower() for file in files})
+    kind = "is not a file of clips"
+    if path.is_dir():
+        kind = f"is a folder without clips of NW-UCLA ({', '.join(suffixes) or 'no'} files)"
+    if suffixes == [".skeleton"]:
+        return f"{kind} but NTU RGB+D as downloaded: use skelbench data prepare ntu60 --raw FOLDER"
+    hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle (docs/data.md)"
+    if moved := {".bvh", ".c3d", ".fbx", ".trc"} & {*suffixes}:
+        hint = f"{moved.pop()} holds rotations or markers: compute the positions of joints, then {hint}"
+    elif any(file.name.startswith("kinetics") for file in [path, *files]) and ".json" in suffixes:
+        hint = "Kinetics-Skeleton: make arrays with ST-GCN's tools/kinetics_gendata.py and import those"
+    return f"{kind}; {hint}"
 
 
 def _start(path: Path) -> bytes:
