@@ -103,6 +103,13 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
     return f"{(rule := max(wrong, key=lambda rule: wrong[rule]))} in {wrong[rule]:.0%} of the clips" if wrong else ""
 
 
+def seen_mean(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return the mean without NaN; NaN if there is nothing else."""
+    seen = np.isfinite(x)
+    mean: np.ndarray = np.where(seen, x, 0).sum(axis) / np.where(seen.any(axis), seen.sum(axis), np.nan)
+    return mean
+
+
 def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float, np.ndarray]]:
     """Iterate over rules: contradiction in words, the fraction of clips that may show it, margin per frame [F].
 
@@ -120,9 +127,7 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
     hips_FC, shoulders_FC = middle("hip"), middle("shoulder")
     trunk_FC = shoulders_FC - hips_FC
     square_F = np.maximum((trunk_FC**2).sum(axis=1), 1e-12)
-    heads = np.stack([at[name] for name in HEAD if name in at] or [np.full_like(hips_FC, np.nan)])
-    seen = np.isfinite(heads)
-    head_FC = np.where(seen, heads, 0).sum(axis=0) / np.where(seen.any(axis=0), seen.sum(axis=0), np.nan)
+    head_FC = seen_mean(x_FJC[:, [j for j, name in enumerate(topology.joints) if name in HEAD]], axis=1)
 
     def along(point_FC: np.ndarray) -> np.ndarray:  # 0 at the hips, 1 at the shoulders
         place_F: np.ndarray = ((point_FC - hips_FC) * trunk_FC).sum(axis=1) / square_F
@@ -148,8 +153,7 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
             other_F = far(c, b) + far(d, a)
             yield f"each {joint} belongs to the other side's {near}", CLEAR_MAJORITY, other_F - far(c, a) - far(d, b)
     distance_FJJ = np.linalg.norm(x_FJC[:, :, None] - x_FJC[:, None], axis=-1)
-    seen_FJJ = np.isfinite(distance_FJJ)
-    distance_JJ = np.where(seen_FJJ, distance_FJJ, 0).sum(axis=0) / np.where(seen_FJJ.any(0), seen_FJJ.sum(0), np.nan)
+    distance_JJ = seen_mean(distance_FJJ, axis=0)
     step_JJ = np.nan_to_num(distance_JJ, nan=np.inf)
     for j in range(len(step_JJ)):  # the smallest possible longest step of a path
         step_JJ = np.minimum(step_JJ, np.maximum(step_JJ[:, j, None], step_JJ[None, j]))

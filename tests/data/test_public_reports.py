@@ -231,3 +231,10 @@ def test_the_next_command_names_the_plugin(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.pkl").write_bytes(pickle.dumps([entry(COCO, i) for i in range(8)]))
     assert main(["data", "import", "x.pkl", "--plugin", "buzz.py", "--data-root", str(tmp_path / "root")]) == 0
     assert "--plugin " in capsys.readouterr().out.partition("next: ")[2]
+
+
+def test_flat_poses_without_legs_come_in(take):
+    entries = [entry(COCO, i) for i in range(8)]
+    for one in entries:
+        one["keypoint_score"][..., 11:] = 0
+    assert take(entries, topology="coco17").clip(0)[0, 1, 5, 1] < 0, "shoulders are below the nose"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.anatomy import CLEAR_MAJORITY, JOINTS, contradiction, handedness
+from skelbench.data.anatomy import CLEAR_MAJORITY, HEAD, JOINTS, contradiction, handedness, seen_mean
 from skelbench.views.skeleton.topology import Topology, get_topology, topologies
 
 Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
@@ -110,11 +110,15 @@ def find_pose(
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
         x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
-        if flat:
-            x_FJC = x_FJC[np.any(x_FJC[:, [*upper, *lower]], axis=2).all(axis=1)]
         tall_FC = x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1)
+        if flat:  # ankles are often outside the image
+            x_FJC = np.where(x_FJC.any(axis=-1, keepdims=True), x_FJC, np.nan)
+            head_J = np.isin(topology.joints, HEAD)
+            tall_FC = np.nan_to_num(seen_mean(x_FJC[:, head_J], 1) - seen_mean(x_FJC[:, ~head_J], 1))
         if tall_FC.any():
             tall.append(tall_FC[tall_FC.any(axis=1)])
+    if not tall and flat and (known := usual if up == "auto" else up) != "auto":
+        return Pose(known)
     if not tall:
         raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
     height = float(np.median(np.linalg.norm(np.concatenate(tall), axis=1))) * METRES[units]
