@@ -77,7 +77,7 @@ def import_data(
     out.print()
     print_facts([(part, f"{counted(len(ids), 'clip')} ({place})") for part, ids, place in parts])
     plugins = "".join(f" --plugin {shlex.quote(file)}" for file in requested_files())
-    where = named_data(imported.path.parent) + plugins
-    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}{where}", soft_wrap=True)
+    name += named_data(imported.path.parent) + plugins
+    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}", soft_wrap=True)
     if unexpected:
         raise typer.Exit(LEFT_OUT)

@@ -19,11 +19,9 @@ JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle
 HEAD = ("head", "nose", "left eye", "right eye", "left ear", "right ear")
 BETWEEN_HIPS = ("spine base", "hip center", "pelvis")
 DETOUR, SHORT_BONE = 1.4, 0.3
-"""Joints are connected to near joints: a bone is at most so many times as long as the longest step on a path over other
-joints. Bones shorter than this fraction of the trunk, and bones of the trunk itself, are not checked."""
+"""Longest bone, over the longest step on the best path over other joints; shortest checked bone, over the trunk."""
 MAJORITY, CLEAR_MAJORITY = 0.5, 0.8
-"""A body contradicts a rule about its trunk, or about its sides, in a larger fraction of the clips. The sides of a
-person seen in profile are noise."""
+"""Fraction of clips that contradict a rule about the trunk, or about sides, which are noise in profile."""
 SAMPLE = 2000
 """Most clips that are looked at, evenly spread over the store."""
 
@@ -81,13 +79,12 @@ def measure(store: ClipStore) -> Anatomy | None:
 def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None:
     """Return why the joints of ``clips`` [..., J, C] are not those of ``topology``, in words; "" if nothing is wrong.
 
-    C = 2 or 3. A joint at 0 was not seen. Rules compare joints with the body's own trunk, so they hold for every pose
-    and need no up axis. The clips decide by majority. Returns None if the skeleton has no trunk or no clip shows one.
+    A joint at 0 was not seen. Rules compare joints with the body's own trunk and need no up axis; the clips decide by
+    majority. Returns None if the skeleton has no trunk or no clip shows one.
     """
     if not set(JOINTS) <= set(topology.joints):
         return None
-    trunk = [topology.joints.index(name) for name in JOINTS[:4]]
-    fails: dict[tuple[str, float], list[bool]] = {}
+    trunk, fails = [topology.joints.index(name) for name in JOINTS[:4]], dict[tuple[str, float], list[bool]]()
     for x in clips:
         x_FJC = np.asarray(x, dtype=np.float64).reshape(-1, *x.shape[-2:])
         x_FJC = x_FJC[np.isfinite(x_FJC).all(axis=(1, 2)) & np.ptp(x_FJC, axis=1).any(axis=1)]
@@ -106,20 +103,17 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
 def seen_mean(x: np.ndarray, axis: int) -> np.ndarray:
     """Return the mean without NaN; NaN if there is nothing else."""
     seen = np.isfinite(x)
-    mean: np.ndarray = np.where(seen, x, 0).sum(axis) / np.where(seen.any(axis), seen.sum(axis), np.nan)
-    return mean
+    return np.asarray(np.where(seen, x, 0).sum(axis) / np.where(seen.any(axis), seen.sum(axis), np.nan))
 
 
 def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float, np.ndarray]]:
-    """Iterate over rules: contradiction in words, the fraction of clips that may show it, margin per frame [F].
-
-    A margin above 0 satisfies the rule; NaN = not seen.
-    """
+    """Iterate over rules: contradiction, fraction of clips that may show it, margin [F] (above 0 is good)."""
     at = {name: x_FJC[:, j] for j, name in enumerate(topology.joints)}
 
+    distance_FJJ = np.linalg.norm(x_FJC[:, :, None] - x_FJC[:, None], axis=-1)
+
     def far(a: str, b: str) -> np.ndarray:
-        distance_F: np.ndarray = np.linalg.norm(at[a] - at[b], axis=1)
-        return distance_F
+        return distance_FJJ[:, topology.joints.index(a), topology.joints.index(b)]
 
     def middle(joint: str) -> np.ndarray:
         return (at[f"left {joint}"] + at[f"right {joint}"]) / 2
@@ -130,8 +124,7 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
     head_FC = seen_mean(x_FJC[:, [j for j, name in enumerate(topology.joints) if name in HEAD]], axis=1)
 
     def along(point_FC: np.ndarray) -> np.ndarray:  # 0 at the hips, 1 at the shoulders
-        place_F: np.ndarray = ((point_FC - hips_FC) * trunk_FC).sum(axis=1) / square_F
-        return place_F
+        return np.asarray(((point_FC - hips_FC) * trunk_FC).sum(axis=1) / square_F)
 
     yield "the head is not beyond the shoulders, seen from the hips,", MAJORITY, along(head_FC) - 1
     for joint in ("knee", "ankle"):
@@ -139,12 +132,8 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
     for names, sign, what in ((BETWEEN_HIPS, 1, "hips"), (BETWEEN_SHOULDERS, -1, "shoulders")):
         if name := next((name for name in names if name in at), ""):
             yield f"the {name} is not near the {what}", MAJORITY, sign * (0.5 - along(at[name]))
-    thigh_F, shank_F = (
-        np.maximum(far(f"left {a}", f"left {b}"), far(f"right {a}", f"right {b}"))
-        for a, b in (("hip", "knee"), ("knee", "ankle"))
-    )
-    neck_F = np.linalg.norm(head_FC - shoulders_FC, axis=1)
-    yield "the legs are shorter than the neck", MAJORITY, thigh_F + shank_F - neck_F
+    legs_F = np.stack([far(f"{s} hip", f"{s} knee") + far(f"{s} knee", f"{s} ankle") for s in ("left", "right")]).max(0)
+    yield "the legs are shorter than the neck", MAJORITY, legs_F - np.linalg.norm(head_FC - shoulders_FC, axis=1)
     sides = [at[f"left {joint}"] - at[f"right {joint}"] for joint in ("hip", "shoulder")]
     yield "left and right differ between hips and shoulders", CLEAR_MAJORITY, (sides[0] * sides[1]).sum(axis=1)
     for near, joint in (("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")):
@@ -152,7 +141,6 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
         if {a, c} <= set(at):
             other_F = far(c, b) + far(d, a)
             yield f"each {joint} belongs to the other side's {near}", CLEAR_MAJORITY, other_F - far(c, a) - far(d, b)
-    distance_FJJ = np.linalg.norm(x_FJC[:, :, None] - x_FJC[:, None], axis=-1)
     distance_JJ = seen_mean(distance_FJJ, axis=0)
     step_JJ = np.nan_to_num(distance_JJ, nan=np.inf)
     for j in range(len(step_JJ)):  # the smallest possible longest step of a path

@@ -92,9 +92,8 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
-    advice = f"the joints are not in the order of {store.topology.name}: {body.contradiction}; import again"
+    advice = f"not in the order of {store.topology.name}: {body.contradiction}; import again with --topology NAME"
     found = "another" if body.contradiction else store.topology.name
-    advice += " with the right --topology, or with the joints in that order"
     yield _judge("joint order", not body.contradiction, found, store.topology.name, advice, "wrong")
     found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
     advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"

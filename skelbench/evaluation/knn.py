@@ -104,7 +104,7 @@ class Knn(Neighbours):
     metric: Literal["cosine", "euclidean"] = "cosine"
 
     def check(self, train: int, test: int, classes: int) -> None:
-        """Also reject more neighbors than training clips."""
+        """Reject more neighbors than training clips, too."""
         super().check(train, test, classes)
         if self.k > train:
             raise SkelbenchError(f"k = {self.k} neighbors were requested but the gallery has {train} clips; lower k")

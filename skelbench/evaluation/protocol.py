@@ -192,10 +192,7 @@ class Protocol(Spec):
     """Name of several draws in tables, such as ``label subsets``."""
 
     def check(self, train: int, test: int, classes: int) -> None:
-        """Raise :class:`SkelbenchError` for so many clips and classes that :meth:`evaluate` would reject.
-
-        Called before pretraining, which may take days.
-        """
+        """Reject, before pretraining, numbers of clips and classes that :meth:`evaluate` would reject."""
         check_classes(classes)
 
     def evaluate(

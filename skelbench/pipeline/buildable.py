@@ -17,9 +17,6 @@ from skelbench.training.build import meta_method, view_specs
 from skelbench.training.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 
-MOST_KEYS = 2
-"""Most keys in a queue per training clip before a warning."""
-
 
 def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> list[str]:
     """Return notes for the user; SkelbenchError for what cannot be built, before a run directory exists."""
@@ -57,10 +54,7 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
 
 
 def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
-    """SkelbenchError for a batch that is too small, a schedule without steps, and a queue that is not filled.
-
-    Returns a warning if the queue holds keys of the clip that they are compared with.
-    """
+    """Return warnings; SkelbenchError for a batch that is too small, no steps, and a queue that is not filled."""
     train, clips = spec.train, len(store.split(spec.data.split, spec.data.min_frames).train)
     if train.batch_size < method.min_clips:
         raise SkelbenchError(
@@ -80,9 +74,6 @@ def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
             f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than "
             f"the {train.batch_size * steps:,} of this run; make it smaller or train for longer"
         )
-    if largest <= MOST_KEYS * clips:
-        return []
-    return [
-        f"warning: the queue of {largest:,} keys is {largest / clips:.1f} times the {clips:,} training clips, so about "
-        f"{largest / clips:.0f} negatives of each clip are keys of the clip itself; choose a smaller queue"
-    ]
+    much = f"the queue of {largest:,} keys is {largest / clips:.1f} times the {clips:,} training clips"
+    own = f"about {largest / clips:.0f} negatives of each clip are keys of the clip itself; choose a smaller queue"
+    return [f"warning: {much}, so {own}"] if largest > 2 * clips else []

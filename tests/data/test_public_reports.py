@@ -62,7 +62,6 @@ def refused(take, tmp_path):
     return refused
 
 
-# ------------------------------------------------------------------------------------------------ anatomy
 @pytest.mark.parametrize("topology", topologies().values(), ids=topologies())
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_bodies_fit_their_skeleton_alone_in_any_pose(topology, dimensions):
@@ -76,12 +75,6 @@ def test_bodies_fit_their_skeleton_alone_in_any_pose(topology, dimensions):
     for _ in range(20):
         order = rng.permutation(topology.num_joints)
         assert contradiction([x[..., order, :] for x in clips], topology)
-    if dimensions == 2:  # arms may point to the camera
-        return
-    arms = [topology.joints.index(f"{side} {joint}") for side in ("left", "right") for joint in ("elbow", "wrist")]
-    order = np.arange(topology.num_joints)
-    order[arms] = order[[arms[1], arms[0], arms[3], arms[2]]]
-    assert "far from" in contradiction([x[..., order, :] for x in clips], topology)
 
 
 def test_the_order_of_another_program_is_found(take, refused):
@@ -127,14 +120,13 @@ def test_which_way_is_up_in_2d(take, refused):
 
 def test_verify_finds_a_store_in_another_order(take):
     store = take([entry(COCO, i) for i in range(8)])
-    checks = {check.what: check for check in verify(store, None, measure(store))}
-    assert checks["joint order"].state == checks["up"].state == "ok"
+    checks = {check.what: check.state for check in verify(store, None, measure(store))}
+    assert checks["joint order"] == checks["up"] == "ok"
     store.frames_FJ = np.roll(store.frames_FJ, 5, axis=1)
-    checks = {check.what: check for check in verify(store, None, measure(store))}
-    assert checks["joint order"].state == "wrong" and "not in the order of coco17" in checks["joint order"].advice
+    (check,) = [check for check in verify(store, None, measure(store)) if check.what == "joint order"]
+    assert check.state == "wrong" and "not in the order of coco17" in check.advice
 
 
-# ------------------------------------------------------------------------------------------------ counts
 @pytest.mark.parametrize("make", [entry, entry_3d])
 def test_total_frames_that_contradict_the_array(refused, make):
     entries = [make(COCO, i) for i in range(8)]
@@ -146,7 +138,8 @@ def test_total_frames_that_contradict_the_array(refused, make):
     short = [one | {"total_frames": 70} for one in entries]
     refused("total_frames is 70, but keypoint has 20 frames of 1 bodies: frames are missing", short)
     refused(
-        r"2 or 3\], not \[20, 17, .\]; .* keypoint\[None\]", [one | {"keypoint": one["keypoint"][0]} for one in entries]
+        r"of one body: keypoint\[None\]\), not \[20, 17, .\]",
+        [one | {"keypoint": one["keypoint"][0]} for one in entries],
     )
 
 
@@ -167,46 +160,41 @@ def test_scores(take, refused):
 
 def test_img_shape_with_width_first(refused, take):
     entries = [entry(COCO, i, center=1000, img_shape=(WIDTH, HEIGHT)) for i in range(8)]
-    refused(r"write it as \(height, width\), such as \(720, 1280\)", entries)
+    refused(r"if img_shape is \(width, height\); write it as \(height, width\)", entries)
     assert len(take([entry(COCO, i, center=1000) for i in range(8)])) == 8
 
 
-# ------------------------------------------------------------------------------------------------ files
 NAMES, LABELS = ["a.skeleton", "b.skeleton", "c"], [0, 2, 1]
-PICKLES = {
-    "pair": ((NAMES, LABELS), ["a", "b", "c"]),
-    "numpy": ((np.array(NAMES), np.array(LABELS)), ["a", "b", "c"]),
-    "bytes": (([name.encode() for name in NAMES], LABELS), ["a", "b", "c"]),
-    "triple": ((NAMES, LABELS, [60, 60, 60]), ["a", "b", "c"]),
-    "dictionary": (dict(zip(NAMES, LABELS)), ["a", "b", "c"]),
-    "list": (LABELS, []),
-    "array": (np.array(LABELS), []),
+BARE = ["a", "b", "c"]
+PICKLES = [
+    ((NAMES, LABELS), BARE),
+    ((np.array(NAMES), np.array(LABELS)), BARE),
+    (([name.encode() for name in NAMES], LABELS), BARE),
+    ((NAMES, LABELS, [60, 60, 60]), BARE),
+    (dict(zip(NAMES, LABELS)), BARE),
+    (LABELS, []),
+    (np.array(LABELS), []),
+]
+
+
+@pytest.mark.parametrize("value,names", PICKLES)
+def test_label_files(tmp_path, value, names):
+    for protocol in (0, 2, 5):
+        (tmp_path / "label.pkl").write_bytes(pickle.dumps(value, protocol))
+        labels, found = read_label_file(tmp_path / "label.pkl")
+        assert labels.tolist() == LABELS and found == names
+
+
+FORMATS = {
+    "a.bvh": "motion capture holds rotations or markers: compute the positions of joints",
+    "clip.mat": "2-D joints or several bodies as a pyskl pickle",
+    "S001C001P001R001A001.skeleton": "skelbench data prepare ntu60",
+    "kinetics_train/a.json": "tools/kinetics_gendata.py",
+    "openpose/v_keypoints.json": r"\(.json\); .*2-D joints or several bodies as a pyskl pickle",
 }
 
 
-@pytest.mark.parametrize("kind", PICKLES)
-def test_label_files(tmp_path, kind):
-    value, names = PICKLES[kind]
-    for protocol in (0, 2, 5):
-        data = pickle.dumps(value, protocol)
-        (tmp_path / "label.pkl").write_bytes(data)
-        labels, found = read_label_file(tmp_path / "label.pkl")
-        assert labels.tolist() == LABELS and found == names
-    if kind == "pair":
-        (tmp_path / "label.pkl").write_bytes(pickle.dumps(value, 0).replace(b"\n", b"\r\n"))
-        assert read_label_file(tmp_path / "label.pkl")[1] == names
-
-
-@pytest.mark.parametrize(
-    "name,message",
-    [
-        ("a.bvh", "BVH|.bvh holds rotations or markers: compute the positions of joints"),
-        ("clip.mat", "2-D joints or several bodies as a pyskl pickle"),
-        ("S001C001P001R001A001.skeleton", "use skelbench data prepare ntu60"),
-        ("kinetics_train/a.json", "tools/kinetics_gendata.py"),
-        ("openpose/v_keypoints.json", r"\(.json files\); .*2-D joints or several bodies as a pyskl pickle"),
-    ],
-)
+@pytest.mark.parametrize("name,message", FORMATS.items())
 def test_other_formats_get_directions_that_work(tmp_path, name, message):
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)

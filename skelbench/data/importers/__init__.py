@@ -100,22 +100,20 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
         return _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
         return read_sgn(first, options)
-    raise SkelbenchError(f"{first} {_advice(first)}; formats that are imported: {FORMATS}")
+    raise SkelbenchError(f"{first} is {_advice(first)}; formats that are imported: {FORMATS}")
 
 
 def _advice(path: Path) -> str:
     """Return what a file or folder of another format is, and what to do with it."""
-    files = sorted(islice((file for file in path.rglob("*") if file.is_file()), 1000)) if path.is_dir() else [path]
-    suffixes = sorted({file.suffix.lower() for file in files})
-    kind = "is not a file of clips"
-    if path.is_dir():
-        kind = f"is a folder without clips of NW-UCLA ({', '.join(suffixes) or 'no'} files)"
-    if suffixes == [".skeleton"]:
-        return f"{kind} but NTU RGB+D as downloaded: use skelbench data prepare ntu60 --raw FOLDER"
+    files = [path, *islice(path.rglob("*.*"), 1000)] if path.is_dir() else [path]
+    suffixes = sorted({file.suffix.lower() for file in files if not file.is_dir()})
+    kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
     hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle (docs/data.md)"
-    if moved := {".bvh", ".c3d", ".fbx", ".trc"} & {*suffixes}:
-        hint = f"{moved.pop()} holds rotations or markers: compute the positions of joints, then {hint}"
-    elif any(file.name.startswith("kinetics") for file in [path, *files]) and ".json" in suffixes:
+    if suffixes == [".skeleton"]:
+        hint = "NTU RGB+D as downloaded is read by skelbench data prepare ntu60 --raw FOLDER"
+    elif {".bvh", ".c3d"} & {*suffixes}:
+        hint = f"motion capture holds rotations or markers: compute the positions of joints, then {hint}"
+    elif ".json" in suffixes and any(file.name.startswith("kinetics") for file in files):
         hint = "Kinetics-Skeleton: make arrays with ST-GCN's tools/kinetics_gendata.py and import those"
     return f"{kind}; {hint}"
 

@@ -50,8 +50,8 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
-        hint = "; add an axis of one body in front: keypoint[None]" if len(shape) == 3 else ""
-        raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}{hint}")
+        known = "[bodies, frames, joints, 2 or 3] (of one body: keypoint[None])"
+        raise SkelbenchError(f"{path}: key points must be {known}, not {list(shape)}")
     whole_shape = [entry for entry in good if getattr(entry.get("keypoint"), "shape", ())[2:] == shape[2:]]
     some = [whole_shape[i] for i in np.unique(np.linspace(0, len(whole_shape) - 1, SAMPLE).astype(int))]
     topology = choose_topology(shape[2], options.topology, str(path), map(_seen, some))
@@ -153,17 +153,15 @@ def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
     total = entry.get("total_frames", frames)
     if total == frames or not isinstance(total, int | np.integer) or not array.any():
         return array
+    cut = "the rest may be padding; cut it: keypoint[:, :total_frames], and keypoint_score likewise"
+    advice = cut if total < frames else "frames are missing; correct total_frames or bring the whole array"
     if total == bodies:
         advice = "axes are [frames, bodies, ...]; swap them: keypoint.swapaxes(0, 1), and keypoint_score likewise"
-    elif total < frames:
-        advice = "the rest may be padding; cut it: keypoint[:, :total_frames], and keypoint_score likewise"
-    else:
-        advice = "frames are missing; correct total_frames or bring the whole array"
     raise Unusable(f"total_frames is {total}, but keypoint has {frames} frames of {bodies} bodies: {advice}")
 
 
 def _scores(entry: Any) -> np.ndarray:
-    """Return the scores [M, T, J] of a 2-D entry, whose shape may end with 1."""
+    """Return the scores [M, T, J] of a 2-D entry."""
     score, shape = entry.get("keypoint_score"), entry["keypoint"].shape[:3]
     if score is None:
         ones = "entry['keypoint_score'] = numpy.ones(entry['keypoint'].shape[:3])"
@@ -183,18 +181,12 @@ def _seen(entry: Any) -> np.ndarray:
 
 def _check_images(entries: list[Any], path: Path) -> None:
     """Raise if many clips have joints outside their image that are inside an image of exchanged sides."""
-    outside = 0
-    some = [entries[i] for i in np.unique(np.linspace(0, len(entries) - 1, 1000).astype(int))]
+    some, outside = [entries[i] for i in np.unique(np.linspace(0, len(entries) - 1, 1000).astype(int))], 0
     for entry in some:
         image, x = entry.get("img_shape"), entry.get("keypoint")
-        if not isinstance(image, list | tuple) or len(image) < 2 or getattr(x, "ndim", 0) != 4 or x.shape[3] != 2:
-            continue
-        points = _seen(entry).reshape(-1, 2)
-        points = points[points.any(axis=1)]
-        right, low = np.quantile(points, 0.95, axis=0) if len(points) else (0, 0)
-        outside += image[1] < right <= image[0] and low <= image[1] or image[0] < low <= image[1] and right <= image[0]
+        if isinstance(image, list | tuple) and len(image) > 1 and np.ndim(x) == 4 and (points := _seen(entry)).any():
+            low, right = np.quantile(points[points.any(axis=-1)], 0.95, axis=0)[::-1]
+            outside += (low > image[0] or right > image[1]) and low <= image[1] and right <= image[0]
     if outside > 0.1 * len(some):
-        raise SkelbenchError(
-            f"{path}: in {outside} of {len(some)} clips joints are outside the image, but inside if img_shape is "
-            f"(width, height); write it as (height, width), such as {tuple(entries[0]['img_shape'][1::-1])}"
-        )
+        where = f"{path}: in {outside} of {len(some)} clips joints are outside the image"
+        raise SkelbenchError(f"{where}, but inside if img_shape is (width, height); write it as (height, width)")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,10 +39,7 @@ SMALLEST_M, LARGEST_M = 0.02, 10.0
 
 
 def choose_topology(joints: int, requested: str | None, where: str, sample: Iterable[np.ndarray] = ()) -> Topology:
-    """Return the skeleton with that many joints; raise if there is none, or several and none is requested.
-
-    The bodies of ``sample``, clips [..., J, C], decide between several skeletons. BODY_25 has two dimensions.
-    """
+    """Return the skeleton with that many joints; clips [..., J, C] decide between several; raise if they do not."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -51,10 +48,8 @@ def choose_topology(joints: int, requested: str | None, where: str, sample: Iter
         if fitting[0].num_joints != joints:
             raise SkelbenchError(f"{where}: {joints} joints, but topology {requested} has {fitting[0].num_joints}")
     if not fitting:
-        raise SkelbenchError(
-            f"{where}: {joints} joints fit no known skeleton (known: {known}); convert the joints, or describe "
-            "the skeleton in a plugin file (docs/writing_a_skeleton.md) and add --plugin FILE"
-        )
+        advice = "convert the joints, or write a skeleton plugin (docs/writing_a_skeleton.md): --plugin FILE"
+        raise SkelbenchError(f"{where}: {joints} joints fit no known skeleton (known: {known}); {advice}")
     if len(fitting) > 1:
         clips = list(sample)
         human = [topology for topology in fitting if contradiction(clips, topology) == ""]
@@ -117,8 +112,8 @@ def find_pose(
             tall_FC = np.nan_to_num(seen_mean(x_FJC[:, head_J], 1) - seen_mean(x_FJC[:, ~head_J], 1))
         if tall_FC.any():
             tall.append(tall_FC[tall_FC.any(axis=1)])
-    if not tall and flat and (known := usual if up == "auto" else up) != "auto":
-        return Pose(known)
+    if not tall and flat and usual != "auto":
+        return Pose(usual if up == "auto" else up)
     if not tall:
         raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
     height = float(np.median(np.linalg.norm(np.concatenate(tall), axis=1))) * METRES[units]
@@ -127,20 +122,23 @@ def find_pose(
         hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
         what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
-    _check_order(sample, topology, where)
-    if up == "auto":
-        up = _up_of(tall, usual, where)
-    if not flat:
-        _check_sides(sample, topology, where)
-    return Pose(up, METRES[units])
+    _check_joints(sample, topology, where)
+    pose = Pose(_up_of(tall, usual, where) if up == "auto" else up, METRES[units])
+    if not flat and set(JOINTS) <= set(topology.joints):
+        bodies = [x_MTJC[0][np.isfinite(x_MTJC[0]).all((1, 2)) & x_MTJC[0].any((1, 2))] for x_MTJC in sample]
+        mirrored = sum(handedness(x_TJC.astype(np.float64), topology) < 0 for x_TJC in bodies)
+        if mirrored > CLEAR_MAJORITY * (len(sample) + 1):
+            wrong = f"left and right are exchanged in {mirrored} of {len(sample)} clips"
+            raise SkelbenchError(f"{where}: {wrong}, or the axes are mirrored; negate one axis or swap the joints")
+    return pose
 
 
-def _up_of(tall: Sequence[np.ndarray], usual: Up, where: str) -> Up:
+def _up_of(tall: Sequence[np.ndarray], usual: Up, where: str) -> str:
     """Return the axis along which bodies stand; ``tall``: from ankles to head [F, 3], for each clip."""
     ups = [(tall_FC / np.linalg.norm(tall_FC, axis=1, keepdims=True)).mean(axis=0) for tall_FC in tall]
     mean_C = np.mean(ups, axis=0)
     axis = int(np.argmax(np.abs(mean_C)))
-    shown: Any = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    shown: str = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
     if usual != "auto":  # clips of people who lie do not refute a format
         usual_C = np.eye(3)["xyz".index(usual[-1])] * (-1 if usual[0] == "-" else 1)
         shown = usual if np.mean([up_C @ usual_C > np.sqrt(0.5) for up_C in ups]) > 1 - CLEAR_MAJORITY else shown
@@ -148,32 +146,16 @@ def _up_of(tall: Sequence[np.ndarray], usual: Up, where: str) -> Up:
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
         raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
-    axis_up: Up = shown
-    return axis_up
+    return shown
 
 
-def _check_order(sample: Sequence[np.ndarray], topology: Topology, where: str) -> None:
+def _check_joints(sample: Sequence[np.ndarray], topology: Topology, where: str) -> None:
     """Raise if the joints of the clips are in another order than this skeleton's."""
     if wrong := contradiction(sample, topology):
-        others = [each.name for each in topologies().values() if each.num_joints == topology.num_joints]
-        fitting = [name for name in others if contradiction(sample, get_topology(name)) == ""]
-        advice = (
-            f"say --topology {fitting[0]}" if fitting else "put the joints in its order, or write a skeleton plugin"
-        )
+        others = [each for each in topologies().values() if each.num_joints == topology.num_joints]
+        fitting = [f"say --topology {each.name}" for each in others if contradiction(sample, each) == ""]
+        advice = next(iter(fitting), "put the joints in its order, or write a skeleton plugin")
         raise SkelbenchError(f"{where}: its joints are not in the order of {topology.name}: {wrong}; {advice}")
-
-
-def _check_sides(sample: Sequence[np.ndarray], topology: Topology, where: str) -> None:
-    """Raise if left and right are exchanged in nearly all clips [M, T, J, 3]."""
-    if not set(JOINTS) <= set(topology.joints):
-        return
-    bodies = [x_MTJC[0][np.isfinite(x_MTJC[0]).all((1, 2)) & x_MTJC[0].any((1, 2))] for x_MTJC in sample]
-    mirrored = sum(handedness(x_TJC.astype(np.float64), topology) < 0 for x_TJC in bodies)
-    if mirrored > CLEAR_MAJORITY * (len(sample) + 1):
-        raise SkelbenchError(
-            f"{where}: left and right are exchanged in {mirrored} of {len(sample)} clips, or the axes are mirrored; "
-            "negate one axis or swap the joints"
-        )
 
 
 def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
@@ -197,9 +179,8 @@ def check_finite(x_MTJC: np.ndarray, score_MTJ: np.ndarray | None = None) -> Non
     finite_MTJ = np.isfinite(x_MTJC).all(axis=-1) & (True if score_MTJ is None else np.isfinite(score_MTJ))
     if not finite_MTJ.all():
         body, frame, joint = np.argwhere(~finite_MTJ)[0].tolist()
-        where = f"joint {joint} of body {body} in frame {frame}"
-        hint = "" if score_MTJ is None else "; give joints that were not seen the score 0"
-        raise Unusable(f"a coordinate is not a finite number: {where} (counted from 0){hint}")
+        hint = "" if score_MTJ is None else "; give unseen joints the score 0"
+        raise Unusable(f"a coordinate is not a finite number (joint {joint} of body {body} in frame {frame}){hint}")
 
 
 def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> None:

@@ -18,7 +18,7 @@ from skelbench.data.importers import ntu
 from skelbench.data.importers.bodies import ALL_ZERO, Unusable, choose_topology
 from skelbench.data.importers.labels import read_labels
 from skelbench.data.importers.parts import Part, Side, describe, side_of
-from skelbench.data.importers.recording import SAMPLE, ImportOptions, Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LINEAGE as NTU_LINEAGE
@@ -96,13 +96,12 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
     if found is not None:
         _, parts[0].names, parts[1].names = found
     details["names"] = f"{'restored' if found else 'made up'}: the file has none"
-    sample = (_clip(row, bodies) for row in islice(parts[0].x.rows(), SAMPLE))
     lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
     about = describe(parts, [part.side for part in parts], classes, "a file that holds the test part too")
     return Recording(
         kind=kind,
         clips={part.x.where: partial(part.entries, partial(read, part)) for part in parts},
-        topology=choose_topology(joints, options.topology, where, sample),
+        topology=choose_topology(joints, options.topology, where),
         lineage=NTU_LINEAGE if found else lineage,
         empty_frames=True,
         details=details,

@@ -45,36 +45,22 @@ def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
 
 
 def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Return labels [N] and the clips' names ([] = none).
-
-    A label file is an array, or a pickle of labels, of (names, labels, ...) or of a dictionary from names to labels;
-    what follows the labels, such as lengths, is not read.
-    """
+    """Return labels [N] and names ([] = none) of an array or a pickle: labels, (names, labels, ...) or a dictionary."""
     if is_npy(path):
         return whole(open_npy(path), str(path))[0], []
     value = load_pickle(path)
     if isinstance(value, dict):
         value = list(value), list(value.values())
-    if isinstance(value, list | tuple | np.ndarray) and len(value) and not np.ndim(value[0]) and not _is_text(value[0]):
+    if not isinstance(value, list | tuple) or len(value) < 2 or np.ndim(value[0]) != 1:
         return whole(value, str(path))[0], []
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) < 2
-        or not np.ndim(value[0])
-        or not all(map(_is_text, value[0]))
-    ):
-        held = "labels, the pair (names of clips, labels), or a dictionary from names to labels"
-        raise SkelbenchError(f"{path} is not a label file; it should hold {held}")
-    texts = [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in value[0]]
-    names = [name.removesuffix(".skeleton") for name in texts]
+    if not all(isinstance(name, str | bytes) for name in value[0]):
+        raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in value[0]]
+    names = [name.removesuffix(".skeleton") for name in names]
     labels = whole(value[1], str(path))[0]
     if len(labels) != len(names):
         raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")
     return labels, names
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | bytes)
 
 
 def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Rule]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import io
 import pickle
 from collections import OrderedDict
 from pathlib import Path
@@ -38,10 +37,7 @@ def load_pickle(path: Path) -> Any:
     """Return the value in a pickle file; refuse a damaged one, and one that holds more than plain data."""
     try:
         with open(path, "rb") as file:
-            text = file.read(1) == b"("  # protocol 0, whose line ends a transfer may have changed
-            file.seek(0)
-            source = io.BytesIO(file.read().replace(b"\r\n", b"\n")) if text else file
-            return _Unpickler(source, encoding="latin1").load()
+            return _Unpickler(file, encoding="latin1").load()
     except SkelbenchError as error:
         raise SkelbenchError(f"{path}: {error}") from None
     except Exception as error:  # damaged bytes make the unpickler raise almost anything

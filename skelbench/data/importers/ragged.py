@@ -10,7 +10,7 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import choose_topology
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
-from skelbench.data.importers.recording import SAMPLE, ImportOptions, Recording
+from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
@@ -28,9 +28,8 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     joints = npz["joints"]
     if joints.ndim != 3 or joints.shape[2] != 3 or joints.dtype.kind != "f":
         raise SkelbenchError(f"{path}: joints must be float [F, J, 3], not {joints.dtype} {list(joints.shape)}")
+    topology = choose_topology(joints.shape[1], options.topology, str(path))
     offsets = _offsets(npz["offsets"], len(joints), path)
-    sample = (joints[start:end] for start, end in zip(offsets[:SAMPLE], offsets[1:]))
-    topology = choose_topology(joints.shape[1], options.topology, str(path), sample)
     clips = len(offsets) - 1
     labels, classes = _labels(npz, fields, clips)
     who = {field: _integers(npz, field, clips) for field in _WHO if field in npz}

@@ -130,8 +130,7 @@ def _pose_of(recording: Recording, options: ImportOptions) -> Pose:
         found = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
         raise SkelbenchError(f"its parts stand along different axes ({found}); say which one points up with --up")
     pose = next(iter(poses.values()), Pose("y"))
-    if not recording.flat or pose.up != "-y":
-        recording.details["up_axis_of_file"] = pose.up
+    recording.details["up_axis_of_file"] = pose.up
     return pose
 
 
