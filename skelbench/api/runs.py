@@ -180,7 +180,7 @@ def run(method: str, **asked: Any) -> Run:
     Raises:
         SkelbenchError: says what is wrong and what to do; a notebook shows that sentence alone.
     """
-    from skelbench.pipeline.controls import conclude
+    from skelbench.pipeline.controls import check_protocols, conclude
     from skelbench.pipeline.pace import Timer
     from skelbench.pipeline.pretrain import pretrain
     from skelbench.pipeline.resolve import resolve
@@ -196,6 +196,7 @@ def run(method: str, **asked: Any) -> Run:
             parent = parent.id + ("" if parent.checkpoint == "last" else f"@{parent.checkpoint}")
         request = request.model_copy(update={"init_from": finished(session.results, parent)})
     resolved = resolve(request, session.host, session.data_root, session.device, Timer(session, keep=True))
+    check_protocols(session, resolved, request.probes)
     for note in resolved.notes:
         log.warning("note: %s", note)
     directory = pretrain(session, resolved, request.force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -50,6 +51,7 @@ def import_data(
     from skelbench.data.importers import ImportOptions, import_files, name_for
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
+    from skelbench.plugin.host import requested_files
 
     name = new_dataset_name(name_for(files[0]) if name is None else name)
     fields = tuple(filter(None, map(str.strip, label_fields.split(","))))
@@ -74,6 +76,8 @@ def import_data(
     parts = zip(("train", "test"), (split.train, split.test), places)
     out.print()
     print_facts([(part, f"{counted(len(ids), 'clip')} ({place})") for part, ids, place in parts])
-    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}{named_data(imported.path.parent)}", soft_wrap=True)
+    plugins = "".join(f" --plugin {shlex.quote(file)}" for file in requested_files())
+    name += named_data(imported.path.parent) + plugins
+    out.print(f"next: skelbench run slim --tokens 8 --dataset {name}", soft_wrap=True)
     if unexpected:
         raise typer.Exit(LEFT_OUT)

@@ -46,6 +46,7 @@ def run(
 
     from skelbench.cli.summary import print_header
     from skelbench.core import distributed
+    from skelbench.pipeline.controls import check_protocols
     from skelbench.pipeline.pace import Timer
     from skelbench.pipeline.pretrain import pretrain
     from skelbench.pipeline.resolve import resolve
@@ -58,6 +59,7 @@ def run(
     every = [resolve(request, host, session.data_root, session.device, timer) for request in requests]
     for one in every:
         check_parent(one.method, one.spec, one.setting)
+        check_protocols(session, one, protocols)
     chief = not distributed.rank()
     if dry_run:
         from skelbench.cli.dry_run import show

@@ -5,15 +5,23 @@ N clips of the sample, T frames, J joints, C = 3 coordinates. Lengths in metres.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.views.skeleton.topology import Topology
+from skelbench.views.skeleton.topology.tree import BETWEEN_SHOULDERS
 
 JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle") for side in ("left", "right"))
 """Joints of a whole body that tell up from down and left from right."""
+HEAD = ("head", "nose", "left eye", "right eye", "left ear", "right ear")
+BETWEEN_HIPS = ("spine base", "hip center", "pelvis")
+DETOUR, SHORT_BONE = 1.4, 0.3
+"""Longest bone, over the longest step on the best path over other joints; shortest checked bone, over the trunk."""
+MAJORITY, CLEAR_MAJORITY = 0.5, 0.8
+"""Fraction of clips that contradict a rule about the trunk, or about sides, which are noise in profile."""
 SAMPLE = 2000
 """Most clips that are looked at, evenly spread over the store."""
 
@@ -34,6 +42,8 @@ class Anatomy:
     """Above 0 where the side called left is left of where the body looks, in right-handed coordinates; 0 = no sign."""
     off_centre: float
     """Distance of the centre joint in the first frame from the origin."""
+    contradiction: str
+    """Result of :func:`contradiction`."""
 
 
 def measure(store: ClipStore) -> Anatomy | None:
@@ -42,10 +52,12 @@ def measure(store: ClipStore) -> Anatomy | None:
     topology = store.topology
     if not set(JOINTS) <= set(topology.joints):
         return None
-    bones, spreads, ups, lefts, offs = [], [], [], [], []
+    bones, spreads, ups, lefts, offs, clips = [], [], [], [], [], []
     for clip in np.unique(np.linspace(0, len(store) - 1, min(SAMPLE, len(store))).round().astype(int)):
         x_TJC = store.clip(clip)[0].astype(np.float64)
-        x_TJC = x_TJC[np.ptp(x_TJC, axis=1).any(axis=1)]
+        shown_T = np.ptp(x_TJC, axis=1).any(axis=1)
+        clips.append(np.where(store.confidence(clip)[0, shown_T, :, None] > 0, x_TJC[shown_T], 0))
+        x_TJC = x_TJC[shown_T]
         if not len(x_TJC):
             continue
         length_TJ = np.linalg.norm(x_TJC - x_TJC[:, [max(parent, 0) for parent in topology.parents]], axis=2)
@@ -60,7 +72,85 @@ def measure(store: ClipStore) -> Anatomy | None:
         return None
     bone_J, spread_J = np.median(bones, axis=0), np.median(spreads, axis=0)
     bone_J[topology.root] = spread_J[topology.root] = np.nan
-    return Anatomy(len(bones), bone_J, spread_J, np.array(ups), np.array(lefts), float(np.median(offs)))
+    wrong = contradiction(clips, topology) or ""
+    return Anatomy(len(bones), bone_J, spread_J, np.array(ups), np.array(lefts), float(np.median(offs)), wrong)
+
+
+def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None:
+    """Return why the joints of ``clips`` [..., J, C] are not those of ``topology``, in words; "" if nothing is wrong.
+
+    A joint at 0 was not seen. Rules compare joints with the body's own trunk and need no up axis; the clips decide by
+    majority. Returns None if the skeleton has no trunk or no clip shows one.
+    """
+    if not set(JOINTS) <= set(topology.joints):
+        return None
+    trunk, fails = [topology.joints.index(name) for name in JOINTS[:4]], dict[tuple[str, float], list[bool]]()
+    for x in clips:
+        x_FJC = np.asarray(x, dtype=np.float64).reshape(-1, *x.shape[-2:])
+        x_FJC = x_FJC[np.isfinite(x_FJC).all(axis=(1, 2)) & np.ptp(x_FJC, axis=1).any(axis=1)]
+        x_FJC = np.where(x_FJC.any(axis=-1, keepdims=True), x_FJC, np.nan)
+        x_FJC = x_FJC[np.isfinite(x_FJC[:, trunk]).all(axis=(1, 2))]
+        for rule, most, margin_F in _margins(x_FJC, topology) if len(x_FJC) else ():
+            if np.isfinite(margin_F).any():
+                fails.setdefault((rule, most), []).append(bool(np.nanmedian(margin_F) <= 0))
+    if not fails:
+        return None
+    # One more clip, which shows nothing wrong: a few clips are no evidence.
+    wrong = {rule: float(np.mean(each)) for (rule, most), each in fails.items() if sum(each) > most * (len(each) + 1)}
+    return f"{(rule := max(wrong, key=lambda rule: wrong[rule]))} in {wrong[rule]:.0%} of the clips" if wrong else ""
+
+
+def seen_mean(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return the mean without NaN; NaN if there is nothing else."""
+    seen = np.isfinite(x)
+    return np.asarray(np.where(seen, x, 0).sum(axis) / np.where(seen.any(axis), seen.sum(axis), np.nan))
+
+
+def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float, np.ndarray]]:
+    """Iterate over rules: contradiction, fraction of clips that may show it, margin [F] (above 0 is good)."""
+    at = {name: x_FJC[:, j] for j, name in enumerate(topology.joints)}
+
+    distance_FJJ = np.linalg.norm(x_FJC[:, :, None] - x_FJC[:, None], axis=-1)
+
+    def far(a: str, b: str) -> np.ndarray:
+        return distance_FJJ[:, topology.joints.index(a), topology.joints.index(b)]
+
+    def middle(joint: str) -> np.ndarray:
+        return (at[f"left {joint}"] + at[f"right {joint}"]) / 2
+
+    hips_FC, shoulders_FC = middle("hip"), middle("shoulder")
+    trunk_FC = shoulders_FC - hips_FC
+    square_F = np.maximum((trunk_FC**2).sum(axis=1), 1e-12)
+    head_FC = seen_mean(x_FJC[:, [j for j, name in enumerate(topology.joints) if name in HEAD]], axis=1)
+
+    def along(point_FC: np.ndarray) -> np.ndarray:  # 0 at the hips, 1 at the shoulders
+        return np.asarray(((point_FC - hips_FC) * trunk_FC).sum(axis=1) / square_F)
+
+    yield "the head is not beyond the shoulders, seen from the hips,", MAJORITY, along(head_FC) - 1
+    for joint in ("knee", "ankle"):
+        yield f"the {joint}s are nearer to the shoulders than to the hips", MAJORITY, 0.5 - along(middle(joint))
+    for names, sign, what in ((BETWEEN_HIPS, 1, "hips"), (BETWEEN_SHOULDERS, -1, "shoulders")):
+        if name := next((name for name in names if name in at), ""):
+            yield f"the {name} is not near the {what}", MAJORITY, sign * (0.5 - along(at[name]))
+    legs_F = np.stack([far(f"{s} hip", f"{s} knee") + far(f"{s} knee", f"{s} ankle") for s in ("left", "right")]).max(0)
+    yield "the legs are shorter than the neck", MAJORITY, legs_F - np.linalg.norm(head_FC - shoulders_FC, axis=1)
+    sides = [at[f"left {joint}"] - at[f"right {joint}"] for joint in ("hip", "shoulder")]
+    yield "left and right differ between hips and shoulders", CLEAR_MAJORITY, (sides[0] * sides[1]).sum(axis=1)
+    for near, joint in (("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")):
+        a, b, c, d = (f"{side} {name}" for name in (near, joint) for side in ("left", "right"))
+        if {a, c} <= set(at):
+            other_F = far(c, b) + far(d, a)
+            yield f"each {joint} belongs to the other side's {near}", CLEAR_MAJORITY, other_F - far(c, a) - far(d, b)
+    distance_JJ = seen_mean(distance_FJJ, axis=0)
+    step_JJ = np.nan_to_num(distance_JJ, nan=np.inf)
+    for j in range(len(step_JJ)):  # the smallest possible longest step of a path
+        step_JJ = np.minimum(step_JJ, np.maximum(step_JJ[:, j, None], step_JJ[None, j]))
+    limit_JJ = np.maximum(DETOUR * step_JJ, SHORT_BONE * np.sqrt(np.median(square_F)))
+    trunk = {*JOINTS[:4], *BETWEEN_HIPS, *BETWEEN_SHOULDERS}
+    for j, parent in ((j, topology.parents[j]) for j in topology.order[1:]):
+        if not {topology.joints[j], topology.joints[parent]} <= trunk:
+            rule = f"the {topology.joints[j]} is far from the {topology.joints[parent]}"
+            yield rule, CLEAR_MAJORITY, (limit_JJ - distance_JJ)[j, parent : parent + 1]
 
 
 def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarray]:

@@ -92,6 +92,9 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
+    advice = f"not in the order of {store.topology.name}: {body.contradiction}; import again with --topology NAME"
+    found = "another" if body.contradiction else store.topology.name
+    yield _judge("joint order", not body.contradiction, found, store.topology.name, advice, "wrong")
     found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
     advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
     yield _judge("origin", body.off_centre < 0.5, found, "near 0", advice)

@@ -103,13 +103,17 @@ class Knn(Neighbours):
     k: int = Field(1, ge=1)
     metric: Literal["cosine", "euclidean"] = "cosine"
 
+    def check(self, train: int, test: int, classes: int) -> None:
+        """Reject more neighbors than training clips, too."""
+        super().check(train, test, classes)
+        if self.k > train:
+            raise SkelbenchError(f"k = {self.k} neighbors were requested but the gallery has {train} clips; lower k")
+
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> tuple[np.ndarray, dict[str, float]]:
         """Classify every test clip by the majority of its neighbours."""
-        gallery = len(sets[0].train_x)
-        if self.k > gallery:
-            raise SkelbenchError(f"k = {self.k} neighbours were asked for but the gallery has {gallery} clips; lower k")
+        self.check(len(sets[0].train_x), len(sets[0].test_x), sets[0].num_classes)
         labels_G = send(torch.from_numpy(sets[0].train_y), device)
         predicted = []
         for similarity_QG in similarities(sets, weights, device, progress, self.metric):

@@ -191,6 +191,10 @@ class Protocol(Spec):
     drawn: ClassVar[str] = "draws"
     """Name of several draws in tables, such as ``label subsets``."""
 
+    def check(self, train: int, test: int, classes: int) -> None:
+        """Reject, before pretraining, numbers of clips and classes that :meth:`evaluate` would reject."""
+        check_classes(classes)
+
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:

@@ -18,9 +18,9 @@ from skelbench.training.loop import total_steps
 from skelbench.views.builder import ViewBuilder
 
 
-def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> None:
-    """SkelbenchError for views and modules that cannot be built, before a run directory exists."""
-    topology = store.topology
+def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, host: Host) -> list[str]:
+    """Return notes for the user; SkelbenchError for what cannot be built, before a run directory exists."""
+    topology, notes = store.topology, list[str]()
     if spec.train.align != "none":
         Alignment(store, spec.train.align)
     if spec.views:
@@ -44,16 +44,17 @@ def check_buildable(spec: RunSpec, descriptor: MethodSpec, store: ClipStore, hos
                 "a length that is a multiple of the patch",
             )
     if descriptor.trains and not spec.imported:
-        _check_length(spec, method, store)
+        notes += _check_length(spec, method, store)
     weights = any(True for _ in method.encoder.parameters())
     if descriptor.trains and not weights:
         raise SkelbenchError(f"encoder {spec.encoder} has no weights to train; choose another --encoder")
     if weights and not descriptor.weights:
         raise SkelbenchError(f"method {spec.method} is a control without a network; leave out --encoder {spec.encoder}")
+    return notes
 
 
-def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
-    """SkelbenchError for a batch that is too small, a schedule without steps, and a queue that is not filled."""
+def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
+    """Return warnings; SkelbenchError for a batch that is too small, no steps, and a queue that is not filled."""
     train, clips = spec.train, len(store.split(spec.data.split, spec.data.min_frames).train)
     if train.batch_size < method.min_clips:
         raise SkelbenchError(
@@ -73,3 +74,6 @@ def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> None:
             f"method {spec.method} has a queue of {largest:,} keys and needs {needed:,} clips to fill it, more than "
             f"the {train.batch_size * steps:,} of this run; make it smaller or train for longer"
         )
+    much = f"the queue of {largest:,} keys is {largest / clips:.1f} times the {clips:,} training clips"
+    own = f"about {largest / clips:.0f} negatives of each clip are keys of the clip itself; choose a smaller queue"
+    return [f"warning: {much}, so {own}"] if largest > 2 * clips else []

@@ -15,7 +15,7 @@ from skelbench.core.files import write_json
 from skelbench.core.spec import RunSpec, twin_fields
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import for_choosing
-from skelbench.pipeline.evaluate import eval_spec, evaluate
+from skelbench.pipeline.evaluate import eval_spec, evaluate, protocol_class
 from skelbench.pipeline.memory import memory_errors
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.resolve import Resolved
@@ -23,6 +23,7 @@ from skelbench.pipeline.session import Session
 from skelbench.pipeline.settings import NO_PATCH, still
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import Host
+from skelbench.plugin.plugin_errors import plugin_code
 from skelbench.records.run_dir import RunDir
 from skelbench.training.build import build_encoder
 
@@ -93,6 +94,16 @@ def conclude(
                     uncounted(each, error)
         costs.append(cost)
     return Conclusion(pairs, costs[0])
+
+
+def check_protocols(session: Session, resolved: Resolved, protocols: Sequence[str]) -> None:
+    """Raise :class:`SkelbenchError`, before anything is trained, if a protocol cannot evaluate these data."""
+    for name in protocols:
+        spec = eval_spec(session.host, resolved, name)
+        split = resolved.store.split(spec.data.split, spec.data.min_frames)
+        protocol = protocol_class(session.host, name).model_validate(spec.protocol_config)
+        with plugin_code(protocol.check, "(train, test, classes)"):
+            protocol.check(len(split.train), len(split.test), resolved.store.num_classes)
 
 
 def control(resolved: Resolved, host: Host) -> Resolved:

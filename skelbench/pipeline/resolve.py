@@ -179,7 +179,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     announced = names([*base, changed])
     modified |= {name: own for name, own in choices.items() if name != "encoder" and own != announced[name]}
     usual |= {name: announced[name] for name in CHOICES if name in modified}
-    check_buildable(spec, method, store, host)
+    notes += check_buildable(spec, method, store, host)
     from_preset = complete.unlike(plain)
     return Resolved(
         spec, preset, modified, method, parts.encoder, store, variant, from_preset, setting, tuple(notes), usual, length

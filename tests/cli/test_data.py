@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made.files import people
 
 from skelbench.cli.main import main
 
@@ -16,10 +17,9 @@ def made(tmp_path):
     """``made(**changed)``: a ragged npz of 8 clips, 4 subjects, 2 labels; returns its path."""
 
     def made(**changed):
-        rng = np.random.default_rng(0)
         lengths = np.array([20, 31, 25, 40, 22, 27, 35, 30])
         arrays = {
-            "joints": rng.normal(size=(lengths.sum(), 25, 3)).astype(np.float32),
+            "joints": np.concatenate([people(i, bodies=1)[0] for i in range(8)]),
             "offsets": np.concatenate([[0], np.cumsum(lengths)]),
             "label": np.array([0, 1, 0, 1, 0, 1, 0, 1]),
             "subject": np.array([1, 1, 2, 2, 3, 3, 4, 4]),

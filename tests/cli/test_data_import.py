@@ -38,11 +38,14 @@ def test_import_export_import(pickled, tmp_path, capsys):
 def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     def change(entries):
         entries[2] = None
-        entries[4]["keypoint"] = np.full((1, 5, 25, 3), np.nan)
+        entries[4]["keypoint"][0, 3, 7] = np.nan
 
     assert main(["data", "import", pickled(change), "--name", "mine"]) == 3
     printed = capsys.readouterr()
-    assert "left out: S001C003P001R001A001: a coordinate is not a finite number" in printed.err
+    assert (
+        "left out: S001C003P001R001A001: a coordinate is not a finite number (joint 7 of body 0 in frame 3)"
+        in printed.err
+    )
     assert "1 left out that should not have been" in printed.err
     facts = [line.split() for line in printed.out.splitlines()]
     assert ["empty", "clips", "left", "out", "1"] in facts and ["clips", "10"] in facts

@@ -23,6 +23,7 @@ from made.files import (
     write_slots,
     zipped,
 )
+from made.people import person
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ImportOptions, import_files, ntu
@@ -151,8 +152,8 @@ def test_pyskl_2d(tmp_path, take):
     entries[0]["keypoint"][0, 5, 16] = 60000
     names = [f"video{i}" for i in range(12)]
     file = pyskl(tmp_path, entries, {"train": names[:8], "val": names[8:]})
-    refused(tmp_path, "17 joints are those of coco17 or h36m17; say which with --topology", file)
-    store = take(file, topology="coco17")
+    refused(tmp_path, "not in the order of h36m17: the head .* say --topology coco17", file, topology="h36m17")
+    store = take(file)
     assert (
         store.topology.name == "coco17" and store.meta.dimensions == 2 and store.split().test.tolist() == [8, 9, 10, 11]
     )
@@ -169,10 +170,14 @@ def test_pyskl_2d(tmp_path, take):
     assert np.median(box, axis=1).max() == pytest.approx(1.7, rel=1e-3)
 
 
+OPENPOSE = [0, 5, 6, 8, 10, 5, 7, 9, 12, 14, 16, 11, 13, 15, 2, 1, 4, 3]
+"""Joints of COCO in the order of OpenPose; a shoulder stands in for the neck."""
+
+
 def test_kinetics_skeleton(tmp_path, take):
     x = np.zeros((4, 3, 40, 18, 2), np.float32)
     for i in range(4):
-        (flat, score), joints, length = pixels(2 * i), [0, 0, *range(1, 17)], LENGTHS[2 * i]
+        (flat, score), joints, length = pixels(2 * i), OPENPOSE, LENGTHS[2 * i]
         x[i, :2, :length, :, 0] = ((flat[0][:, joints] / 1080).transpose(2, 0, 1) - 0.5) * np.array([1, -1])[
             :, None, None
         ]
@@ -183,7 +188,12 @@ def test_kinetics_skeleton(tmp_path, take):
     store = take(tmp_path / "train_data.npy")
     assert store.topology.name == "openpose18" and store.meta.dimensions == 2 and store.bodies.tolist() == [1] * 4
     np.testing.assert_array_equal(store.confidence(0)[0], x[0, 2, : LENGTHS[0], :, 0])
-    assert (store.clip(0)[0, 5:, 1, 1] > store.clip(0)[0, 5:, 13, 1]).all()
+    assert (store.clip(0)[0, 5:, 0, 1] > store.clip(0)[0, 5:, 13, 1]).all()
+    np.save(tmp_path / "train_data.npy", x * np.float32([1, -1, 1])[:, None, None, None])
+    downwards = take(tmp_path / "train_data.npy")  # as ST-GCN stores them
+    assert take.imported.recording.details["up_axis_of_file"] == "-y"
+    np.testing.assert_array_equal(downwards.clip(0), store.clip(0))
+    np.testing.assert_array_equal(take(tmp_path / "train_data.npy", up="-y").clip(0), store.clip(0))
 
 
 # ------------------------------------------------------------------------------------------------ CTR-GCN, MAMP, SGN
@@ -399,7 +409,9 @@ def test_labels_and_lengths_that_do_not_fit(tmp_path):
     (tmp_path / "train_num_frame.npy").unlink()
     for value, message in (
         ((["a", "b"], [0, 1]), "has 7 clips but 2 labels"),
-        ({"a": 1}, "is not a label file; it should hold the pair"),
+        ({"a": 1}, "has 7 clips but 1 labels"),
+        (([1, 2], [3, 4]), "is not a label file; it should hold the pair"),
+        ({"a", "b"}, "its labels are not numbers"),
     ):
         write_pickle(label, value)
         refused(tmp_path, message, train)
@@ -420,7 +432,7 @@ FILES = {
     "missing": (lambda path: None, "there is no file"),
     "empty": (damaged(lambda data: b""), "is empty"),
     "cut": (damaged(lambda data: data[: len(data) // 2]), "readable zip .*download"),
-    "table": (damaged(lambda data: b"joints,label\n1,2\n"), "a table can be saved as a ragged npz"),
+    "table": (damaged(lambda data: b"joints,label\n1,2\n"), "save 3-D joints of one body as a ragged npz"),
     "folder": (lambda path: path.mkdir(), "is a folder without clips of NW-UCLA"),
     "raw zip": (lambda path: zipped(path, {"S001C001P001R001A001.skeleton": b"1\r\n"}), "is a zip without arrays"),
     "other h5": (lambda path: h5py.File(path, "w").close(), "has no datasets x and y"),
@@ -436,13 +448,10 @@ def test_files_that_are_not_imported(tmp_path, kind):
 
 @pytest.mark.parametrize("name", topologies())
 def test_every_topology_comes_in_through_a_ragged_npz(tmp_path, take, name):
-    joints = topologies()[name].num_joints
-    x = np.random.default_rng(0).normal(size=(40, joints, 3)).astype("f4")
+    x = np.concatenate([person(topologies()[name], label=label, frames=10)[0] for label in range(4)])
     np.savez(tmp_path / "x.npz", joints=x, offsets=np.arange(0, 41, 10), label=np.array([0, 0, 0, 0]))
-    unambiguous = sum(one.num_joints == joints for one in topologies().values()) == 1
-    if not unambiguous:
-        refused(tmp_path, "say which with --topology", tmp_path / "x.npz")
-    store = take(tmp_path / "x.npz", topology=None if unambiguous else name)
+    several = sum(one.num_joints == x.shape[1] for one in topologies().values()) > 1
+    store = take(tmp_path / "x.npz", topology=name if several else None)
     assert store.topology.name == name and not store.clip(0)[0, 0, store.topology.center].any()
 
 
@@ -451,6 +460,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path):
     flat = pyskl(tmp_path, [flat_annotation(i) for i in range(12)], {"a": []})
     for file, options, message in (
         (tmp_path / "x.npz", dict(label_fields=("a", "b")), "--label-fields is for ragged npz"),
-        (flat, dict(topology="coco17", up="z"), "--units and --up are for 3-D poses"),
+        (flat, dict(up="z"), "--units and --up with x or z are for 3-D poses"),
+        (flat, dict(units="mm"), "--units and --up with x or z are for 3-D poses"),
     ):
         refused(tmp_path, message, file, **options)

@@ -11,11 +11,16 @@ from skelbench.data.store.clip_store import ClipStore
 LENGTHS = (3, 1, 5, 2, 4, 6)
 
 
+def standing():
+    """Joints of people who stand: meters, Y up."""
+    return np.concatenate([people(i, 1)[0, :length] for i, length in enumerate(LENGTHS)])
+
+
 def recording(**changes):
     """Arrays of a small, good file; None leaves a key out."""
     rng = np.random.default_rng(0)
     arrays = dict(
-        joints=rng.standard_normal((sum(LENGTHS), 25, 3)).astype(np.float32),
+        joints=standing(),
         offsets=np.cumsum((0, *LENGTHS)),
         origin=rng.standard_normal((6, 3)).astype(np.float32),
         label=np.array([0, 1, 2, 0, 1, 2], dtype=np.int16),
@@ -29,11 +34,6 @@ def recording(**changes):
 
 
 GOOD = recording()
-
-
-def standing():
-    """Joints of such a file that belong to people who stand: meters, Y up."""
-    return np.concatenate([people(i, 1)[0, :length] for i, length in enumerate(LENGTHS)])
 
 
 def imported(tmp_path, name="mine", label_fields=("label",), options=None, **changes):

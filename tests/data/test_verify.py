@@ -189,5 +189,5 @@ def test_the_command_says_what_to_do_and_ends_with_3(tmp_path, command):
     make(tmp_path / "bad", mirrored)
     code, printed, _ = command("verify", "bad")
     assert code == 3
-    assert "wrong left and right: coordinates are mirrored" in printed and "1 of 11 checks failed" in printed
+    assert "wrong left and right: coordinates are mirrored" in printed and "1 of 12 checks failed" in printed
     assert command("verify", "bad", "--as", "nut60")[0] == 2

@@ -64,7 +64,7 @@ def test_chunks_do_not_change_the_result(make_features, monkeypatch):
 
 def test_too_large_k_and_empty_features(make_features):
     features = make_features(n_train=10)
-    with pytest.raises(SkelbenchError, match="k = 11 neighbours .* gallery has 10"):
+    with pytest.raises(SkelbenchError, match="k = 11 neighbors .* gallery has 10"):
         Knn(k=11).evaluate(features, seed=0, device="cpu")
     zeroed = features.test_x.copy()
     zeroed[3] = 0

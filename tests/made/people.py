@@ -10,7 +10,8 @@ ALIAS = {
     "shoulder center": "spine shoulder", "neck": "spine shoulder",
 }  # fmt: skip
 FACE = {"nose": (0.0, 0.0, 0.10), "eye": (0.03, 0.03, 0.08), "ear": (0.07, 0.02, 0.0)}
-"""Metres from the head: to its left, up, ahead."""
+FACE |= {"toe": (0.03, -0.07, 0.15), "heel": (0.0, -0.07, -0.05)}
+"""Meters from the head, or from the ankle: to the left, up, ahead."""
 
 
 def person(topology, label=0, subject=1, camera=2, frames=None):
@@ -30,6 +31,8 @@ def person(topology, label=0, subject=1, camera=2, frames=None):
             joints.append(at[name])
         else:
             sideways, upward, forward = FACE[feature]
-            sign = {"left": 1.0, "right": -1.0}.get(side, 0.0)
-            joints.append(at["head"] + sign * sideways * left + upward * up + forward * ahead)
+            sign = {"left": 1.0, "right": -1.0}.get(side[:5].strip(), 0.0)
+            upward += 0.03 * ("small" in name)
+            start = "head" if feature in ("nose", "eye", "ear") else f"{side.split()[0]} ankle"
+            joints.append(at[start] + sign * sideways * left + upward * up + forward * ahead)
     return np.stack(joints, 2).astype(np.float32)

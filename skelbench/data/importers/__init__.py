@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,22 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
         return _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
         return read_sgn(first, options)
-    kind = "a folder without clips of NW-UCLA" if first.is_dir() else "not a file of clips"
-    hint = "a table can be saved as a ragged npz; raw recordings are read by: skelbench data prepare"
-    raise SkelbenchError(f"{first} is {kind}; formats that are imported: {FORMATS} ({hint})")
+    raise SkelbenchError(f"{first} is {_advice(first)}; formats that are imported: {FORMATS}")
+
+
+def _advice(path: Path) -> str:
+    """Return what a file or folder of another format is, and what to do with it."""
+    files = [path, *islice(path.rglob("*.*"), 1000)] if path.is_dir() else [path]
+    suffixes = sorted({file.suffix.lower() for file in files if not file.is_dir()})
+    kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
+    hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle (docs/data.md)"
+    if suffixes == [".skeleton"]:
+        hint = "NTU RGB+D as downloaded is read by skelbench data prepare ntu60 --raw FOLDER"
+    elif {".bvh", ".c3d"} & {*suffixes}:
+        hint = f"motion capture holds rotations or markers: compute the positions of joints, then {hint}"
+    elif ".json" in suffixes and any(file.name.startswith("kinetics") for file in files):
+        hint = "Kinetics-Skeleton: make arrays with ST-GCN's tools/kinetics_gendata.py and import those"
+    return f"{kind}; {hint}"
 
 
 def _start(path: Path) -> bytes:

@@ -22,7 +22,7 @@ from skelbench.data.importers.bodies import Unusable, choose_topology
 from skelbench.data.importers.labels import random_split, whole
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import Entries, ImportOptions, Recording
+from skelbench.data.importers.recording import SAMPLE, Entries, ImportOptions, Recording
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.raw.ntu.prepare import LICENCE
 from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
@@ -50,8 +50,13 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
-        raise SkelbenchError(f"{path}: key points must be [bodies, frames, joints, 2 or 3], not {list(shape)}")
-    topology = choose_topology(shape[2], options.topology, str(path))
+        known = "[bodies, frames, joints, 2 or 3] (of one body: keypoint[None])"
+        raise SkelbenchError(f"{path}: key points must be {known}, not {list(shape)}")
+    whole_shape = [entry for entry in good if getattr(entry.get("keypoint"), "shape", ())[2:] == shape[2:]]
+    some = [whole_shape[i] for i in np.unique(np.linspace(0, len(whole_shape) - 1, SAMPLE).astype(int))]
+    topology = choose_topology(shape[2], options.topology, str(path), map(_seen, some))
+    if shape[3] == 2:
+        _check_images(good, path)
     labels, _ = whole([entry.get("label") for entry in good], str(path))
     names: list[str] = [entry.get("frame_dir") or "" for entry in good]
     if not all(isinstance(name, str) and name for name in names):
@@ -68,10 +73,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         clip = Clip(x_MTJC, label_of[name], name=name, who=who(name))
         if flat is None:
             return clip
-        score = entry.get("keypoint_score")
-        if not isinstance(score, np.ndarray) or score.shape != x_MTJC.shape[:3] or score.dtype.kind not in "fiu":
-            raise Unusable("it has no keypoint_score for each of its key points")
-        return flat_clip(clip._replace(confidence_MTJ=score), topology.center, flat, entry.get("img_shape"))
+        return flat_clip(clip._replace(confidence_MTJ=_scores(entry)), topology.center, flat, entry.get("img_shape"))
 
     def clips() -> Entries:
         for row, entry in enumerate(entries):
@@ -87,6 +89,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         sources=sources,
         lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
         flat=flat is not None,
+        up="-y" if flat else "auto",
         licence=LICENCE if index is not None else "",
     )
 
@@ -138,7 +141,7 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
-    """Return key points [M, T, *shape] as stored."""
+    """Return key points [M, T, *shape] as stored; the one place that compares arrays with ``total_frames``."""
     if not isinstance(entry, dict):
         raise Unusable(f"the file has {entry!r:.40} for it", expected=entry is None)
     array = entry.get("keypoint")
@@ -146,4 +149,44 @@ def _points(entry: Any, shape: tuple[int, int]) -> np.ndarray:
         raise Unusable("it has no array of key points")
     if array.ndim != 4 or array.shape[2:] != shape or 0 in array.shape:
         raise Unusable(f"its key points have shape {list(array.shape)}")
-    return array
+    bodies, frames = array.shape[:2]
+    total = entry.get("total_frames", frames)
+    if total == frames or not isinstance(total, int | np.integer) or not array.any():
+        return array
+    cut = "the rest may be padding; cut it: keypoint[:, :total_frames], and keypoint_score likewise"
+    advice = cut if total < frames else "frames are missing; correct total_frames or bring the whole array"
+    if total == bodies:
+        advice = "axes are [frames, bodies, ...]; swap them: keypoint.swapaxes(0, 1), and keypoint_score likewise"
+    raise Unusable(f"total_frames is {total}, but keypoint has {frames} frames of {bodies} bodies: {advice}")
+
+
+def _scores(entry: Any) -> np.ndarray:
+    """Return the scores [M, T, J] of a 2-D entry."""
+    score, shape = entry.get("keypoint_score"), entry["keypoint"].shape[:3]
+    if score is None:
+        ones = "entry['keypoint_score'] = numpy.ones(entry['keypoint'].shape[:3])"
+        raise Unusable(f"it has no keypoint_score, [bodies, frames, joints]; if every joint was seen, add ones: {ones}")
+    if not isinstance(score, np.ndarray) or score.dtype.kind not in "fiu" or score.shape not in (shape, (*shape, 1)):
+        raise Unusable(f"its keypoint_score must have shape {list(shape)}, not {list(np.shape(score))}")
+    return score.reshape(shape)
+
+
+def _seen(entry: Any) -> np.ndarray:
+    """Return key points as stored; in 2-D, joints of score 0 are at 0."""
+    x, score = entry["keypoint"], entry.get("keypoint_score")
+    if np.shape(score) in (x.shape[:3], (*x.shape[:3], 1)):
+        x = np.where(np.reshape(score, (*x.shape[:3], 1)) > 0, x, 0)
+    return np.nan_to_num(x) if x.shape[-1] == 2 else x
+
+
+def _check_images(entries: list[Any], path: Path) -> None:
+    """Raise if many clips have joints outside their image that are inside an image of exchanged sides."""
+    some, outside = [entries[i] for i in np.unique(np.linspace(0, len(entries) - 1, 1000).astype(int))], 0
+    for entry in some:
+        image, x = entry.get("img_shape"), entry.get("keypoint")
+        if isinstance(image, list | tuple) and len(image) > 1 and np.ndim(x) == 4 and (points := _seen(entry)).any():
+            low, right = np.quantile(points[points.any(axis=-1)], 0.95, axis=0)[::-1]
+            outside += (low > image[0] or right > image[1]) and low <= image[1] and right <= image[0]
+    if outside > 0.1 * len(some):
+        where = f"{path}: in {outside} of {len(some)} clips joints are outside the image"
+        raise SkelbenchError(f"{where}, but inside if img_shape is (width, height); write it as (height, width)")

@@ -5,13 +5,14 @@ M bodies, T frames, J joints, C = x, y, z.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.data.anatomy import CLEAR_MAJORITY, HEAD, JOINTS, contradiction, handedness, seen_mean
 from skelbench.views.skeleton.topology import Topology, get_topology, topologies
 
 Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
@@ -37,8 +38,8 @@ SMALLEST_M, LARGEST_M = 0.02, 10.0
 """Longer side of a body's box, the median over a clip: beyond any noise of a sensor, and of hands as well."""
 
 
-def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
-    """Return the skeleton with that many joints; raise if there is none, or several and none is requested."""
+def choose_topology(joints: int, requested: str | None, where: str, sample: Iterable[np.ndarray] = ()) -> Topology:
+    """Return the skeleton with that many joints; clips [..., J, C] decide between several; raise if they do not."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -47,7 +48,13 @@ def choose_topology(joints: int, requested: str | None, where: str) -> Topology:
         if fitting[0].num_joints != joints:
             raise SkelbenchError(f"{where}: {joints} joints, but topology {requested} has {fitting[0].num_joints}")
     if not fitting:
-        raise SkelbenchError(f"{where}: {joints} joints fit no known topology (known: {known}); convert the joints")
+        advice = "convert the joints, or write a skeleton plugin (docs/writing_a_skeleton.md): --plugin FILE"
+        raise SkelbenchError(f"{where}: {joints} joints fit no known skeleton (known: {known}); {advice}")
+    if len(fitting) > 1:
+        clips = list(sample)
+        human = [topology for topology in fitting if contradiction(clips, topology) == ""]
+        flat = bool(clips) and clips[0].shape[-1] == 2
+        fitting = human if len(human) == 1 else [each for each in fitting if flat or each.name != "body25"]
     if len(fitting) > 1:
         names = " or ".join(topology.name for topology in fitting)
         raise SkelbenchError(f"{where}: {joints} joints are those of {names}; say which with --topology")
@@ -78,11 +85,13 @@ def find_pose(
     where: str,
     *,
     usual: Up = "auto",
+    flat: bool = False,
 ) -> Pose:
-    """Find unit and up-axis of clips [M, T, J, 3] by their bodies; raise if they cannot be joint positions.
+    """Find unit and up-axis of clips [M, T, J, 3] by their bodies; raise if they cannot be joints of this skeleton.
 
     ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
-    that says which axis points up (``usual``) is believed as long as its bodies do not stand along another one.
+    that says which axis points up (``usual``) is believed as long as some bodies stand along it, or most along none.
+    ``flat``: 2-D poses, whose unit is known; a joint at 0 was not seen.
     """
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]
     lower = [j for j, name in enumerate(topology.joints) if name.endswith("ankle")]
@@ -90,34 +99,63 @@ def find_pose(
         if up == usual == "auto":
             raise SkelbenchError(f"{where}: skeleton {topology.name} has no head or ankles; say what is up with --up")
         return Pose(usual if up == "auto" else up, METRES[units])
-    if _holds_scores(sample):
+    if not flat and _holds_scores(sample):
         raise SkelbenchError(f"{where}: one axis is in 0 to 1, as of pixels with a score; use keypoint_score")
     tall = []
     for x_MTJC in sample:
         x_FJC = x_MTJC.reshape(-1, *x_MTJC.shape[2:]).astype(np.float64)
         x_FJC = x_FJC[x_FJC.any(axis=(1, 2)) & np.isfinite(x_FJC).all(axis=(1, 2))]
-        tall.append(x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1))
-    tall_FC = np.concatenate(tall)
-    size_F = np.linalg.norm(tall_FC, axis=1)
-    tall_FC, size_F = tall_FC[size_F > 0], size_F[size_F > 0]
-    if not len(size_F):
+        tall_FC = x_FJC[:, upper].mean(1) - x_FJC[:, lower].mean(1)
+        if flat:  # ankles are often outside the image
+            x_FJC = np.where(x_FJC.any(axis=-1, keepdims=True), x_FJC, np.nan)
+            head_J = np.isin(topology.joints, HEAD)
+            tall_FC = np.nan_to_num(seen_mean(x_FJC[:, head_J], 1) - seen_mean(x_FJC[:, ~head_J], 1))
+        if tall_FC.any():
+            tall.append(tall_FC[tall_FC.any(axis=1)])
+    if not tall and flat and usual != "auto":
+        return Pose(usual if up == "auto" else up)
+    if not tall:
         raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
-    height = float(np.median(size_F)) * METRES[units]
-    if not LOW_M <= height <= HIGH_M:
+    height = float(np.median(np.linalg.norm(np.concatenate(tall), axis=1))) * METRES[units]
+    if not flat and not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
         hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
         what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
-    if up != "auto":
-        return Pose(up, METRES[units])
-    mean_C = (tall_FC / size_F[:, None]).mean(0)
+    _check_joints(sample, topology, where)
+    pose = Pose(_up_of(tall, usual, where) if up == "auto" else up, METRES[units])
+    if not flat and set(JOINTS) <= set(topology.joints):
+        bodies = [x_MTJC[0][np.isfinite(x_MTJC[0]).all((1, 2)) & x_MTJC[0].any((1, 2))] for x_MTJC in sample]
+        mirrored = sum(handedness(x_TJC.astype(np.float64), topology) < 0 for x_TJC in bodies)
+        if mirrored > CLEAR_MAJORITY * (len(sample) + 1):
+            wrong = f"left and right are exchanged in {mirrored} of {len(sample)} clips"
+            raise SkelbenchError(f"{where}: {wrong}, or the axes are mirrored; negate one axis or swap the joints")
+    return pose
+
+
+def _up_of(tall: Sequence[np.ndarray], usual: Up, where: str) -> str:
+    """Return the axis along which bodies stand; ``tall``: from ankles to head [F, 3], for each clip."""
+    ups = [(tall_FC / np.linalg.norm(tall_FC, axis=1, keepdims=True)).mean(axis=0) for tall_FC in tall]
+    mean_C = np.mean(ups, axis=0)
     axis = int(np.argmax(np.abs(mean_C)))
-    shown = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    shown: str = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    if usual != "auto":  # clips of people who lie do not refute a format
+        usual_C = np.eye(3)["xyz".index(usual[-1])] * (-1 if usual[0] == "-" else 1)
+        shown = usual if np.mean([up_C @ usual_C > np.sqrt(0.5) for up_C in ups]) > 1 - CLEAR_MAJORITY else shown
     if shown == "auto":
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
     if usual not in ("auto", shown):
         raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
-    return Pose(shown, METRES[units])
+    return shown
+
+
+def _check_joints(sample: Sequence[np.ndarray], topology: Topology, where: str) -> None:
+    """Raise if the joints of the clips are in another order than this skeleton's."""
+    if wrong := contradiction(sample, topology):
+        others = [each for each in topologies().values() if each.num_joints == topology.num_joints]
+        fitting = [f"say --topology {each.name}" for each in others if contradiction(sample, each) == ""]
+        advice = next(iter(fitting), "put the joints in its order, or write a skeleton plugin")
+        raise SkelbenchError(f"{where}: its joints are not in the order of {topology.name}: {wrong}; {advice}")
 
 
 def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
@@ -136,17 +174,25 @@ class Unusable(Exception):
         self.expected = expected
 
 
+def check_finite(x_MTJC: np.ndarray, score_MTJ: np.ndarray | None = None) -> None:
+    """Raise :class:`Unusable` for a coordinate or a score that is not a finite number."""
+    finite_MTJ = np.isfinite(x_MTJC).all(axis=-1) & (True if score_MTJ is None else np.isfinite(score_MTJ))
+    if not finite_MTJ.all():
+        body, frame, joint = np.argwhere(~finite_MTJ)[0].tolist()
+        hint = "" if score_MTJ is None else "; give unseen joints the score 0"
+        raise Unusable(f"a coordinate is not a finite number (joint {joint} of body {body} in frame {frame}){hint}")
+
+
 def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> None:
     """Raise :class:`Unusable` for a clip that no run could use: meters with Y up, whatever file it is from.
 
     Joints of confidence 0, which are at the origin, do not count for the size of bodies.
     """
-    if not np.isfinite(x_MTJC).all():
-        raise Unusable("a coordinate is not a finite number")
+    check_finite(x_MTJC)
     seen_MT = x_MTJC.any(axis=(2, 3))
     seen_FJC = x_MTJC[seen_MT]
     if not len(seen_FJC):
-        raise Unusable(ALL_ZERO)
+        raise Unusable(ALL_ZERO, expected=True)
     sure_FJ1 = True if confidence_MTJ is None else (confidence_MTJ[seen_MT] > 0)[..., None]
     high_FC, low_FC = (sign * np.where(sure_FJ1, sign * seen_FJC, -np.inf).max(axis=1) for sign in (1, -1))
     size = float(np.median((high_FC - low_FC).max(axis=1)))

@@ -45,13 +45,18 @@ def whole(values: Any, where: str) -> tuple[np.ndarray, int]:
 
 
 def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Return labels [N] and the clips' names ([] = none): a pickled pair (names, labels), or an array."""
+    """Return labels [N] and names ([] = none) of an array or a pickle: labels, (names, labels, ...) or a dictionary."""
     if is_npy(path):
         return whole(open_npy(path), str(path))[0], []
     value = load_pickle(path)
-    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], list | tuple):
+    if isinstance(value, dict):
+        value = list(value), list(value.values())
+    if not isinstance(value, list | tuple) or len(value) < 2 or np.ndim(value[0]) != 1:
+        return whole(value, str(path))[0], []
+    if not all(isinstance(name, str | bytes) for name in value[0]):
         raise SkelbenchError(f"{path} is not a label file; it should hold the pair (names of clips, labels)")
-    names = [str(name).removesuffix(".skeleton") for name in value[0]]
+    names = [name.decode() if isinstance(name, bytes) else str(name) for name in value[0]]
+    names = [name.removesuffix(".skeleton") for name in names]
     labels = whole(value[1], str(path))[0]
     if len(labels) != len(names):
         raise SkelbenchError(f"{path} has {len(names)} names but {len(labels)} labels; the file is incomplete")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import Unusable
+from skelbench.data.importers.bodies import Unusable, check_finite
 from skelbench.data.importers.recording import ImportOptions
 from skelbench.data.store.writer import Clip
 
@@ -23,11 +23,10 @@ IMAGE_M, BODY_M = 3.0, 1.7
 class FlatPose:
     """Scale from pixels to nominal meters."""
 
-    def __init__(self, options: ImportOptions, down: bool = True) -> None:
-        if options.units != "m" or options.up != "auto":
-            raise SkelbenchError("--units and --up are for 3-D poses, and these are 2-D; leave them out")
-        self.options, self.down = options, down
-        """``down``: y grows downwards in the file, as in images."""
+    def __init__(self, options: ImportOptions) -> None:
+        if options.units != "m" or options.up not in ("auto", "y", "-y"):
+            raise SkelbenchError("--units and --up with x or z are for 3-D poses, and these are 2-D; leave them out")
+        self.options = options
         self.by_body = options.scale_2d == "body"
         self.metres = BODY_M if self.by_body else IMAGE_M
         what = "each clip's largest body" if self.by_body else "the image's height"
@@ -57,17 +56,17 @@ class FlatPose:
 def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     """Return a clip [M, T, J, 3] with confidence in [0, 1] from one of pixels [M, T, J, 2] with scores [M, T, J].
 
-    Joints of confidence 0 are nowhere: they are put at the origin, and neither they nor bodies or frames without any
-    other joint count as seen. Scores above 1, which heat maps give, become 1.
+    The y axis keeps its direction. Joints of confidence 0 are nowhere: they are put at the origin, even from NaN, and
+    neither they nor bodies or frames without any other joint count as seen. Scores above 1 become 1.
     """
     xy_MTJC, score_MTJ = (np.asarray(array, dtype=np.float32) for array in (clip.x_MTJC, clip.confidence_MTJ))
-    if not np.isfinite(xy_MTJC).all() or not np.isfinite(score_MTJ).all():
-        raise Unusable("a coordinate or a score is not a finite number")
+    xy_MTJC = np.where((score_MTJ == 0)[..., None], np.float32(0), xy_MTJC)
+    check_finite(xy_MTJC, score_MTJ)
     score_MTJ = score_MTJ.clip(0, 1)
     sums_M = score_MTJ.sum(axis=(1, 2))
     bodies = np.flatnonzero(sums_M > 0)
     if not len(bodies):
-        raise Unusable("no joint has a confidence above 0")
+        raise Unusable("no joint has a confidence above 0", expected=True)
     bodies = np.sort(bodies[np.argsort(-sums_M[bodies], kind="stable")[: pose.options.max_bodies]])
     frames_T = score_MTJ[bodies].any(axis=(0, 2))
     xy_MTJC, score_MTJ = (array[bodies][:, frames_T] for array in (xy_MTJC, score_MTJ))
@@ -75,10 +74,9 @@ def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     scale = pose.scale(xy_MTJC, sure_MTJ, image)
     origin = np.zeros(3, dtype=np.float32)
     origin[:2] = _start(xy_MTJC, sure_MTJ, center)
-    signs = np.array([scale, -scale if pose.down else scale, 0], dtype=np.float32)
     x_MTJC = np.zeros((*xy_MTJC.shape[:3], 3), dtype=np.float32)
     x_MTJC[..., :2] = np.where(sure_MTJ[..., None], xy_MTJC - origin[:2], 0)
-    x_MTJC, origin = (array * signs + np.float32(0) for array in (x_MTJC, origin))  # + 0: no negative zeros
+    x_MTJC, origin = (array * np.float32(scale) + np.float32(0) for array in (x_MTJC, origin))  # + 0: no negative zeros
     return clip._replace(x_MTJC=x_MTJC, origin=origin, confidence_MTJ=score_MTJ)
 
 

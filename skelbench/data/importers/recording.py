@@ -70,7 +70,7 @@ class Recording:
     lineage: str
     default_split: str = ""
     flat: bool = False
-    """Whether poses are 2-D, turned, scaled and centered by their reader; others are when they are stored."""
+    """Whether poses are 2-D, scaled and centered by their reader; others are when they are stored."""
     up: Up = "auto"
     """Axis that points up by the format; "auto" = found from the bodies."""
     centered: bool = True
@@ -101,7 +101,7 @@ def write(
         entries = (entry for part in recording.clips.values() for entry in part())
         for done, (name, read) in enumerate(entries, 1):
             try:
-                clip = read() if pose is None else _posed(read(), pose, recording, options.max_bodies)
+                clip = _posed(read(), pose, recording, options.max_bodies)
                 check_usable(clip.x_MTJC, clip.confidence_MTJ)
             except Unusable as error:
                 writer.skip(name, str(error), error.expected)
@@ -118,15 +118,14 @@ def write(
     return tuple(writer.skipped)
 
 
-def _pose_of(recording: Recording, options: ImportOptions) -> Pose | None:
-    """Return the rotation and scale of a file with 3-D coordinates; every part must have the same."""
-    if recording.flat:
-        return None
+def _pose_of(recording: Recording, options: ImportOptions) -> Pose:
+    """Return the rotation and scale of a file; every part must have the same."""
     poses: dict[str, Pose] = {}
     for place, part in recording.clips.items():
         sample = [clip.x_MTJC for clip in islice(_shown(part()), SAMPLE)]
         if sample:  # else no clip of this part is usable, which is reported when all are read
-            poses[place] = find_pose(sample, recording.topology, options.up, options.units, place, usual=recording.up)
+            facts = (recording.topology, options.up, options.units, place)
+            poses[place] = find_pose(sample, *facts, usual=recording.up, flat=recording.flat)
     if len({pose.up for pose in poses.values()}) > 1:
         found = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
         raise SkelbenchError(f"its parts stand along different axes ({found}); say which one points up with --up")
@@ -146,6 +145,8 @@ def _shown(entries: Entries) -> Iterator[Clip]:
 def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     """Return a clip in meters with Y up, of at most ``most`` bodies."""
     x_MTJC = pose.apply(clip.x_MTJC)
+    if recording.flat:
+        return clip._replace(x_MTJC=x_MTJC, origin=pose.apply(np.asarray(clip.origin)))
     seen_MT = np.any(x_MTJC, axis=(2, 3))
     if not seen_MT.any():
         raise Unusable(ALL_ZERO, expected=True)

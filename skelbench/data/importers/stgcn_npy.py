@@ -19,7 +19,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
 from skelbench.data.importers.parts import Part, describe
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
-from skelbench.data.importers.recording import ImportOptions, Recording
+from skelbench.data.importers.recording import SAMPLE, ImportOptions, Recording
 from skelbench.data.importers.tables import Table, open_npy, table_of
 from skelbench.data.raw.ntu.names import who
 from skelbench.data.store.writer import Clip
@@ -59,10 +59,12 @@ def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
     shape = table.shape
     if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
         raise SkelbenchError(f"{path} holds {table.dtype} {list(shape)}, not clips [N, 3, frames, joints, bodies]")
-    topology = choose_topology(shape[3], options.topology, table.where)
-    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, islice(table.rows(), 64))]
+    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, islice(table.rows(), SAMPLE))]
+    scored = all(_scored(x_MTJC) for x_MTJC in seen)
+    sample = [x_MTJC[..., :2] if scored else x_MTJC for x_MTJC in seen]
+    topology = choose_topology(shape[3], options.topology, table.where, sample)
     kind: Kind = "raw"
-    if topology.name == "openpose18" and all(_scored(x_MTJC) for x_MTJC in seen):
+    if scored and topology.name in ("openpose18", "body25", "coco17"):
         kind = "scores"
     elif topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
         kind = "per frame"
@@ -82,7 +84,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
     alone = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
-    flat = FlatPose(options, down=False) if first.kind == "scores" else None
+    flat = FlatPose(options) if first.kind == "scores" else None
     lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2]) + (flat.lineage if flat else "")
     return Recording(
         kind=TITLES[first.kind],

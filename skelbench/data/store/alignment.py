@@ -35,13 +35,14 @@ class Alignment:
     def __init__(self, store: ClipStore, how: Align) -> None:
         topology, self.how = store.topology, how
         if store.meta.dimensions == 2:
-            raise SkelbenchError(f"align={how} turns bodies about the vertical, but these poses are 2-D; leave it out")
+            raise SkelbenchError(f"align={how} turns bodies, but these poses are 2-D; use --set train.align=none")
 
         def joints(*choices: tuple[str, ...]) -> list[int]:
             names = next((names for names in choices if set(names) <= set(topology.joints)), None)
             if names is None:
                 wanted = " or ".join(map(" and ".join, choices))
-                raise SkelbenchError(f"align={how} needs {wanted}; topology {topology.name} has no such joints")
+                lacks = f"topology {topology.name} has no such joints (--set train.align=none)"
+                raise SkelbenchError(f"align={how} needs {wanted}; {lacks}")
             return [topology.joints.index(name) for name in names]
 
         self.across = joints(*(HIPS if how == "first-frame-hips" else SHOULDERS))

@@ -88,6 +88,25 @@ OPENPOSE18 = Topology(
     root=1, center=1,
 )
 
+# OpenPose's BODY_25. Hips are connected to the pelvis, toes and heels to the ankle, as OpenPose itself draws them.
+BODY25 = Topology(
+    name="body25",
+    joints=(
+        "nose", "neck",
+        "right shoulder", "right elbow", "right wrist", "left shoulder", "left elbow", "left wrist",
+        "pelvis", "right hip", "right knee", "right ankle", "left hip", "left knee", "left ankle",
+        "right eye", "left eye", "right ear", "left ear",
+        "left big toe", "left small toe", "left heel", "right big toe", "right small toe", "right heel",
+    ),
+    parents=(1, 8, 1, 2, 3, 1, 5, 6, -1, 8, 9, 10, 8, 12, 13, 0, 0, 15, 16, 14, 19, 14, 11, 22, 11),
+    pairs=((5, 2), (6, 3), (7, 4), (12, 9), (13, 10), (14, 11), (16, 15), (18, 17), (19, 22), (20, 23), (21, 24)),
+    parts={
+        "trunk": (8, 1, 0, 15, 17, 16, 18), "left arm": (5, 6, 7), "right arm": (2, 3, 4),
+        "left leg": (12, 13, 14, 19, 20, 21), "right leg": (9, 10, 11, 22, 23, 24),
+    },
+    root=8, center=8,
+)
+
 # The 17 moving joints of Human3.6M, in the order that lifting networks use (VideoPose3D, MotionBERT).
 H36M17 = Topology(
     name="h36m17",
@@ -123,7 +142,7 @@ def topologies() -> dict[str, Topology]:
     """Every topology that can be had, by name.
 
     >>> sorted(topologies())[:3]
-    ['coco17', 'h36m17', 'kinect20']
+    ['body25', 'coco17', 'h36m17']
     """
     return {name: get_topology(name) for name in get_host().names("topologies")}
 
@@ -136,5 +155,6 @@ def skelbench_topologies() -> list[TopologySpec]:
         TopologySpec(name="kinect20", target=":KINECT20", summary="20 joints of Kinect v1: NW-UCLA"),
         TopologySpec(name="coco17", target=":COCO17", summary="17 key points of COCO: HRNet, ViTPose"),
         TopologySpec(name="openpose18", target=":OPENPOSE18", summary="18 joints of OpenPose: Kinetics-Skeleton"),
+        TopologySpec(name="body25", target=":BODY25", summary="25 joints of OpenPose: BODY_25"),
         TopologySpec(name="h36m17", target=":H36M17", summary="17 joints of Human3.6M: VideoPose3D, MotionBERT"),
     ]
