@@ -120,7 +120,7 @@ class MaskedDiffusion(Method):
 
     @classmethod
     def views(cls, config: MaskedDiffusionConfig, grid: Grid) -> dict[str, ViewSpec]:
-        """The clip, and a noisy copy of which a few tokens are seen."""
+        """The clip, and a noisy copy with few visible tokens."""
         target, noise = rotated_view(config, grid), Noise(p=1.0, std=config.source_noise)
         copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": config.random_mask}
         return {"target": target, "source": target.model_copy(update=copy)}

@@ -129,8 +129,8 @@ class DiffusionDecoder(nn.Module):
     ) -> Tensor:
         """Predicted noise of every token, [R, N, patch * 3].
 
-        The condition of a visible token is the encoder's output there (``keep_RK``, int64 [R, K], says where), that of
-        a hidden one the mean over the visible; rows that are not ``informed_R`` (bool [R]) have zeros for condition.
+        The condition of a visible token is the encoder's output there (``keep_RK``, int64 [R, K], says where), of
+        a masked token the mean over the visible; rows that are not ``informed_R`` (bool [R]) have zeros for condition.
         """
         x_RND = self.tokenizer(noisy_RTJC)
         mean_RNZ = tokens_RKZ.mean(1, keepdim=True).expand(-1, x_RND.shape[1], -1)

@@ -1,4 +1,4 @@
-"""Base of the linear probes of released codes: training by epochs on features that may be augmented anew.
+"""Base of the linear probes of released codes: training by epochs on features that may be augmented in every epoch.
 
 Shapes: n clips, b clips of a batch, D feature width, C classes, 1 checkpoint.
 """

@@ -61,7 +61,7 @@ class HSP(MultiGrained):
         if config.third == "lifted":
             if context.dimensions == 2:
                 raise SkelbenchError(
-                    "method hsp learns depth from poses in space, and those of this data set are 2-D; "
+                    "method hsp learns depth from poses in space, and the poses of this data set are 2-D; "
                     "give --set method.third=confidence, or choose another data set or method"
                 )
             self.lift = nn.Sequential(
@@ -116,8 +116,8 @@ def skelbench_methods():
             "optimiser and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
             "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
             "joint is; depth is estimated frame by frame, with layer norm, and learnt from the clip's own; the flat "
-            "skeleton has a prompt of one point per joint, which stands alone where it has no joint, and the skeleton "
-            "in space has none; no semantic motion encoding",
+            "skeleton has a prompt of one point per joint, which is the only input where it has no joint, and the "
+            "skeleton in space has none; no semantic motion encoding",
             requires=("time-and-space",),
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
             native=TWO_BRANCH_NATIVE | {"encoder": "dste"},

@@ -2,7 +2,7 @@
 
 The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
 whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our reading*
-(:mod:`skelbench.methods.self_distillation`), their shares DINO's; other constants are those of the code
+(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code
 (bytedance/ibot), and from the recipe in its README local views, half of the global views unmasked and one head for both
 losses.
 """

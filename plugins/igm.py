@@ -30,7 +30,7 @@ class IGMConfig(MaskedDiffusionConfig):
     limit: float = Field(
         4.0,
         gt=0,
-        description="estimates of the clip are cut off at so many standard deviations, as samplers do (our reading)",
+        description="limit of the estimates of the clip, in standard deviations, as in samplers (our reading)",
     )
 
 

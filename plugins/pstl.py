@@ -1,7 +1,7 @@
 """PSTL: Barlow Twins between a clip and what is left of it when frames or joints are missing (Zhou et al., AAAI 2023).
 
-Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated anew; of the second frames
-are missing, the fastest and as many at random, of the third joints, the rather the more bones they have. B clips,
+Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated independently. The
+second lacks its fastest frames and as many random ones; the third lacks joints, mostly with many bones. B clips,
 E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
 """
 

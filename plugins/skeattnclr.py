@@ -1,7 +1,7 @@
 """SkeAttnCLR: salient parts of a mixed clip against what is not salient (Hua et al., IJCAI 2023).
 
-Momentum contrast, and attention over the cells of a view of which a region comes from another clip: what is salient is
-pulled to the same cells of the key and away from the rest of its own clip, and the rest likewise. Facts:
+Momentum contrast, and attention over the cells of a view with a region from another clip: salient cells are
+pulled to the same cells of the key and away from the rest of its own clip, and the rest the same way. Facts:
 GitHubOfHyl97/SkeAttnCLR, net/SkeAttnCLR.py, net/utils/AttnMask.py, processor/pretrain_SkeAttnLWL.py. B clips, R rows
 (bodies), N cells (stretches of frames x joints; a class token is one more), D channels, E width of embeddings, n keys.
 """
@@ -33,7 +33,7 @@ class SkeAttnCLRConfig(MomentumContrastConfig):
     momentum: float = Field(0.996, ge=0, le=1, description="of the key encoder, rising to 1 along a cosine")
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
     salient: float = Field(
-        0.5, ge=0, le=1, description="weight of the salient loss, that of the rest is 1 - salient; 1 for NTU-60"
+        0.5, ge=0, le=1, description="weight of the salient loss, the rest has 1 - salient; 1 for NTU-60"
     )
     slope: float = Field(2.0, gt=0, description="of the sigmoid that makes attention a mask")
     heads: int = Field(8, ge=1, description="of the attention over cells")
@@ -214,7 +214,7 @@ def skelbench_methods():
             target=":SkeAttnCLR",
             version=2,
             config=":SkeAttnCLRConfig",
-            summary="attention over a mixed clip tells salient cells, which agree with those of the key, from the rest",
+            summary="attention over a mixed clip separates salient cells, which agree with the key's, from the rest",
             citation="Hua et al., Part Aware Contrastive Learning for Self-Supervised Action Recognition, IJCAI 2023 "
             "(arXiv 2305.00666)",
             requires=("cells",),

@@ -41,7 +41,7 @@ _LAYER = {
     "DSA.mlp": "shift_mlp",
 }
 _SINES, _SHARED, _HEAD = "backbone.tpe.pe", ".DSA.attn.", "fc."
-"""Tensors that are computed here, that are stored twice, and those of a classifier."""
+"""Tensors that are computed here, that are stored twice, and tensors of a classifier."""
 
 
 def read_public(state, options):

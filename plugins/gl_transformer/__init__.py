@@ -54,7 +54,7 @@ class GLTransformerConfig(Config):
     length_weight: float = Field(1.0, ge=0, description="weight of lengths; directions have 1")
     global_weight: float = Field(0.05, ge=0, description="weight of the global term; the local one has 1")
     global_term: Literal["first-interval", "all-intervals"] = Field(
-        "first-interval", description="of which intervals; in the code the others' are among the local ones, unweighted"
+        "first-interval", description="intervals it covers; in the code the other intervals count as local, unweighted"
     )
     relative: bool = Field(
         True, description="joints move about the one between the shoulders; false: clips are aligned so (native)"

@@ -97,7 +97,7 @@ def skelbench_methods():
             citation="Shah et al., HaLP: Hallucinating Latent Positives for Skeleton-based Self-Supervised Learning of "
             "Actions, CVPR 2023 (arXiv 2304.00387)",
             readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
-            "--init-from the queue and the optimiser's momentum begin anew; without it the first 200 / 451 of the "
+            "--init-from the queue and the optimiser's momentum start from zero; without it the first 200 / 451 of the "
             "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
             recipe=LONG_CONTRAST_RECIPE | {"schedule.milestones": (151 / 251,)},
             native=LONG_CONTRAST_NATIVE | {"train.epochs": 251},

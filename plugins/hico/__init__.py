@@ -2,7 +2,7 @@
 
 Stretches of frames and groups of joints at several granularities ("clips" and "parts"), all of them over time, all over
 joints, and the whole. The finest stretch has the key's at every granularity as positives, and so has the finest group;
-what is seen over time is told from the keys over joints and the other way round. Facts: HuiGuanLab/HiCo @cf39a93,
+features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo @cf39a93,
 hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a queue, N
 random vectors that pass for keys.
 """
@@ -41,8 +41,8 @@ class HiCoConfig(DistortedContrastConfig):
     queue: int = Field(2048, ge=1, description="clips in the queues")
     coarse_queue: Literal["whole", "refreshes-a-part-as-released"] = Field(
         "whole",
-        description="queues of clips and parts: G keys of every clip in the queue; or, as released, those of a G-th of "
-        "them, beside random vectors that stay for ever",
+        description="queues of clips and parts: G keys of every clip in the queue; or, as released, keys of a G-th of "
+        "the clips and random vectors that never change",
     )
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
 

@@ -1,7 +1,7 @@
 """``--observe mlflow``: a run as MLflow has it, in a database below the run's directory; no server, no account.
 
-To collect all runs in one place: ``MLFLOW_TRACKING_URI=sqlite:///PLACE/mlflow.db``; to look at them: ``mlflow ui
---backend-store-uri`` with the same address.
+To collect all runs in one place: ``MLFLOW_TRACKING_URI=sqlite:///PLACE/mlflow.db``;
+to view them: ``mlflow ui --backend-store-uri`` with the same address.
 """
 
 import logging
@@ -21,7 +21,7 @@ LONGEST = 6000
 
 
 class MLflow(Observer):
-    """Settings as parameters, figures as metrics over steps. A run that goes on goes on in the same MLflow run."""
+    """Settings as parameters, numbers as metrics over steps. A resumed run continues the same MLflow run."""
 
     def run_started(self, run):
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

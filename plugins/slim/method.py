@@ -237,7 +237,7 @@ class Slim(Method):
         return {"loss": loss, **out}
 
     def _locals(self, views):
-        """The local views of both anchors by length, those of the first anchor first."""
+        """The local views of both anchors by length, the first anchor's views first."""
         names = [[f"local{frames}-{anchor}" for anchor in (1, 2)] for frames, _, _ in LOCALS]
         return [View.cat([views[name] for name in pair]) for pair in names if pair[0] in views]
 

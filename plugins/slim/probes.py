@@ -31,7 +31,7 @@ READOUTS = {"cls": (3, 4), "cls+mean": (3, 5), "cls4": (0, 4), "cls4+mean": (0, 
 SIMILAR = 8
 """Best probes whose disagreement measures what selection is worth."""
 EXPECTED_MAXIMUM = 1.4236
-"""Expected maximum of so many standard normal numbers."""
+"""Expected maximum of this number of standard normal variables."""
 PAPER_CLIPS = 16_487
 """Test clips of NTU RGB+D 60 X-Sub."""
 
@@ -243,7 +243,9 @@ class SlimReleaseSemi(FineTune):
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
     lr: float = Field(1e-5, gt=0, description="at the start, not scaled by the batch size")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
-    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer, times that of the next; 1 = all alike")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="learning rate of a layer / rate of the next; 1 = same rate"
+    )
     weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")

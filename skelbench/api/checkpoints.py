@@ -41,7 +41,7 @@ def import_file(
     """A run of ``method`` out of the checkpoint ``file``, in the method's native setting; one that is there is left.
 
     Raises:
-        SkelbenchError: the file is no checkpoint of the method, or what was asked for cannot be; nothing is written.
+        SkelbenchError: not a checkpoint of the method, or an option does not fit it; nothing is written.
     """
     descriptor, _ = session.host.method(method)
     if not descriptor.imports:

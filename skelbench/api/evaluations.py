@@ -79,7 +79,7 @@ def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir])
 
 
 def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> list[tuple[RunDir, EvalSpec]]:
-    """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
+    """The controls of ``run`` with the same evaluation, if the results contain them and all partners' controls."""
     controls = Controls(results.read())
     measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
     alike = []

@@ -145,7 +145,7 @@ class Evaluation:
 
     @property
     def spec(self) -> EvalSpec:
-        """Protocol, settings, data and how clips are looked at."""
+        """Protocol, settings, data and preprocessing of clips."""
         return EvalSpec.model_validate(self.record["spec"])
 
     @property

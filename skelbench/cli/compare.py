@@ -51,7 +51,7 @@ def compare(
     Tables: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`, `target-control`), methods over
     many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`),
     accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
-    (`diagnostics`), default and tuned settings (`tuned`), and those of plugins. `skelbench study` runs what a table of
+    (`diagnostics`), default and tuned settings (`tuned`), and tables of plugins. `skelbench study` runs what a table of
     the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host

@@ -19,7 +19,7 @@ from skelbench.pipeline.studies.engine import ResourceRequest
 
 
 def option(model: type[Arguments], field: str, **changes: Any) -> Any:
-    """The option for a field of a request model: help text, default and limits are those of the field."""
+    """The option for a field of a request model: it has the help text, default and limits of the field."""
     info, how = model.options()[field]
     least = [limit.ge for limit in info.metadata if isinstance(limit, Ge)]
     shown = {"show_default": how.default} if how.default else {}

@@ -86,7 +86,7 @@ def study(
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Run every trial of a study: skip what is done, continue what was interrupted, go on when one fails.
+    """Run every trial of a study: skip finished trials, resume interrupted ones, continue after failures.
 
     Options replace what the study says of the same thing in every trial. Issuing the same command again continues. With
     --on slurm each missing trial is a task of a job array: the command submits them and returns.

@@ -94,7 +94,7 @@ def print_summary(
 
 
 def _other_method(run: RunDir) -> str:
-    """The command of ``run`` with another method; "" if it has settings that may be those of the method."""
+    """The command of ``run`` with another method; "" if some of its settings may be settings of the method."""
     words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
     if not f"{words} ".startswith(f"{title} ") or any(
         option in words for option in ("--set", "--config", "--init-from")

@@ -55,7 +55,7 @@ class FailedOnRankZero(SkelbenchError):
 
 
 LIKE = 0.6
-"""Least likeness, from 0 to 1, of names of which one is probably a misspelling of the other."""
+"""Smallest similarity, from 0 to 1, at which a name is probably a misspelling of another name."""
 SHORT = 20
 """Largest number of names that are listed if none is near."""
 

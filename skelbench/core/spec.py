@@ -91,7 +91,7 @@ class DataSpec(Grown):
 
 class TrainSpec(Grown):
     """Training without optimizer and schedule. Durations are shares of the schedule. Fields with ``exclude`` change
-    memory or speed alone: they are recorded next to the spec and are no part of the id."""
+    memory or speed only: they are recorded next to the spec and do not enter the id."""
 
     ADDED = frozenset({"align", "degrade"})
 
@@ -201,7 +201,9 @@ class EvalSpec(Grown):
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = Field(0, ge=0, lt=2**64)
-    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
+    streams: tuple[Stream, ...] = Field(
+        ("joint",), min_length=1, description="input streams of the encoder, evaluated one after another"
+    )
     fusion: Fusion = Field("none", description="how several streams become one result")
     weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="of each stream in a sum of scores or logits; empty = all alike"
@@ -214,7 +216,7 @@ class EvalSpec(Grown):
     bodies: Bodies = "valid"
     centre: Centre = "clip"
     align: Align = "none"
-    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    share: float = Field(0.95, gt=0, le=1, description="central fraction of a clip that is evaluated")
     resize: EvaluationResize = "ends"
     min_confidence: float = Field(
         0.0, ge=0, le=1, description="tokens whose mean confidence is below it are hidden from the encoder; 0 = none"
@@ -230,7 +232,7 @@ class EvalSpec(Grown):
         if len(self.streams) == 1 and self.fusion != "none":
             raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
         if self.weights and self.fusion not in ("scores", "logits"):
-            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+            raise ValueError("weights need streams whose scores are summed; give --fusion scores or logits")
         if self.weights and len(self.weights) != len(self.streams):
             raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
         if self.partners and len(self.partners) + 1 != len(self.streams):

@@ -81,7 +81,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 class FineTune(FineTuneSettings):
     """The encoder and a classifier on its clip features, trained on newly cropped and rotated clips in every epoch.
 
-    The recipe is that of maoyunyao/MAMP 09e6252 (main_finetune.py and its scripts), with one linear layer as head
+    The recipe follows maoyunyao/MAMP 09e6252 (main_finetune.py and its scripts), with one linear layer as head
     (``finetune@mamp`` has the published head), the bodies that are present, and ``min_steps``.
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more

@@ -163,7 +163,7 @@ def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def residual(logits: Tensor, y_b: Tensor) -> Tensor:
-    """Gradient of the mean cross-entropy by ``logits`` [b, C], or by those of several probes [b, P, C]."""
+    """Gradient of the mean cross-entropy by ``logits`` [b, C], or [b, P, C] of several probes."""
     found = F.threshold(logits.softmax(-1), NOTHING, 0.0)
     found[torch.arange(len(y_b), device=y_b.device), ..., y_b] -= 1
     return found.div_(len(y_b))

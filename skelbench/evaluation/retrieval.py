@@ -39,7 +39,7 @@ class Retrieval(Neighbours):
 
     Metrics: ``accuracy``, as ``knn`` (SLiM paper, appendix A); ``map``, mean average precision of the whole ranking (0
     for a clip whose class is not in the gallery); ``recall_at_1``, ``_5``, ``_10``: fraction of test clips with a hit
-    among so many. Ties: average precision takes equally similar clips at once, as scikit-learn's
+    among the first 1, 5, 10. Ties: average precision takes equally similar clips at once, as scikit-learn's
     ``average_precision_score``; the nearest are in the order of the gallery, as in ``knn``.
     """
 

@@ -73,7 +73,7 @@ class DegradedLinear(EncoderProtocol, Linear):
     def evaluate_encoder(
         self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """The probe is bit by bit that of ``linear`` with the evaluation's seed."""
+        """Train the probe bit by bit as ``linear`` does with the evaluation's seed."""
         encoder, joints = task.encoder(), task.grid.joints
         able = [step for step in self.conditions() if task.hiding or not step.declares]
         total, done = len(task.train_ids) + len(task.test_ids) * (1 + len(able) * len(self.draws)), 0

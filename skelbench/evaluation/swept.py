@@ -40,7 +40,7 @@ class LinearSwept(Protocol):
     that is best on their clips (ties: the lower loss) is trained again on all training clips, as ``linear`` trains.
     Test labels choose nothing.
 
-    Metrics: those of ``linear`` for the probe trained again; ``accuracy_selected``, of the chosen probe before;
+    Metrics: as ``linear`` for the probe trained again; ``accuracy_selected``, of the chosen probe before;
     ``chosen_lr``, ``chosen_weight_decay``, ``held_out_accuracy``. Rows "sweep" of the curve are the grid, scored on
     held-out clips.
     """
@@ -62,7 +62,7 @@ class LinearSwept(Protocol):
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Sweep, choose, train anew."""
+        """Sweep the grid, choose a setting, train with it again."""
         kept, held, notes = held_out(features)
         train = Part.of(features.train_x, features.train_y, device)
         pairs = list(product(self.lrs, self.weight_decays))

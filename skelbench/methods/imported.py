@@ -163,7 +163,7 @@ def _as_matrix(x: Tensor) -> Tensor:
 
 
 def tensor_of(state: Mapping[str, Tensor], name: str, form: str, fits: Callable[[tuple], bool]) -> Tensor:
-    """The tensor ``name``, of which ``fits(shape)`` holds; else :class:`SkelbenchError`, which says the ``form``."""
+    """The tensor ``name`` if ``fits(shape)`` is true; else :class:`SkelbenchError` with the expected ``form``."""
     tensor = state.get(name)
     if tensor is None or not tensor.numel() or not fits(tuple(tensor.shape)):
         has = "is not there" if tensor is None else f"is {' x '.join(map(str, tensor.shape)) or 'a number'}"

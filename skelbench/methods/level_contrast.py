@@ -62,8 +62,9 @@ class LevelContrast(Method):
     def embeddings(
         self, views: Mapping[str, View], step: Step
     ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
-        """Unit vectors by level: queries [B, E] and keys [B, E], of which :meth:`after_step` puts those of
-        :data:`LEVELS` into the queue, and the keys [n, E] of the queue."""
+        """Unit vectors by level: queries [B, E], keys [B, E] and keys of the queue [n, E].
+
+        :meth:`after_step` puts the keys of :data:`LEVELS` into the queue."""
         query = self._embeddings(self.encoder, self.heads, views["query"])
         with torch.no_grad():
             key = self._embeddings(self.key_encoder, self.key_heads, views["key"])

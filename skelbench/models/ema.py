@@ -19,7 +19,7 @@ def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
 def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
     """A deep copy without gradients.
 
-    ``mode`` "eval": it stays in eval mode when the module it hangs on is set to train, and its batch norms use the
+    ``mode`` "eval": it stays in eval mode when its parent module is set to train, and its batch norms use the
     student's statistics (a teacher that is evaluated too); "train": it is set to train with it, so that its batch norms
     normalise by the batch and gather statistics of their own, and dropout draws again for it (the key encoder of MoCo,
     BYOL's target).
@@ -39,7 +39,7 @@ def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
 def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """teacher <- momentum * teacher + (1 - momentum) * student for all parameters.
 
-    Buffers are copied, but for those of parts that the teacher trains itself (batch norms in train mode).
+    Buffers are copied, except in parts that the teacher trains itself (batch norms in train mode).
 
     >>> student = nn.Linear(1, 1, bias=False)
     >>> teacher = ema_copy(student)

@@ -208,8 +208,8 @@ class Encoder(nn.Module):
         raise lacking(self, "forward(self, view)")
 
     def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
-        """:meth:`forward`; SkelbenchError for a result that is no :class:`Encoded`, or has other rows or widths than
-        declared. ``summary``: only ``summary_RD`` will be read."""
+        """:meth:`forward`; SkelbenchError for a result that is not an :class:`Encoded`, or has other rows or widths
+        than declared. ``summary``: only ``summary_RD`` will be read."""
         summary = summary and self.summarises
         encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
         if not torch.jit.is_tracing():

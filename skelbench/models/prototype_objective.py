@@ -15,7 +15,7 @@ from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
 SAMPLES = 1024
-"""Figures are of at most so many samples, fewer if their logits would not fit into a tile."""
+"""Most samples that a diagnostic uses; fewer if their logits would not fit into a tile."""
 
 
 class _Teacher(NamedTuple):
@@ -74,8 +74,8 @@ class PrototypeObjective(nn.Module):
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
-        """Return figures of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call it
-        at once; the samples are from all of them.
+        """Return metrics of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
+        it together; the samples are from all of them.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
@@ -99,7 +99,7 @@ class PrototypeObjective(nn.Module):
         }
         if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
-            # Of few hidden tokens none may be in the places that are looked at.
+            # With few masked tokens, none may be among the sampled positions.
             split = split_information(seen.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
             found |= {f"{part}_information": value for part, value in split.items()}
         return found

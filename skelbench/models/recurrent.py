@@ -57,8 +57,8 @@ def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
 
 def flattened(view: View, x_RTJC: Tensor, encoded: Encoded, bodies: int) -> tuple[Tensor, Tensor | None]:
     """``x_RTJC``, of the bodies of ``view``, frame by frame with a row for each of ``encoded``: [R, T, L], and which
-    frames are no padding, bool [R, T] or None. L = 3 J, times ``bodies`` where an encoder has seen that many side by
-    side."""
+    frames are real, not padding, bool [R, T] or None. L = 3 J, times ``bodies`` where an encoder reads that many side
+    by side."""
     if not encoded.per_clip:
         return x_RTJC.flatten(2), view.real_RT
     x_BMTJC = side_by_side(view.with_x(x_RTJC), bodies)
@@ -119,7 +119,7 @@ class FrameDecoder(nn.Module):
             nn.init.uniform_(parameter, -0.04, 0.04)
 
     def forward(self, state_RD: Tensor, x: Tensor, frames: int | None = None) -> Tensor:
-        """[R, T, L]: the state goes on from frame to frame, and reads ``x`` [R, T, L].
+        """[R, T, L]: the state passes from frame to frame and reads ``x`` [R, T, L].
 
         With ``frames`` = T, from a first frame ``x`` [R, L]: each is the one before it, plus what the GRU makes of that
         from a state that is the feature every time, so that nothing is remembered but the feature.

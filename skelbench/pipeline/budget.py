@@ -11,7 +11,7 @@ from skelbench.core.errors import SkelbenchError
 
 KINDS = ("clips", "steps", "flops", "minutes")
 MOST = 1e12
-"""No run sees so many clips, or makes so many steps."""
+"""Upper limit of the clips and steps of a run."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMGTPE]?)")
 

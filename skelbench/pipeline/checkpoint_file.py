@@ -57,7 +57,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     A file whose name ends in ``.safetensors`` holds a bare state dict; ``config.json`` next to it holds the options.
 
     Raises:
-        SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
+        SkelbenchError: there is no such file, or it is damaged, not a checkpoint, or contains code to run.
     """
     try:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -95,7 +95,7 @@ def _load(path: Path) -> Any:
                 f"{path} holds {match.group(1)}, not only tensors and plain settings, and was not opened, since that "
                 "can run code; save its state dict alone and import that"
             ) from error
-        raise SkelbenchError(f"{path} is no PyTorch checkpoint, or a damaged one; get the file again") from error
+        raise SkelbenchError(f"{path} is not a PyTorch checkpoint, or a damaged one; get the file again") from error
 
 
 def _load_safetensors(path: Path) -> Any:

@@ -101,7 +101,7 @@ def control(resolved: Resolved, host: Host) -> Resolved:
     spec, method = resolved.spec, host.get("methods", "untrained")
     seen = {"train": still(spec.train.precision), "components": _topology(spec)}
     twin = RunSpec(**_method(host, method), **seen, **twin_fields(spec))
-    # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
+    # A twin has no variant: if a variant changes the encoder, the twin has a changed preset.
     changed = {
         key: value
         for key, value in resolved.from_preset.items()

@@ -70,7 +70,7 @@ def load_encoder(
 
 
 def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
-    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are no readouts."""
+    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are not readouts."""
     return "" if readout in get_args(Stream) or not run.encoder_path(checkpoint, readout).exists() else readout
 
 

@@ -200,7 +200,7 @@ def _evaluate(
 
 
 def _remove(state: Path) -> None:
-    """The state of an evaluation, and those of several processes that made it together."""
+    """Remove the state of an evaluation, of all processes that took part."""
     for path in state.parent.glob(f"{state.name}*"):
         path.unlink(missing_ok=True)
 

@@ -34,7 +34,7 @@ HOW = ("recompute", "accumulate", "compile")
 WARM_STEPS, WARM_COMPILED = 2, 10
 """Untimed first steps, plain and compiled."""
 LEAST_STEPS, MOST_STEPS, SECONDS = 2, 200, 3.0
-"""Steps are timed for so many seconds, within the least and the most number."""
+"""Steps are timed for SECONDS, but at least LEAST_STEPS and at most MOST_STEPS."""
 ESTIMATE_FLOPS = {"cpu": 1e10, "cuda": 5e13}
 """FLOPs of the larger estimated step: half a second on a CPU core; on a GPU longer than launching its kernels."""
 ESTIMATE_STEPS = {"cpu": 1, "cuda": 3}

@@ -328,7 +328,7 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     if name in fields.get(section, ()):
         return key
     if key in TOP and key != "plugins":
-        raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
+        raise SkelbenchError(f"{key!r} is an option, not a setting: write --{key}")
     owners = [f"{part}.{key}" for part, names in fields.items() if key in names]
     if len(owners) > 1:
         raise SkelbenchError(f"setting {key!r} is in more than one section; write {' or '.join(owners)}")

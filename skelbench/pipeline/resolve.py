@@ -65,7 +65,7 @@ class Resolved:
     variant: str = ""
     """Name of the method's variant, "" = the method as it is."""
     from_preset: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the bare preset, including those of the variant."""
+    """Settings that differ from the bare preset, including the settings of the variant."""
     setting: str = "shared"
     """"shared": the encoder, grid and bodies of every method; "native": the method's own."""
     notes: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     ]
     chosen = names([*base, choices])
     parts = Parts.of(host, method, chosen)
-    if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
+    if preset in PRESETS and preset not in request.presets:  # it has the sizes of the encoder chosen
         scaled = _scaled(PRESETS[preset], parts, preset)
         if "train.epochs" in own:  # a length of the method's own instead
             scaled.pop("clips_seen", None)

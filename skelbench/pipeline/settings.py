@@ -1,4 +1,4 @@
-"""The settings of a run as typed objects, from layers of dotted settings of which later ones win."""
+"""The settings of a run as typed objects, from layers of dotted settings; later layers win."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Parts:
     method: MethodSpec
     chosen: Mapping[str, Descriptor]
     classes: Mapping[str, type[Spec]]
-    """Settings class of every section of a run: method, those of ``chosen``, train, grid, data."""
+    """Settings class of every section of a run: method, parts of ``chosen``, train, grid, data."""
 
     @classmethod
     def of(cls, host: Host, method: MethodSpec, names: Mapping[str, Any]) -> Parts:
@@ -67,7 +67,7 @@ class Settings:
         return {f"{part}.{name}": value for part, spec in vars(self).items() for name, value in config(spec).items()}
 
     def unlike(self, other: Settings) -> dict[str, Any]:
-        """Dotted settings whose value is not that of ``other``."""
+        """Dotted settings whose value differs from the value in ``other``."""
         theirs = other.plain()
         return {key: value for key, value in self.plain().items() if key not in theirs or theirs[key] != value}
 

@@ -54,7 +54,7 @@ def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
 
 
 def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
-    """SkelbenchError for a second stage of which ``parent`` is not the first."""
+    """SkelbenchError for a second stage whose first stage is not ``parent``."""
     stage, first = method.stage, parent.spec
     if not stage:
         return

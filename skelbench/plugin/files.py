@@ -38,7 +38,9 @@ def named_file(name: str, what: str, folder: Path = Path()) -> Path:
 def named_files(names: Any, file: Path) -> list[str]:
     """Return the plugin files that a TOML ``file`` lists as ``plugins``, relative to its folder."""
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise SkelbenchError(f'{file}: plugins = {names!r:.60} is no list of files; write plugins = ["my_method.py"]')
+        raise SkelbenchError(
+            f'{file}: plugins = {names!r:.60} is not a list of files; write plugins = ["my_method.py"]'
+        )
     return [str(named_file(name, f"{file}: plugins: {name}", file.parent)) for name in names]
 
 

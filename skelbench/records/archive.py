@@ -70,7 +70,7 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         with zipfile.ZipFile(archive) as file:
             members = [(info, _MEMBER.fullmatch(info.filename)) for info in file.infolist()]
             if other := [info for info, found in members if not found and info.filename != "manifest.json"]:
-                raise SkelbenchError(f"{archive}: member {other[0].filename[:100]!r} is no record of a run")
+                raise SkelbenchError(f"{archive}: member {other[0].filename[:100]!r} is not a record of a run")
             for info, found in members:
                 if found is None:  # the manifest of an earlier version
                     continue
@@ -83,5 +83,5 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         raise SkelbenchError(f"{archive} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     names = sorted({found["run"] for _, found in members if found})
     if not names:
-        raise SkelbenchError(f"{archive} holds no run; it is no file of `skelbench runs export`")
+        raise SkelbenchError(f"{archive} contains no run; it is not a file of `skelbench runs export`")
     return names

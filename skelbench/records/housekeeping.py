@@ -14,12 +14,12 @@ from skelbench.records.run_dir import PROBES, RunDir
 from skelbench.records.store import ResultStore
 
 _REMOVED = ".removed-"
-"""Prefix of the folder of a run that is being deleted; hidden folders are no runs."""
+"""Prefix of the folder of a run that is being deleted; hidden folders are not runs."""
 _TAG = re.compile(r"\w[\w.+-]{0,39}")
 
 
 def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
-    """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is no short word."""
+    """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is not a short word."""
     for word in tags:
         if not _TAG.fullmatch(word):
             raise SkelbenchError(f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -")

@@ -75,7 +75,7 @@ class RunDir:
         with self.damage():
             facts_of(RunFacts, run.info)
             if run.info.get("id", run.spec.id) != run.spec.id:
-                raise ValueError("its spec is not that of its id")
+                raise ValueError("its spec does not match its id")
         return run
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DENSE = "30x25"
 SCOPE = (
-    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 over that of the row. Train encoder: one forward "
+    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 / cost of the row. Train encoder: one forward "
     "pass of one view; train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
 )
 MORE = "Shown: methods with published costs, at 30, 15 and 8 temporal tokens. All methods and grids: --all."

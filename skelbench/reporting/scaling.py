@@ -47,9 +47,9 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
-        "Every row is a training of its own, whose learning rate has run its whole course; to have another length "
-        f"than the preset is no changed setting here. {FLOPS}. p: against the untrained encoder, the largest over "
-        f"seeds, Holm-adjusted over the rows beside it. {INTERVALS}",
+        "Every row is a training of its own with its whole learning rate schedule; another training length than the "
+        f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
+        f"over seeds, Holm-adjusted over the rows of this group. {INTERVALS}",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )

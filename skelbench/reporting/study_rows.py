@@ -58,8 +58,8 @@ FOOTNOTES = {
 NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
     "seed; over raw: minus the clip's coordinates, no network. "
-    f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
-    "Holm-adjusted over the rows beside it. Brackets and p speak of these trained encoders, not of other "
+    f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, "
+    "Holm-adjusted over the rows of this group. Brackets and p apply to these trained encoders, not of other "
     "pre-training seeds.",
     f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step.",
 )

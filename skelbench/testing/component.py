@@ -99,7 +99,7 @@ def rows_apart(subject: ComponentSubject) -> None:
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """Return the subject of the checks of a part, and the checks: generic checks, then those of its family."""
+    """Return the subject of the checks of a part, and the checks: generic checks, then checks of its family."""
     family = FAMILIES[kind]
     about = (family.contract.__doc__ or "").rstrip(".")
     return ComponentSubject(host, descriptor, family), [*GENERIC, Check("contract", about, family.contract)]

@@ -154,7 +154,7 @@ LEARNING: Mapping[str, Any] = {"optimizer": "adamw", "schedule": "constant", "tr
 LEARNING_STEPS = 160
 LEARNED, LEARNED_OF_BEFORE = 0.1, 0.01
 BF16_LOSS, BF16_NEAR = 0.05, 0.01
-"""Relative and absolute difference of losses: those of shipped methods move by at most 3 %, mostly by 0.1 %."""
+"""Relative and absolute difference of losses: losses of shipped methods change by at most 3 %, mostly by 0.1 %."""
 
 
 def gradients(m: MethodSubject) -> None:

@@ -179,7 +179,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         )
     modules = dict(method.named_modules())
     if lost := next((name for name in method.roles if name not in modules), ""):
-        raise wrong(cls, f"roles names {lost!r}, which is no module of {cls.__name__}; correct roles")
+        raise wrong(cls, f"roles names {lost!r}, which is not a module of {cls.__name__}; correct roles")
     return method if meta else method.to(device)
 
 
@@ -203,7 +203,7 @@ def _shapes(encoder: torch.nn.Module) -> dict[str, list[int]]:
 
 
 def _unlike(mine: Mapping[str, list[int]], run: Mapping[str, list[int]]) -> str:
-    """Difference between the weights of a method's inference encoder and those of the run's; "" = none."""
+    """Difference between the weights of a method's inference encoder and the run's encoder; "" = none."""
     if names := sorted(mine.keys() ^ run.keys()):
         return f"{'with' if names[0] in mine else 'without'} {names[0]}"
     return next((f"with {name} {mine[name]}" for name in mine if mine[name] != run[name]), "")

@@ -137,7 +137,7 @@ class Trainer:
         """Set whether blocks are recomputed in the backward pass, and the number of micro-batches of a batch.
 
         Raises:
-            SkelbenchError: the method cannot take its batch in so many.
+            SkelbenchError: the method cannot take its batch in this number of pieces.
         """
         check_micro_batches(self.method, self.spec, micro_batches)
         recompute_blocks(self.method, recompute)

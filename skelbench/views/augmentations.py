@@ -311,8 +311,8 @@ class TimeFlip(Augment):
 
 
 class Pace(Augment):
-    """Play faster or slower: a duration ``lo`` to ``hi`` times as long (uniform, per clip), of which the view keeps the
-    beginning, and zeros where it is over (LanglandsLin/ActCLR, feeder/tools.py, interpolate).
+    """Play faster or slower: a duration ``lo`` to ``hi`` times as long (uniform, per clip). The view keeps its
+    beginning, with zeros after its end (LanglandsLin/ActCLR, feeder/tools.py, interpolate).
     """
 
     kind = "pace"

@@ -120,7 +120,7 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
-    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: so many clips make one
+    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: number of clips worth one
     independent clip. 1 for fewer than two subjects."""
     total_G, clips_G = sums(subject_C, total_C.astype(np.float64))
     groups, clips = len(total_G), len(total_C)

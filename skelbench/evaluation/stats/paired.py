@@ -80,7 +80,7 @@ def minimum_detectable_difference(
     n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8, subjects: int | None = None
 ) -> float:
     """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and with
-    ``subjects`` the sign-flip test over so many subjects as well.
+    ``subjects`` also the sign-flip test over that number of subjects.
 
     ``discordant_rate``: fraction of clips on which the two differ. Solves Miettinen's (1968) size formula
     n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite if even d = r is not enough.
@@ -172,7 +172,7 @@ class PairedTest(SeedsTest):
 
     @property
     def verdict(self) -> str:
-        """One sentence: which is better, or that neither is, and the difference that the test would find."""
+        """Which result is better, or that neither is, and the difference that the test would find."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = self.wider

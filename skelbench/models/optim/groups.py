@@ -56,7 +56,7 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
         if unknown := sorted(group.keys() - GROUP_KEYS - {"params"}):
             raise wrong(give, did_you_mean(unknown[0], GROUP_KEYS, "key of a group"))
         if isinstance(group["params"], nn.Parameter) or not isinstance(group["params"], Iterable):
-            raise wrong(give, 'gives a group whose "params" are no list of parameters; put them into one')
+            raise wrong(give, 'gives a group whose "params" are not a list of parameters; put them into one')
         group["params"] = list(group["params"])
         for parameter in group["params"]:
             if not isinstance(parameter, nn.Parameter):

@@ -16,7 +16,7 @@ LINE_SECONDS = 30.0
 
 
 class Display:
-    """Print the events of a study of ``total`` trials, of which ``done`` were done before."""
+    """Print the events of a study of ``total`` trials; ``done`` trials were finished before."""
 
     def __init__(self, console: Console, name: str, total: int, done: int) -> None:
         self.console, self.name, self.total = console, name, total

@@ -78,7 +78,7 @@ class Engine(ABC):
 
     @classmethod
     def device(cls, request: ResourceRequest, device: str | None) -> str | None:
-        """Device that trials are resolved for; ``device`` is the user's choice, None = that of this machine."""
+        """Device that trials are resolved for; ``device`` is the user's choice, None = device of this machine."""
         return device
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Queue(Engine):
 
     @abstractmethod
     def submit(self, trials: Sequence[tuple[Trial, Status]]) -> str:
-        """Submit the trials that are not in the queue, all or none; return one sentence about it."""
+        """Submit the trials that are not in the queue, all or none; return a message for the user."""
 
     @abstractmethod
     def queued(self) -> Mapping[str, str]:

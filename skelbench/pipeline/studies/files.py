@@ -20,7 +20,7 @@ KEYS = tuple(field.alias or name for name, field in Study.model_fields.items())
 
 
 def read_study(path: Path) -> Study:
-    """The study of a TOML file; its name is that of the file unless it says another.
+    """The study of a TOML file; its name is the file's name unless the file sets ``name``.
 
     SkelbenchError names the file, the key and the nearest right one.
     """
@@ -78,7 +78,7 @@ def _key(key: str) -> str:
 def _flat(table: Any, where: str) -> dict[str, Any]:
     """Keys of a table by their dotted names: ``train.lr = 1`` is read by TOML as a table ``train``.
 
-    A table that is no section, and no misspelt one, is the value of a setting (``target_settings``).
+    A table that is not a section, nor a misspelt one, is the value of a setting (``target_settings``).
     """
     if not isinstance(table, dict):
         raise SkelbenchError(f"{where} is not a table of keys and values")

@@ -147,7 +147,7 @@ class Tuning:
 
 
 def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuning]:
-    """Every method with its space, its default and who is held out; whatever cannot be is said here."""
+    """Every method with its space, its default and its validation subjects; raise what is impossible."""
     for method in methods:
         check_tunable(session.host, method)
     tunings = []

@@ -109,8 +109,8 @@ def by_distance(topology: Topology) -> Tensor:
 def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed: int = 0) -> tuple[Tensor, Tensor]:
     """(tubes, random tokens), bool [Q, N] each, True = hidden; mask q of either kind hides equally many tokens.
 
-    Tubes are those of Semantic Tube Masking with target ratio ``ratio``; they often hide fewer, and what they do hide
-    is the number of independently drawn tokens beside them.
+    Tubes follow Semantic Tube Masking with target ratio ``ratio``; they often hide fewer. As many independently drawn
+    tokens are hidden in the second mask.
     """
     keys_Q, tokens = torch.arange(masks), times * topology.num_joints
     keyed = Keyed(seed, 0)

@@ -86,7 +86,7 @@ def draw(inputs: TableInputs) -> Figure:
             "another one by --method NAME"
         )
     caption = [CAPTION.format(masks=settings.masks, seed=settings.seed)]
-    # A paper's masks are those of whole views, the first that a method declares.
+    # A paper's masks apply to whole views, the first that a method declares.
     paper = _printed(inputs, settings.method).get(kinds[0].grid)
     if paper is not None:
         mean, std, source = paper

@@ -55,7 +55,7 @@ def draw(inputs: TableInputs) -> Figure:
     """Return a map per run of the features of the same test clips.
 
     Raises:
-        NothingToDraw: there is no trained run, or so many that they have to be named.
+        NothingToDraw: there is no trained run, or there are too many to draw without naming them.
         SkelbenchError: the runs have different data, the data set has no such label, or a package is missing.
     """
     from skelbench.reporting.diagnostics.frozen import evenly

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, after the whole learning rate schedule; those of several lengths are joined by a "
+    "Filled: finished trainings, after the whole learning rate schedule; several training lengths are joined by a "
     "solid line. Hollow, dashed: snapshots (RUN@EPOCH) of one training before its learning rate had come down: they "
     "do not tell what a shorter training would reach. Points: mean over seeds; a dashed line has the same seeds from "
     f"its first snapshot to its end, which is next to the filled point if that has more. {FLOPS}."

@@ -23,7 +23,7 @@ Row = Mapping[str, Cell]
 
 
 class Sentence(NamedTuple):
-    """One sentence of the summary.
+    """Sentence of the summary.
 
     ``kind``: fact, lead, doubt (not significant), wrong (failed, collapsed, skipped). ``runs``: names of its runs.
     """
@@ -74,7 +74,7 @@ def _leaders(table: Table) -> Iterator[Sentence]:
 
 
 def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sentence:
-    """One sentence on the first of ``methods``; both lists begin with the most accurate row."""
+    """Sentence on the first of ``methods``; both lists begin with the most accurate row."""
     first, accuracy = methods[0], _number(methods[0]["accuracy"])
     seeds, over, p = (first[key].value for key in ("seeds", "difference", "p_value"))
     different = _different(first, methods[1]) if len(methods) > 1 else None

@@ -111,7 +111,7 @@ def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
 def film_strip(
     title: str, scene: Scene, groups: Sequence[tuple[str, Sequence[tuple[Panel, list[int]]]]], caption: str = ""
 ) -> Figure:
-    """Return a row per (panel, frames) of ``groups``, each of which may have a name.
+    """Return a row per (panel, frames) of ``groups``; a group may have a name.
 
     ``scene`` holds every panel and gives camera and scale.
     """

@@ -50,7 +50,7 @@ class Plan:
 
     @classmethod
     def of(cls, kind: str, name: str, host: Host) -> Plan:
-        """Return the plan of a plugin; SkelbenchError for an unknown kind, and a name that is no slug or is taken."""
+        """Return the plan of a plugin; SkelbenchError for an unknown kind, and a name that is taken or not a slug."""
         singular = SINGULAR.get(kind, kind)
         if singular not in USE:
             raise SkelbenchError(did_you_mean(kind, list(USE), "kind of plugin"))

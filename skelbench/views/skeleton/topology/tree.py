@@ -18,7 +18,7 @@ BETWEEN_SHOULDERS = ("spine shoulder", "shoulder center", "thorax", "neck")
 class Topology:
     """A rooted tree of J joints. Joint indices are 0-based.
 
-    ``parents[j]`` is the joint that j hangs on, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
+    ``parents[j]`` is the parent of joint j, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
     matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bones[j]`` is
     where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
