@@ -59,5 +59,9 @@ def plugins(files: Sequence[Path | str] = ()) -> pandas.DataFrame:
         (SINGULAR[entry.kind], entry.name, entry.descriptor.summary, entry.plugin.name, "ok")
         for entry in sorted(host.entries, key=lambda entry: (order.index(entry.kind), entry.name))
     ]
-    rows += [("plugin", each.name, each.error, each.name, each.state) for each in host.plugins if each.state != "ok"]
+    rows += [
+        ("plugin", plugin.name, plugin.error, plugin.name, plugin.state)
+        for plugin in host.plugins
+        if plugin.state != "ok"
+    ]
     return pandas.DataFrame(rows, columns=["kind", "name", "summary", "plugin", "status"])

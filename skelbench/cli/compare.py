@@ -68,8 +68,8 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    shown = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
-    inputs = read_inputs(host, store, filters, all_, progress=progress, **shown)
+    options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
+    inputs = read_inputs(host, store, filters, all_, progress=progress, **options)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"

@@ -35,7 +35,7 @@ def show_labels(
     kind = "unstratified" if unstratified else "stratified"
     lists = [label_subset(store, part.name, part.train, share / 100, draw, not unstratified) for draw in range(DRAWS)]
     title = f"{dataset} / {part.name}: {share:g} % of {len(part.train):,} training clips, {kind}"
-    rows = [(each.draw, len(each.ids), each.sha256) for each in lists]
+    rows = [(subset.draw, len(subset.ids), subset.sha256) for subset in lists]
     out.print(make_table(("list", "clips", "sha256"), rows, title=title))
     if output is not None:
         for each in lists:

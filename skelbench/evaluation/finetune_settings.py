@@ -124,9 +124,9 @@ def layers_of(encoder: Encoder) -> list[list[nn.Parameter]]:
     with plugin_code(encoder.layers, "()"):
         layers = [list(layer) for layer in encoder.layers()]
     names = {parameter: name for name, parameter in encoder.named_parameters()}
-    given = [parameter for layer in layers for parameter in layer]
-    for parameter in names.keys() | set(given):
-        times = sum(parameter is each for each in given)
+    parameters = [parameter for layer in layers for parameter in layer]
+    for parameter in names.keys() | set(parameters):
+        times = sum(parameter is member for member in parameters)
         if parameter not in names or times != 1:
             name = names.get(parameter, "a parameter of another module")
             raise wrong(encoder.layers, f"gives {name} {times} times; give every parameter of the encoder once")

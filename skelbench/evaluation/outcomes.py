@@ -74,13 +74,13 @@ def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
 
 def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> Outcomes:
     """The outcomes of an evaluation of ``run``; ``named``: see :func:`predictions`."""
-    found = predictions(run, record, named)
-    order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
-    known = subjects is not None and len(np.unique(subjects)) > 1
+    arrays = predictions(run, record, named)
+    order, subjects = np.argsort(arrays["ids"], kind="stable"), arrays.get("subjects")
+    has_subjects = subjects is not None and len(np.unique(subjects)) > 1
     return Outcomes(
-        found["ids"][order],
-        np.atleast_2d(found["correct"])[:, order],
-        subjects[order] if subjects is not None and known else None,
+        arrays["ids"][order],
+        np.atleast_2d(arrays["correct"])[:, order],
+        subjects[order] if subjects is not None and has_subjects else None,
     )
 
 
@@ -142,8 +142,8 @@ def paired_over_seeds(
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
-    subject_C = next((one.subject_C for one in every if one.subject_C is not None), None)
-    first_SDC, second_SDC = (np.stack([one.correct_DC for one in side]) for side in found)
+    subject_C = next((outcome.subject_C for outcome in every if outcome.subject_C is not None), None)
+    first_SDC, second_SDC = (np.stack([outcome.correct_DC for outcome in side]) for side in found)
     return seeds_test(first_SDC, second_SDC, subject_C=subject_C)
 
 

@@ -30,9 +30,9 @@ class Preprocessing(Spec):
     @classmethod
     def of(cls, spec: EvalSpec, stream: Stream, slots: int | None = None) -> Preprocessing:
         """Preprocessing of an evaluation, for one of its streams."""
-        kept = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
+        values = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
         data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
-        return cls(stream=stream, slots=slots, **kept, **data)
+        return cls(stream=stream, slots=slots, **values, **data)
 
 
 def slots_matter(bodies: Bodies, pooling: Pooling) -> bool:

@@ -54,10 +54,10 @@ class Retrieval(Neighbours):
         hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
         labels_G = send(labels_G, device)
         nearest, ahead, precision = list[Tensor](), list[Tensor](), list[Tensor]()
-        done = 0
+        position = 0
         for similarity_QG in similarities(sets, weights, device, progress):
-            labels_Q = labels_n[done : done + len(similarity_QG)]
-            done += len(labels_Q)
+            labels_Q = labels_n[position : position + len(similarity_QG)]
+            position += len(labels_Q)
             nearest.append(fetch(vote(similarity_QG, labels_G, 1, first.num_classes)))
             ranked = [ranking(each_G, hits[label]) for each_G, label in zip(similarity_QG, labels_Q.tolist())]
             for answers, of_queries in zip((ahead, precision), zip(*ranked)):

@@ -65,8 +65,8 @@ def table(inputs: TableInputs) -> Table:
     """A row per method and length, over its seeds."""
     frame = with_other_protocols(trainings(inputs))
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
-    shown = builder.probed(frame, checkpoint="last", source="")
-    rows = builder.over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
+    probed = builder.probed(frame, checkpoint="last", source="")
+    rows = builder.over_seeds(LAYOUT.columns, seeds_of(probed, ["title", *BLOCK, "others", "clips_seen"]))
     return builder.build(LAYOUT, rows)
 
 
@@ -85,7 +85,9 @@ def trainings(inputs: TableInputs) -> DataFrame:
     changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
     frame = frame.assign(others=[text.removeprefix(", ") for text in changes])
     if inputs.exact_only:
-        alone = (frame["others"] == "") & frame["standard"].astype(bool)
-        frame = frame[alone | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][alone])))]
+        unchanged = (frame["others"] == "") & frame["standard"].astype(bool)
+        frame = frame[
+            unchanged | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][unchanged])))
+        ]
         inputs.also_shown = {*inputs.also_shown, *frame["run"]}
     return frame

@@ -74,7 +74,9 @@ def table(inputs: TableInputs) -> Table:
     records = read_all(inputs.store)
     if records:
         inputs.filters.check_told("tuned", ("method", "dataset", "preset"))
-    return build([one for one in records if takes(method=one.method, dataset=one.dataset, preset=one.preset)])
+    return build(
+        [record for record in records if takes(method=record.method, dataset=record.dataset, preset=record.preset)]
+    )
 
 
 def build(records: Sequence[TuningRecord]) -> Table:
@@ -115,8 +117,8 @@ def _reasons(record: TuningRecord) -> Iterator[str]:
     for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
         yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
     for side, reason in record.diverged.items():
-        what = "the tuned settings" if side == "tuned" else "the defaults"
-        yield f"{record.method}: {what} diverged over the whole schedule with {reason}"
+        label = "the tuned settings" if side == "tuned" else "the defaults"
+        yield f"{record.method}: {label} diverged over the whole schedule with {reason}"
 
 
 def _difference(compared: Compared | None, retrained: int) -> Cell:

@@ -55,8 +55,8 @@ def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
     """
     if len(a) != len(b):
         raise ValueError(f"A has {len(a)} tasks, B has {len(b)}")
-    value = float(np.mean([_above(one, other) for one, other in zip(a, b)]))
-    sizes, z2 = [(len(one), len(other)) for one, other in zip(a, b)], NormalDist().inv_cdf(0.975) ** 2
+    value = float(np.mean([_above(sample_a, sample_b) for sample_a, sample_b in zip(a, b)]))
+    sizes, z2 = [(len(sample_a), len(sample_b)) for sample_a, sample_b in zip(a, b)], NormalDist().inv_cdf(0.975) ** 2
 
     def fits(chance: float) -> bool:
         error = sum(_variance(chance, *size) for size in sizes) / len(sizes) ** 2

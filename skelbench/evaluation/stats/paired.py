@@ -133,7 +133,7 @@ class SeedsTest:
     @property
     def wider(self) -> Resampled:
         """The resampling, over clips or subjects, with the wider interval."""
-        return max((self.by_clip, self.by_subject or self.by_clip), key=lambda one: one.width)
+        return max((self.by_clip, self.by_subject or self.by_clip), key=lambda result: result.width)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -242,7 +242,7 @@ def seeds_test(
         clips=len(total_C),
         difference=float(total_C.sum() / (unit * len(total_C))),
         spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        p_value=max(one.p_value for one in (by_clip, by_subject) if one),
+        p_value=max(result.p_value for result in (by_clip, by_subject) if result),
         by_clip=by_clip,
         by_subject=by_subject,
         discordance=float(((total_C / unit) ** 2).mean()),

@@ -122,7 +122,9 @@ class Study(Spec):
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}
         trials = [{k: v for k, v in trial.items() if not same(k, key)} for trial in self.trials]
-        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else held for k, held in self.grid.items()}
+        grid = {
+            key if same(k, key) else k: tuple(values) if same(k, key) else points for k, points in self.grid.items()
+        }
         if len(values) == 1:
             (fields if key in STATED else sets)[key] = values[0]
         else:
@@ -134,7 +136,7 @@ class Study(Spec):
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """``first`` with ``second`` put after it; ``lr`` and ``train.lr`` are one key."""
-    return {key: value for key, value in first.items() if not any(same(key, other) for other in second)} | dict(second)
+    return {key: value for key, value in first.items() if not any(same(key, key_2) for key_2 in second)} | dict(second)
 
 
 def same(key: str, other: str) -> bool:

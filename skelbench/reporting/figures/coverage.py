@@ -129,11 +129,11 @@ def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
         masked = float((share_R > 0).mean())
         share_R, size = share_R[share_R > 0], f"{grid.times}x{grid.joints}"
         ratios = f"{mask.lo:g}" if mask.lo == mask.hi else f"{mask.lo:g} to {mask.hi:g}"
-        found = "no view was masked"
+        summary = "no view was masked"
         if len(share_R):
-            found = f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
-            found += "" if masked == 1 else f"; {masked:.0%} of the views are masked"
-        note = f"{mask.kind}, ratio {ratios}, {size} tokens: {found}"
+            summary = f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
+            summary += "" if masked == 1 else f"; {masked:.0%} of the views are masked"
+        note = f"{mask.kind}, ratio {ratios}, {size} tokens: {summary}"
         yield Kind(", ".join(names), note, mask.lo, mask.hi, size, share_R)
 
 

@@ -109,7 +109,7 @@ def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
     whole = view_scene(resolved.store, clip, resolved.spec, settings.step)
     if "views" in settings.show:
         # The first of several views of one kind.
-        panels += [one for one in whole.panels[1:] if " (" not in one.title or " (1 of " in one.title]
+        panels += [panel for panel in whole.panels[1:] if " (" not in panel.title or " (1 of " in panel.title]
     return replace(whole, panels=(whole.panels[0], *panels))
 
 
