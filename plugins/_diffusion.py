@@ -111,8 +111,8 @@ class MaskedDiffusion(Method):
         encoder, c = self.encoder.standardisation, self.config
         if encoder is None:
             return
-        mine = [*c.mean, *(variance**0.5 for variance in c.variance)]
-        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(mine, [*encoder.mean, *encoder.std])):
+        moments = [*c.mean, *(variance**0.5 for variance in c.variance)]
+        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(moments, [*encoder.mean, *encoder.std])):
             raise SkelbenchError(
                 "encoder.input_mean and input_std do not agree with method.mean and variance: "
                 f"{encoder.mean} and {encoder.std} (squared: the variance), {c.mean} and {c.variance}; --set both alike"

@@ -32,10 +32,10 @@ def cumulative_alphas(steps: int, tau: float = 1.0) -> list[float]:
         cosine, first = (math.cos((at + 0.008) / 1.008 * math.pi / 2) ** 2 for at in (t, 0.0))
         return (1 + tau) * first * (1 - t) - tau * cosine
 
-    left, alphas = 1.0, []
+    remaining, alphas = 1.0, []
     for step in range(steps):
-        left *= 1 - min(LARGEST_BETA, 1 - curve((step + 1) / steps) / curve(step / steps))
-        alphas.append(left)
+        remaining *= 1 - min(LARGEST_BETA, 1 - curve((step + 1) / steps) / curve(step / steps))
+        alphas.append(remaining)
     return alphas
 
 

@@ -103,9 +103,7 @@ class SteppedFineTune(FineTune):
     batch_size: int = Field(64, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
     lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
-    layer_decay: float = Field(
-        1.0, gt=0, le=1, description="learning rate of a layer / rate of the next; 1 = same rate"
-    )
+    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(0.0, ge=0, description="of the optimizer")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description="when the rate falls to a tenth, shares")

@@ -49,13 +49,13 @@ class HSP(MultiGrained):
     def __init__(self, config, context):
         super().__init__(config, context)
         names = context.topology.joints
-        shown = [config.joints == "all" or name in SHARED for name in names]
-        if not any(shown):
+        visible = [config.joints == "all" or name in SHARED for name in names]
+        if not any(visible):
             raise SkelbenchError(
                 f"topology {context.topology.name} has no joint that poses of the image plane have; "
                 "give --set method.joints=all"
             )
-        self.register_buffer("shown_J", torch.tensor(shown), persistent=False)
+        self.register_buffer("shown_J", torch.tensor(visible), persistent=False)
         self.prompt_JC = nn.Parameter(torch.empty(len(names), 3))
         trunc_normal(self.prompt_JC)
         if config.third == "lifted":
@@ -76,8 +76,8 @@ class HSP(MultiGrained):
         view = views["clip"]
         flat_RTJ3, lifting = self.flat(view, step)
         pairs = zip(view.chunk(view.x_RTJC), view.chunk(flat_RTJ3))
-        shown = [flat if number % 2 else space for number, (space, flat) in enumerate(pairs)]
-        view = view.with_x(torch.cat(shown))
+        poses = [flat if number % 2 else space for number, (space, flat) in enumerate(pairs)]
+        view = view.with_x(torch.cat(poses))
         out = self.decorrelate(self.encoder(view), view, step)
         if lifting is None:
             return out

@@ -79,11 +79,11 @@ class IBOT(Method):
     def training_step(self, views, step):
         c, both, local = self.config, views["global"], views.get("local")
         with torch.no_grad():
-            whole = self.teacher["encoder"](both)
-            anchors_RE = self.teacher["cl_head"](whole.summary_RD)
+            teacher_output = self.teacher["encoder"](both)
+            anchors_RE = self.teacher["cl_head"](teacher_output.summary_RD)
         masked = self.encoder(both, both.mask_RN)
 
-        hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
+        hidden = Hidden(both, masked.tokens_RND, teacher_output.tokens_RND, c.teacher_temp_at(step), step)
         name = self.heads[0]
         patch = predict_prototypes(self.patch_loss, getattr(self, name), self.teacher[name], hidden)
         patch = step.mean(patch, both.rows)

@@ -41,9 +41,7 @@ class PClustConfig(SequenceConfig):
     @model_validator(mode="after")
     def _consistent(self):
         if self.target == "same" and self.decoder == "fixed-weights":
-            raise ValueError(
-                "decoder=fixed-weights decodes every frame from the state; target is for decoder=fixed-state"
-            )
+            raise ValueError("decoder=fixed-weights has no fixed state; target is for decoder=fixed-state")
         return self
 
 

@@ -79,17 +79,17 @@ class RVTCLR(MomentumContrast):
         part_BD = views["whole"].per_clip(self.parts(cells_RND.unflatten(1, (-1, self.context.grid.joints))))
         part_BE = F.normalize(self.part_head(part_BD).float(), dim=1)
 
-        logits, other, parts = (
+        logits, other_tempo, parts = (
             similarities(x_BE, y_BE, keys_nE, config.temperature)
             for x_BE, y_BE in ((query_BE, same_BE), (query_BE, other_BE), (part_BE, same_BE))
         )
         positive_Bn = None
         if step.phase == "mining":
-            near_2Bn = torch.stack([nearest(each[:, 1:], config.neighbours) for each in (logits, parts)])
+            near_2Bn = torch.stack([nearest(logits_of[:, 1:], config.neighbours) for logits_of in (logits, parts)])
             positive_Bn = F.pad(near_2Bn.any(0), (1, 0), value=True)
         nearer_B = (motion_BE * (same_motion_BE - other_motion_BE)).sum(1) / config.temperature
         losses = {
-            "contrast": info_nce(logits, positive_Bn) + info_nce(other, positive_Bn),
+            "contrast": info_nce(logits, positive_Bn) + info_nce(other_tempo, positive_Bn),
             "tempo": F.relu(config.margin - nearer_B),
             "taught": cross_entropy(parts, logits),
         }

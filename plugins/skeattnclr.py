@@ -106,12 +106,12 @@ class SkeAttnCLR(MomentumContrast):
             away = [(query_BE * x_BE.detach()).sum(1, keepdim=True) / temperature for x_BE in away_BE]
             return info_nce(torch.cat([logits, *away], 1)).mean()
 
-        whole = contrast(whole_BE, key_BE)
+        whole_loss = contrast(whole_BE, key_BE)
         salient = contrast(salient_BE, salient_key_BE, rest_BE)
         rest = contrast(rest_BE, rest_key_BE, salient_BE)
         step.watch("query", whole_BE)
-        loss = whole + self.config.salient * salient + (1 - self.config.salient) * rest
-        return {"loss": loss, "whole": whole.detach(), "salient": salient.detach(), "rest": rest.detach()}
+        loss = whole_loss + self.config.salient * salient + (1 - self.config.salient) * rest
+        return {"loss": loss, "whole": whole_loss.detach(), "salient": salient.detach(), "rest": rest.detach()}
 
     def after_step(self, step):
         momentum = cosine(self.config.momentum, 1.0, step.fraction)
@@ -191,14 +191,14 @@ def _ours(name):
 def imported(state, options) -> Imported:
     """A checkpoint of the authors' code: encoder, head, attention, predictors, twins and queue; or encoder alone."""
     settings = graph_settings(state, "encoder_q.backbone.") | {"encoder.partition": "directed"}
-    whole = "queue_z" in state
+    pretraining = "queue_z" in state
     ours = {name: _ours(name) for name in state}
-    used = {name: mine for name, mine in ours.items() if mine and (whole or mine.startswith("encoder."))}
-    weights = {mine: state[name] for name, mine in used.items()}
-    for mine, x in weights.items():
-        if mine.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
-            weights[mine] = x[:, :, 0]
-    if whole:
+    used = {name: target for name, target in ours.items() if target and (pretraining or target.startswith("encoder."))}
+    weights = {target: state[name] for name, target in used.items()}
+    for renamed_to, x in weights.items():
+        if renamed_to.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
+            weights[renamed_to] = x[:, :, 0]
+    if pretraining:
         keys_EK = tensor_of(state, "queue_z", "E x K", lambda s: len(s) == 2)
         weights["queue.keys_KE"] = keys_EK.T
         settings |= {"method.embedding": keys_EK.shape[0], "method.queue": keys_EK.shape[1]}

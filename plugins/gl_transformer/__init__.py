@@ -106,8 +106,8 @@ class GLTransformer(Method):
 
         sums, counts = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
         for i, interval in enumerate(config.intervals):
-            apart = i == 0 or config.global_term == "all-intervals"
-            global_S, moved = (joint_S == anchor) & apart, x_XMTJC.shape[1] * apart
+            separate = i == 0 or config.global_term == "all-intervals"
+            global_S, moved = (joint_S == anchor) & separate, x_XMTJC.shape[1] * separate
             targets = displacement_classes(x_XMTJC, later_XM, interval, config.length)
             for kind, head, target_XTS in zip(("direction", "length"), (self.direction, self.length), targets):
                 loss_XTS = self._cross_entropy(head[i](tokens), target_XTS) * real_XT[:, :, None]

@@ -68,12 +68,12 @@ class HaLP(RecurrentContrast):
             keys_nE = self.queue.newest(step.index, clips, config.newest)
             self.prototype_KE.copy_(prototypes(keys_nE, step.once(views["key"], config.clusters, op=SEEDS)))
         u_BG2 = step.uniform(views["key"].keys_B, 2 * config.positives, op=POINTS).unflatten(1, (-1, 2))
-        found = points(key_BE, self.prototype_KE, u_BG2, config.reach)
-        like_BG = found.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
-        attraction = step.mean((like_BG * found.kept_BG).sum(), found.kept_BG.sum())
-        kept = step.mean(found.kept_BG.sum(), found.kept_BG.numel())
+        hallucinated = points(key_BE, self.prototype_KE, u_BG2, config.reach)
+        like_BG = hallucinated.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
+        attraction = step.mean((like_BG * hallucinated.kept_BG).sum(), hallucinated.kept_BG.sum())
+        kept_mean = step.mean(hallucinated.kept_BG.sum(), hallucinated.kept_BG.numel())
         loss = contrast - config.weight * attraction
-        return {"loss": loss, "contrast": contrast, "attraction": attraction, "kept": kept}
+        return {"loss": loss, "contrast": contrast, "attraction": attraction, "kept": kept_mean}
 
     def begins(self, steps, clips):
         """The first step, of ``clips`` clips each, with hallucinated positives: the code waits for two full queues."""

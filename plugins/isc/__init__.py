@@ -123,7 +123,7 @@ class ISC(Method):
     def _embeddings(self, encoders, heads, view):
         """Unit vectors [B, E] of both sides."""
         encoded = [encoder(view) for encoder in encoders]
-        features = [each.clip_summary(view) for each in encoded]
+        features = [output.clip_summary(view) for output in encoded]
         if len(encoded) == 1:
             both = encoded[0].time_and_space(self.context.grid.joints)
             features = [encoded[0].of_clips(x_RD, view) for x_RD in both]

@@ -33,17 +33,17 @@ class MLflow(Observer):
         self.folder.mkdir(exist_ok=True)
         place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.folder.resolve()}/mlflow.db"
         self.client = MlflowClient(tracking_uri=place)
-        known, fresh = self.folder / "run_id", not (Path(run["directory"]) / "metrics.jsonl").exists()
-        if known.exists() and not fresh:
-            self.id = known.read_text().strip()
+        id_file, fresh = self.folder / "run_id", not (Path(run["directory"]) / "metrics.jsonl").exists()
+        if id_file.exists() and not fresh:
+            self.id = id_file.read_text().strip()
             self.client.update_run(self.id, status="RUNNING")
             return
         spec = run["spec"]
         experiment = f"{spec['data']['name']}/{spec['data']['split']}"
-        found = self.client.get_experiment_by_name(experiment)
-        owner = found.experiment_id if found else self.client.create_experiment(experiment)
+        stored = self.client.get_experiment_by_name(experiment)
+        owner = stored.experiment_id if stored else self.client.create_experiment(experiment)
         self.id = self.client.create_run(owner, run_name=run["name"], tags={"skelbench.id": run["id"]}).info.run_id
-        known.write_text(self.id)
+        id_file.write_text(self.id)
         settings = [Param(name, str(value)[:LONGEST]) for name, value in flat(spec)]
         for start in range(0, len(settings), MOST):
             self.client.log_batch(self.id, params=settings[start : start + MOST])

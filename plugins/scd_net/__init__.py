@@ -99,9 +99,9 @@ class SCDNet(LevelContrast):
         clips = views["query"].clips
         query, key, keys = self.embeddings(views, step)
         loss = {}
-        for level, other in PAIRS:
-            loss_B = info_nce(similarities(query[level], key[other], keys[other], self.config.temperature))
-            loss[f"{level}_{other}"] = step.mean(loss_B.sum(), clips)
+        for level, partner in PAIRS:
+            loss_B = info_nce(similarities(query[level], key[partner], keys[partner], self.config.temperature))
+            loss[f"{level}_{partner}"] = step.mean(loss_B.sum(), clips)
         return {"loss": sum(loss.values()), **{pair: x.detach() for pair, x in loss.items()}}
 
 

@@ -68,9 +68,7 @@ def evaluate_runs(
 def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
     """The streams and the fusion of an evaluation, as far as they are not the run's own."""
     if fusion and fusion not in get_args(Fusion):
-        ways = [
-            fusion for fusion in get_args(Fusion) if fusion != "none"
-        ]  # which is for one stream, and goes without saying
+        ways = [fusion for fusion in get_args(Fusion) if fusion != "none"]  # "none" is for one stream
         raise SkelbenchError(did_you_mean(fusion, ways, "fusion"))
     for name in streams:
         if name not in get_args(Stream):

@@ -65,12 +65,10 @@ def _show(records: Sequence[Mapping[str, Any]]) -> None:
         for record in records
     ]
     out.print(make_table(columns, rows, title="Public checkpoints by their authors' own probe"))
-    for result in records:
-        note = f" ({result['note']})" if result["note"] else ""
-        changed = f"; imported with {result['changed']}" if result["changed"] else ""
-        out.print(
-            f"{result['method']}, {result['split']}: {result['source']}{note}; {result['n_test']:,} test clips{changed}"
-        )
+    for case in records:
+        note = f" ({case['note']})" if case["note"] else ""
+        changed = f"; imported with {case['changed']}" if case["changed"] else ""
+        out.print(f"{case['method']}, {case['split']}: {case['source']}{note}; {case['n_test']:,} test clips{changed}")
     out.print(
         "Expected: Wilson 95 % interval of the published accuracy, wider by 1.96 times the ± that its source has."
     )

@@ -35,9 +35,7 @@ def gathered() -> dict[str, Any]:
     from skelbench.plugin.status import one_line
 
     plugins = get_host().plugins
-    failed = [
-        f"plugin {plugin.name} ({plugin.source}): {plugin.state}: {plugin.error}" for plugin in plugins if plugin.error
-    ]
+    failed = [f"plugin {item.name} ({item.source}): {item.state}: {item.error}" for item in plugins if item.error]
     devices: dict[str, str] = {}
     threads = None
     try:
@@ -47,7 +45,7 @@ def gathered() -> dict[str, Any]:
     versions = {"skelbench": __version__, "python": platform.python_version()}
     versions |= {name: installed(name) or "not installed" for name in PACKAGES}
     return {
-        "versions": versions | {plugin.dist: plugin.version for plugin in plugins if plugin.dist},
+        "versions": versions | {item.dist: item.version for item in plugins if item.dist},
         "platform": platform.platform(),
         "devices": devices,
         "cores": {"usable": usable_cores(), "of the machine": os.cpu_count() or 1},

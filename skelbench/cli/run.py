@@ -117,12 +117,9 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
     chief = not distributed.rank()
 
-    def uncounted(uncounted_run: Resolved, error: Exception) -> None:
+    def uncounted(item: Resolved, error: Exception) -> None:
         if chief:
-            err.print(
-                f"note: the cost of {uncounted_run.title} could not be counted: {plain(one_line(error))}",
-                soft_wrap=True,
-            )
+            err.print(f"note: the cost of {item.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
 
     results = controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:

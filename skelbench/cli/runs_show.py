@@ -90,11 +90,11 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
     """(section, its settings), with a star before ``modified`` settings; without empty values and the fingerprint."""
 
     def settings(section: str, values: Mapping[str, Any]) -> str:
-        nonempty = {
+        pairs = {
             key: value for key, value in values.items() if value not in (None, [], {}, "") and key != "fingerprint"
         }
-        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in nonempty}
-        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in nonempty.items())
+        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in pairs}
+        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in pairs.items())
 
     for section in ("method", "encoder", "optimizer", "schedule"):
         name = ("*" if section in modified else "") + str(spec[section])

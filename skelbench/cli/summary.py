@@ -100,11 +100,9 @@ def _other_method(run: RunDir) -> str:
         option in words for option in ("--set", "--config", "--init-from")
     ):
         return ""
-    methods = (method for method in get_host().all("methods") if isinstance(method, MethodSpec))
-    alternative = next(
-        (method.name for method in methods if method.trains and not method.stage and method.name != run.spec.method), ""
-    )
-    return alternative and f"skelbench run {alternative}{words.removeprefix(title)}"
+    methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
+    name = next((spec.name for spec in methods if spec.trains and not spec.stage and spec.name != run.spec.method), "")
+    return name and f"skelbench run {name}{words.removeprefix(title)}"
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:

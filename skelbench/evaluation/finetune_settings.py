@@ -36,9 +36,7 @@ class FineTuneSettings(EncoderProtocol):
     optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="PyTorch's betas; sgd has momentum 0.9")
     lr: float = Field(3e-4, gt=0, description="peak learning rate, not scaled by the batch size")
     head_lr: float = Field(1.0, gt=0, description="the classifier's rate, times lr")
-    layer_decay: float = Field(
-        0.8, gt=0, le=1, description="learning rate of a layer / rate of the next; 1 = same rate"
-    )
+    layer_decay: float = Field(0.8, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(0.05, ge=0, description="of the optimiser")
     decay_all: bool = Field(False, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.05, ge=0, lt=1, description="linear warm-up, share of the schedule")

@@ -56,10 +56,10 @@ class Context:
     def encoder(self, *other: Any) -> Encoder:
         """A new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
         another family, for which what the method requires need not hold."""
-        made = self.make_encoder(*other)
+        encoder = self.make_encoder(*other)
         if not other:
-            self._width, self._summary_width = made.width, made.summary_width
-        return made
+            self._width, self._summary_width = encoder.width, encoder.summary_width
+        return encoder
 
     @property
     def width(self) -> int:
@@ -107,7 +107,7 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    watch: Callable[..., None] = lambda name, what, view=None: None
+    watch: Callable[..., None] = lambda name, key, view=None: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.

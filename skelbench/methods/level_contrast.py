@@ -56,8 +56,8 @@ class LevelContrast(Method):
     def features(self, encoded: Encoded, view: View) -> dict[str, Tensor]:
         """[B, D] of each level."""
         time_RD, space_RD = encoded.time_and_space(self.context.grid.joints)
-        found = zip(LEVELS, (time_RD, space_RD, encoded.summary_RD))
-        return {level: encoded.of_clips(x_RD, view) for level, x_RD in found}
+        levels = zip(LEVELS, (time_RD, space_RD, encoded.summary_RD))
+        return {level: encoded.of_clips(x_RD, view) for level, x_RD in levels}
 
     def embeddings(
         self, views: Mapping[str, View], step: Step

@@ -51,10 +51,10 @@ def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """
     torch._foreach_lerp_(list(teacher.parameters()), [p.detach() for p in student.parameters()], 1.0 - momentum)
     pairs = [
-        (mine, theirs)
+        (own, source)
         for part, twin in zip(teacher.modules(), student.modules())
         if not part.training
-        for mine, theirs in zip(part.buffers(recurse=False), twin.buffers(recurse=False))
+        for own, source in zip(part.buffers(recurse=False), twin.buffers(recurse=False))
     ]
     if pairs:
-        torch._foreach_copy_([mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+        torch._foreach_copy_([own for own, _ in pairs], [source for _, source in pairs])

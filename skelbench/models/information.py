@@ -31,13 +31,13 @@ def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Te
     """
     group_n = torch.zeros(len(q_nK), dtype=torch.int64, device=q_nK.device)
     before = _mean_entropy(q_nK, group_n)
-    found = {}
+    information = {}
     for name, part_n in parts.items():
         group_n = torch.unique(torch.stack([group_n, part_n], 1), dim=0, return_inverse=True)[1]
         after = _mean_entropy(q_nK, group_n)
-        found[name], before = before - after, after
-    found["clip"] = before - torch.special.entr(q_nK).sum(1).mean()
-    return found
+        information[name], before = before - after, after
+    information["clip"] = before - torch.special.entr(q_nK).sum(1).mean()
+    return information
 
 
 def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:

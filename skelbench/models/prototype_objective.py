@@ -86,27 +86,27 @@ class PrototypeObjective(nn.Module):
         """
         if not self._seen:
             return {}
-        seen = self._seen[-1]
-        z_nD = seen.z_nD
-        most = min(SAMPLES, max(1, TILE // len(seen.W_KD)))
+        last = self._seen[-1]
+        z_nD = last.z_nD
+        most = min(SAMPLES, max(1, TILE // len(last.W_KD)))
         samples_nD = sample_rows(gather(sample_rows(z_nD, most)), most)
         if not len(samples_nD):
             return {}
-        q_nK = seen.distributions(samples_nD)
-        found = {
+        q_nK = last.distributions(samples_nD)
+        metrics = {
             "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
             "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
         }
         if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
             # With few masked tokens, none may be among the sampled positions.
-            split = split_information(seen.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
-            found |= {f"{part}_information": value for part, value in split.items()}
-        return found
+            split = split_information(last.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
+            metrics |= {f"{part}_information": value for part, value in split.items()}
+        return metrics
 
     def update(self) -> None:
         """After the step: move the running centre by what the teacher put out in it, and forget the step."""
         if self.centre is not None and self._seen:
-            z_nD = torch.cat([seen.z_nD for seen in self._seen])
+            z_nD = torch.cat([step.z_nD for step in self._seen])
             self.centre.update(z_nD, self._seen[-1].W_KD)
         self._seen = []

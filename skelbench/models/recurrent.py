@@ -133,12 +133,12 @@ class FrameDecoder(nn.Module):
         weights = dict(self.gru.named_parameters())
         state_RD = state_RD.to(first_RL.dtype)
         reset_R, update_R, new_R = F.linear(state_RD, weights["weight_hh_l0"], weights["bias_hh_l0"]).chunk(3, 1)
-        frame_RL, made = first_RL, []
+        frame_RL, outputs = first_RL, []
         for _ in range(frames):
             gates_R = F.linear(frame_RL, weights["weight_ih_l0"], weights["bias_ih_l0"])
             to_reset_R, to_update_R, to_new_R = gates_R.chunk(3, 1)
             keep_RD = torch.sigmoid(to_update_R + update_R)
             fresh_RD = torch.tanh(to_new_R + torch.sigmoid(to_reset_R + reset_R) * new_R)
             frame_RL = frame_RL + self.out(fresh_RD + keep_RD * (state_RD - fresh_RD))
-            made.append(frame_RL)
-        return torch.stack(made, 1)
+            outputs.append(frame_RL)
+        return torch.stack(outputs, 1)

@@ -393,16 +393,14 @@ def _files(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-    def opener(dataset: str, root: Path) -> ClipStore:
-        descriptor = host.get("datasets", dataset)
+    def opener(key: str, root: Path) -> ClipStore:
+        descriptor = host.get("datasets", key)
         opens = host.load(descriptor)
         with plugin_code(opens, "(root)"):
             store = opens(root)
         return host.checked(descriptor, store, ClipStore, "skelbench.data.store.clip_store.ClipStore")
 
-    return roots.open_dataset(
-        name, data_root, {dataset: partial(opener, dataset) for dataset in host.names("datasets")}
-    )
+    return roots.open_dataset(name, data_root, {key: partial(opener, key) for key in host.names("datasets")})
 
 
 @contextmanager

@@ -139,13 +139,13 @@ class ResultStore:
         if matches:
             names = ", ".join(run.name for run in matches[:5])
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
-        known = {part for run in runs for part in (run.name, run.title, _id(run))}
-        if not known:
+        spellings = {part for run in runs for part in (run.name, run.title, _id(run))}
+        if not spellings:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
         if digits:
-            there = f"runs have the numbers 1 to {len(runs)}"
-            raise SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
-        raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
+            hint = f"runs have the numbers 1 to {len(runs)}"
+            raise SkelbenchError(f"there is no run {name} in {self.root}: {hint}; see `skelbench runs list`")
+        raise SkelbenchError(did_you_mean(name, sorted(spellings), "run", "`skelbench runs list` shows all"))
 
     def whole(self, pattern: str) -> RunDir:
         """The run of :meth:`find`; SkelbenchError for a snapshot."""

@@ -149,7 +149,7 @@ def build(
         adjust([cell_row.row for cell_row in block])
     own = [row for row, _ in rows if not is_printed(row)]
     varying, constant = alike(own, [column.key for column in columns if column.shown == "varies"])
-    told = [*_compared(layout, blocks, varying, inputs)] if inputs else []
+    sentences = [*_compared(layout, blocks, varying, inputs)] if inputs else []
     cells = [row for row, _ in rows]
     if layout.order:
         cells.sort(key=layout.order)
@@ -160,17 +160,17 @@ def build(
         for column in columns
     ]
     keys = {column.key for column in columns}
-    kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
+    shown_rows = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
     runs = [filled.runs for filled in rows if filled.runs is not None and "subjects" in filled.runs]
     frame = pandas.concat(runs) if runs else None
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
-    below |= published.footnotes(kept)
-    used = {note for column in columns for note in column.footnotes} | {*footnotes_of(kept, below)}
+    below |= published.footnotes(shown_rows)
+    used = {note for column in columns for note in column.footnotes} | {*footnotes_of(shown_rows, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
     common = [f"All rows: {', '.join(constant)}."] if constant else []
-    every = (*common, *layout.notes, *notes, *subjects, *told)
-    table = Table(layout.title, tuple(columns), kept, every, below)
+    every = (*common, *layout.notes, *notes, *subjects, *sentences)
+    table = Table(layout.title, tuple(columns), shown_rows, every, below)
     return table.ranked(within=partial(block_of, layout.block))
 
 

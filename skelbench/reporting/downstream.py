@@ -165,9 +165,7 @@ class Transfer(ColumnTable):
     def evaluations(self, inputs: TableInputs) -> DataFrame:
         """Evaluations by the protocols that measure on other data; ``dataset`` is the target."""
         frame = inputs.frame
-        elsewhere = {
-            protocol.name for protocol in inputs.host.all("protocols") if getattr(protocol, "elsewhere", False)
-        }
+        elsewhere = {spec.name for spec in inputs.host.all("protocols") if getattr(spec, "elsewhere", False)}
         frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
         targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
         return frame.assign(dataset=targets)

@@ -103,17 +103,15 @@ class Filters(Arguments):
             for run in runs:
                 yield from (run.about["dataset"], *(record["spec"]["data"]["name"] for record in run.records()))
 
-        methods = [method for method in host.all("methods") if isinstance(method, MethodSpec)]
-        variants = (f"{method.name}:{variant}" for method in methods for variant in method.variants)
+        methods = [spec for spec in host.all("methods") if isinstance(spec, MethodSpec)]
+        variants = (f"{spec.name}:{variant}" for spec in methods for variant in spec.variants)
         values: dict[str, Callable[[], Iterable[str]]] = {
             "dataset": datasets,
             "method": lambda: chain(
                 host.names("methods"), variants, *(_names("method", title) for title in {run.title for run in runs})
             ),
             "protocol": lambda: host.names("protocols"),
-            "preset": lambda: chain(
-                BLURB, *(method.presets for method in methods), (run.about["preset"] for run in runs)
-            ),
+            "preset": lambda: chain(BLURB, *(spec.presets for spec in methods), (run.about["preset"] for run in runs)),
             "tag": lambda: chain(*(run.tags for run in runs)),
         }
         for kind, names in self.wanted.items():

@@ -228,21 +228,17 @@ def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str
         seed, control = kind == "untrained", shared.control(kind, run)
         controls = [member and shared.control(kind, member) for member in fused]
         key = question(record, seed), *(control_run.about["id"] for control_run in controls if control_run)
-        if control is None or None in controls or (matching := shared.asked(control, seed).get(key)) is None:
+        if control is None or None in controls or (twin := shared.asked(control, seed).get(key)) is None:
             continue
         if seed:
-            cells |= {"control_run": control.name, "control_accuracy": matching["metrics"]["accuracy"]}
+            cells |= {"control_run": control.name, "control_accuracy": twin["metrics"]["accuracy"]}
         else:
-            cells["raw_evaluation"] = matching["id"]
-        own_rows, control_rows = (
-            if_whole(partial(shared.read, read_run.path, row["id"], row["predictions"]))
-            for read_run, row in ((run, record), (control, matching))
+            cells["raw_evaluation"] = twin["id"]
+        own, base = (
+            if_whole(partial(shared.read, side.path, row["id"], row["predictions"]))
+            for side, row in ((run, record), (control, twin))
         )
-        test = (
-            own_rows
-            and control_rows
-            and if_whole(partial(paired_outcomes, own_rows, control_rows, (run.name, control.name)))
-        )
+        test = own and base and if_whole(partial(paired_outcomes, own, base, (run.name, control.name)))
         if test:
             prefix = "" if seed else "raw_"
             cells |= {f"{prefix}difference": test.difference, f"{prefix}p_value": test.p_value}

@@ -119,14 +119,10 @@ class TableInputs:
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
-        known = [column.key for column in table.columns] if table else []
+        listed = [column.key for column in table.columns] if table else []
         keys = {"significance": "letters", "against": "against", "best_on_test": "accuracy_best_on_test"}
         for option, key in keys.items():
-            if (
-                getattr(self, option)
-                and (not table or table.rows)
-                and not any(column.endswith(key) for column in known)
-            ):
+            if getattr(self, option) and (not table or table.rows) and not any(name.endswith(key) for name in listed):
                 flag = option.replace("_", "-")
                 raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
 

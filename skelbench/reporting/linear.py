@@ -95,11 +95,9 @@ class Papers:
     def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of figures alone: of methods without a run on a data set, split and stream that other runs are on."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
-        places_present = {
-            (row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows
-        }
+        filled = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
         for title, stream, dataset, split in self.expected:
-            if (stream, dataset, split) in places and (title, dataset, split) not in places_present:
+            if (stream, dataset, split) in places and (title, dataset, split) not in filled:
                 figure = self.figures[(title, stream, dataset, split)]
                 place = stream, dataset, places[(stream, dataset, split)]
                 yield {

@@ -79,15 +79,13 @@ def trainings(inputs: TableInputs) -> DataFrame:
     frame = frame[frame["clips_seen"].astype(float) > 0]
     trained = {}
     for run in inputs.stored:
-        others = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
-        trained[run.name] = run.about["changed"], others
+        changes_made = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
+        trained[run.name] = run.about["changed"], changes_made
     pairs = zip(frame["run"], frame["changed"])
     changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
     frame = frame.assign(others=[text.removeprefix(", ") for text in changes])
     if inputs.exact_only:
-        unchanged = (frame["others"] == "") & frame["standard"].astype(bool)
-        frame = frame[
-            unchanged | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][unchanged])))
-        ]
+        usual = (frame["others"] == "") & frame["standard"].astype(bool)
+        frame = frame[usual | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][usual])))]
         inputs.also_shown = {*inputs.also_shown, *frame["run"]}
     return frame

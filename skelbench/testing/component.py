@@ -92,10 +92,10 @@ def rows_apart(subject: ComponentSubject) -> None:
     if subject.family.count < 2:
         raise Skipped("it has one result for all rows")
     for row, expected in enumerate(together):
-        (alone,) = subject.rows([row])
-        if apart := differs(alone, expected, 1e-5):
-            seen, look = f"row {row} differs by {apart:.1%}", "draws and statistics that mix rows"
-            raise Failed("the same result for a row alone and among others", seen, look)
+        (single,) = subject.rows([row])
+        if difference := differs(single, expected, 1e-5):
+            message, look = f"row {row} differs by {difference:.1%}", "draws and statistics that mix rows"
+            raise Failed("the same result for a row alone and among others", message, look)
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:

@@ -290,10 +290,10 @@ def _rows(array: Tensor, index: Tensor) -> Tensor:
 def _after(step: Degrade, poses: Poses) -> Poses:
     """Return ``poses`` after a degradation, which may come from a plugin."""
     with plugin_code(step.degrade, "(poses)"):
-        made: Any = step.degrade(poses)
-    if not isinstance(made, Poses):
-        raise wrong(step.degrade, f"returned {made!r:.60}, not poses; return poses.with_x(...) or poses.declare(...)")
-    if made.x_F3J.shape != poses.x_F3J.shape or made.x_F3J.dtype != poses.x_F3J.dtype:
-        seen = f"{made.x_F3J.dtype} {list(made.x_F3J.shape)}"
-        raise wrong(step.degrade, f"returned coordinates of {seen}, not torch.float32 {list(poses.x_F3J.shape)}")
-    return made
+        out: Any = step.degrade(poses)
+    if not isinstance(out, Poses):
+        raise wrong(step.degrade, f"returned {out!r:.60}, not poses; return poses.with_x(...) or poses.declare(...)")
+    if out.x_F3J.shape != poses.x_F3J.shape or out.x_F3J.dtype != poses.x_F3J.dtype:
+        form = f"{out.x_F3J.dtype} {list(out.x_F3J.shape)}"
+        raise wrong(step.degrade, f"returned coordinates of {form}, not torch.float32 {list(poses.x_F3J.shape)}")
+    return out

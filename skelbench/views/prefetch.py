@@ -43,9 +43,9 @@ def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch
             yield _handed_over(*ahead.result(), cuda.current_stream(device))
 
 
-def _handed_over(step: int, batch: Batch, made: Any, current: Any) -> tuple[int, Batch]:
+def _handed_over(step: int, batch: Batch, event: Any, current: Any) -> tuple[int, Batch]:
     """The views, for use on the stream ``current``."""
-    current.wait_event(made)
+    current.wait_event(event)
     for views in [batch] if isinstance(batch, dict) else batch:
         for view in views.values():
             view.record_stream(current)

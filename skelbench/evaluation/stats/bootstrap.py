@@ -160,9 +160,7 @@ def _fair_coin(n: int) -> np.ndarray:
 
 def of_subjects(found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """Correct clips (means over seeds) and clips of each subject [G], from both by seed; None if subjects differ."""
-    if not found or any(not isinstance(subjects, Mapping) or set(subjects) != set(found[0]) for subjects in found):
+    if not found or any(not isinstance(run, Mapping) or set(run) != set(found[0]) for run in found):
         return None
-    right_GS, clips_GS = np.array(
-        [[subjects[subject] for subjects in found] for subject in sorted(found[0])]
-    ).transpose(2, 0, 1)
+    right_GS, clips_GS = np.array([[run[subject] for run in found] for subject in sorted(found[0])]).transpose(2, 0, 1)
     return right_GS.mean(1), clips_GS[:, 0]

@@ -61,9 +61,9 @@ def accuracy_interval(
     """
     interval, over = wilson(round(share * n), n), f"{n} clips"
     if by_subject is not None and len(by_subject[0]) > 1:
-        other = bootstrap_subjects(*by_subject)
-        if other[1] - other[0] > interval[1] - interval[0]:
-            interval, over = other, f"{len(by_subject[0])} subjects"
+        by_subjects = bootstrap_subjects(*by_subject)
+        if by_subjects[1] - by_subjects[0] > interval[1] - interval[0]:
+            interval, over = by_subjects, f"{len(by_subject[0])} subjects"
     return interval, over
 
 

@@ -49,7 +49,7 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
         groups = give()
         groups = list(groups) if isinstance(groups, Iterable) else [groups]
     names = {parameter: name for name, parameter in method.named_parameters()}
-    seen: set[nn.Parameter] = set()
+    parameters_seen: set[nn.Parameter] = set()
     for group in groups:
         if not isinstance(group, Mapping) or "params" not in group:
             raise wrong(give, f'gives {group!r:.60} as a group; give a dict, {{"params": [...], "lr_scale": 0.1}}')
@@ -61,10 +61,10 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
         for parameter in group["params"]:
             if not isinstance(parameter, nn.Parameter):
                 raise wrong(give, f"gives a {type(parameter).__name__} as a parameter; write list(module.parameters())")
-            if parameter in seen:
+            if parameter in parameters_seen:
                 raise wrong(give, f"gives {names.get(parameter, 'a parameter')} twice; leave it in one group")
-            seen.add(parameter)
-    missed = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in seen]
+            parameters_seen.add(parameter)
+    missed = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in parameters_seen]
     if missed:
         more = f" and {len(missed) - 1} more" * (len(missed) > 1)
         raise wrong(

@@ -112,9 +112,9 @@ class Study(Spec):
 
     def varied(self) -> list[str]:
         """Keys in which trials differ, in the order of the study file."""
-        points = list(self.points())
-        keys = dict.fromkeys(itertools.chain.from_iterable(points))
-        return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
+        own = list(self.points())
+        keys = dict.fromkeys(itertools.chain.from_iterable(own))
+        return [key for key in keys if any(point.get(key) != own[0].get(key) for point in own)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
         """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
@@ -122,9 +122,7 @@ class Study(Spec):
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}
         trials = [{k: v for k, v in trial.items() if not same(k, key)} for trial in self.trials]
-        grid = {
-            key if same(k, key) else k: tuple(values) if same(k, key) else points for k, points in self.grid.items()
-        }
+        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else own for k, own in self.grid.items()}
         if len(values) == 1:
             (fields if key in STATED else sets)[key] = values[0]
         else:

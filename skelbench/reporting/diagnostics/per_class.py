@@ -135,9 +135,8 @@ def compare(
             "second": of_class.accuracy_a,
         }
         counts = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
-        p = (
-            1.0 if has_subjects and of_class.by_subject is None else of_class.p_value
-        )  # what one person does shows nothing
+        # One subject is not enough for a test.
+        p = 1.0 if has_subjects and of_class.by_subject is None else of_class.p_value
         rows.append(row | counts | {"difference": of_class.difference, "p": p})
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)

@@ -260,8 +260,8 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
 
     for line, seeds, faint in drawn:
         plain = {"color": line.look["color"]}
-        for one in seeds if len(seeds) > 1 else ():
-            plot(one, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
+        for drawn_seed in seeds if len(seeds) > 1 else ():
+            plot(drawn_seed, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
             values = mean(seeds, signed)
             plot(values, line.label, **line.look, markevery=max(1, len(values) // MARKED), zorder=4)

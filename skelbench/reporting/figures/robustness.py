@@ -173,15 +173,11 @@ def printed(inputs: TableInputs) -> list[Block]:
 
 # ------------------------------------------------------------------------------------------------ drawing
 def _panel(
-    axes: Axes,
-    kind: str,
-    ours: Mapping[str, list[Level]],
-    published: Mapping[str, list[Level]],
-    looks: Mapping[str, Any],
+    axes: Axes, kind: str, ours: Mapping[str, list[Level]], papers: Mapping[str, list[Level]], looks: Mapping[str, Any]
 ) -> None:
     dashed = {"color": PALE, "linestyle": "--", "linewidth": 1}
     lines = [(label, levels, looks[label]) for label, levels in ours.items()]
-    lines += [(f"{label}, published", levels, dashed) for label, levels in published.items()]
+    lines += [(f"{label}, published", levels, dashed) for label, levels in papers.items()]
     for label, levels, look in lines:
         severity, accuracy, sd = zip(*levels)
         axes.plot(severity, accuracy, **look, zorder=4, label=label)

@@ -97,12 +97,12 @@ def draw(inputs: TableInputs) -> Figure:
     grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
-        for shown, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
-            _panel(shown, panel, looks, over, scale)
+        for panel_axes, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
+            _panel(panel_axes, panel, looks, over, scale)
             for grid, level in panel.untrained.items():
                 label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
                 dash = DASHES[grids.index(grid) % len(DASHES)]
-                shown.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
+                panel_axes.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
         accuracy_axis(over_clips, f"Accuracy of {inputs.protocol}, %")
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")

@@ -303,20 +303,18 @@ def _draw_methods(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]])
         axes.plot(*_positions(panel.untrained), "_--", color=PALE, linewidth=1, zorder=2, label="untrained encoder")
 
 
-def _draw_named(
-    axes: Axes, panel: Panel, published_points: Sequence[Point], looks: Mapping[str, dict[str, Any]]
-) -> None:
-    """Draw our points in color and the points ``published_points`` of papers pale and hollow, each with its name."""
+def _draw_named(axes: Axes, panel: Panel, papers: Sequence[Point], looks: Mapping[str, dict[str, Any]]) -> None:
+    """Draw our points in color and the points ``papers`` of papers pale and hollow, each with its name."""
     _draw_methods(axes, panel, looks)
-    for method in dict.fromkeys(point.method for point in published_points):
+    for method in dict.fromkeys(point.method for point in papers):
         look = hollow(looks[slug(method)] | {"color": PALE}) | {"label": f"_{method}, published"}
-        points = [point for point in published_points if point.method == method]
+        points = [point for point in papers if point.method == method]
         axes.plot(*_positions(points), **look | {"linestyle": "--", "linewidth": 0.8}, zorder=3)
-    costs = [point.gflops for point in [*panel.points, *published_points]]
-    for point in [*panel.points, *published_points]:
+    costs = [point.gflops for point in [*panel.points, *papers]]
+    for point in [*panel.points, *papers]:
         look = looks[slug(point.method)]
         name = f"{look['label']}-{point.tokens}" + (" (variant)" if point.variant else "")
-        color = PALE if point in published_points else look["color"]
+        color = PALE if point in papers else look["color"]
         right = {"va": "center", "ha": "left"} if point.gflops == max(costs) else {}
         _write(axes, name, (point.gflops, point.accuracy), (5, 0) if right else (0, 4), color=color, **right)
     _cost_axes(axes, [*costs, max(costs) * (max(costs) / min(costs)) ** 0.15])  # space for the last names

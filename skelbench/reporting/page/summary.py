@@ -36,16 +36,12 @@ class Sentence(NamedTuple):
 def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_out: int) -> list[Sentence]:
     """The summary. ``linear``: the table of that name with significance; ``damaged``: number of folders that cannot be
     read; ``left_out``: number of runs that tables skip because of changed settings."""
-    sentences = [_contents(runs), *(_leaders(linear) if linear else ()), *_failures(runs), *_presets(runs)]
+    lines = [_contents(runs), *(_leaders(linear) if linear else ()), *_failures(runs), *_presets(runs)]
     if left_out:
-        sentences.append(
-            Sentence(f"{counted(left_out, 'run')} with changed settings skipped by the tables; add: --all")
-        )
+        lines.append(Sentence(f"{counted(left_out, 'run')} with changed settings skipped by the tables; add: --all"))
     if damaged:
-        sentences.append(
-            Sentence(f"{counted(damaged, 'folder')} skipped: files damaged or of another version.", "wrong")
-        )
-    return sentences
+        lines.append(Sentence(f"{counted(damaged, 'folder')} skipped: files damaged or of another version.", "wrong"))
+    return lines
 
 
 def _contents(runs: Sequence[ReadRun]) -> Sentence:

@@ -31,8 +31,8 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     """
     scene = clip_scene(store, clip)
     grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
-    asked = view_specs(spec)
-    specs = asked or {"evaluation": evaluation_spec(grid)}
+    declared = view_specs(spec)
+    specs = declared or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
     batch = training_clips(spec, store, "cpu", resident=False).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
@@ -57,7 +57,7 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
         for k in range(view.count):
             number = f" ({k + 1} of {view.count})" if view.count > 1 else ""
             at_T = looked[name].chunk(looked[name].x_RTJC)[k][0, :, 0, 0]
-            panels.append(_panel(name + number, store, view, k, at_T, asked.get(name)))
+            panels.append(_panel(name + number, store, view, k, at_T, declared.get(name)))
     return replace(scene, title=f"What {spec.method} sees of {scene.title}", panels=tuple(panels))
 
 

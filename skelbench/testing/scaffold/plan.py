@@ -88,11 +88,11 @@ class Plan:
 
     def commands(self, plugin: str = "") -> Iterator[tuple[str, str]]:
         """Yield (purpose, command); ``plugin``: option by which a command finds the file, ``--plugin my_idea.py``."""
-        found = f" {plugin}" if plugin else ""
-        yield "use it", USE[self.kind].format(name=self.name, found=found)
+        argument = f" {plugin}" if plugin else ""
+        yield "use it", USE[self.kind].format(name=self.name, found=argument)
         if any(SINGULAR[kind] == self.kind for kind in KITS):
-            yield "check it", f"skelbench plugins check {self.name}{found}"
-        yield "see what is known of it", f"skelbench plugins info {self.name}{found}"
+            yield "check it", f"skelbench plugins check {self.name}{argument}"
+        yield "see what is known of it", f"skelbench plugins info {self.name}{argument}"
 
     def _filled(self, template: str) -> str:
         import jinja2
