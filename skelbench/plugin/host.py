@@ -139,7 +139,7 @@ class Host:
             f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(getattr(descriptor, field))}"
         )
         name = "Config" if field == "config" else base.__name__
-        raise Mistake(f"{about} is no subclass of {name}; make it one")
+        raise Mistake(f"{about} is not a subclass of {name}; make it one")
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
         """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is not a ``cls``."""

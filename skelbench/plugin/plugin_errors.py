@@ -70,9 +70,9 @@ def told(error: BaseException) -> str:
     return f"{_place(code.co_filename, frame.f_globals, f':{line}', code.co_name)}: {said(error)}{with_shapes}"
 
 
-def where(target: Any) -> str:
+def where(what: Any) -> str:
     """Return file, line and name of a plugin's function, file and name of a class; "" if no plugin defines it."""
-    target = inspect.unwrap(getattr(target, "__func__", target))
+    target = inspect.unwrap(getattr(what, "__func__", what))
     names = vars(sys.modules.get(getattr(target, "__module__", ""), object))
     if not _of_plugin(names):
         return ""
