@@ -22,11 +22,11 @@ class Failed(Exception):
     """Expected result, actual result, and where an author should look first.
 
     >>> str(Failed("a finite loss", "nan", "training_step"))
-    'expected: a finite loss; seen: nan; see training_step'
+    'expected: a finite loss; seen: nan; check training_step'
     """
 
     def __init__(self, expected: str, seen: str, look: str = "") -> None:
-        super().__init__(f"expected: {expected}; seen: {seen}" + (f"; see {look}" if look else ""))
+        super().__init__(f"expected: {expected}; seen: {seen}" + (f"; check {look}" if look else ""))
         self.expected, self.seen, self.look = expected, seen, look
 
 
@@ -109,7 +109,7 @@ def _run(check: Check[Subject], subject: Subject) -> tuple[State, str, str]:
     except Skipped as skipped:
         return "skipped", str(skipped), ""
     except Failed as failed:
-        return "failed", str(failed) if failed.look else f"{failed}; see {line_of(failed)}", ""
+        return "failed", str(failed) if failed.look else f"{failed}; check {line_of(failed)}", ""
     except SkelbenchError as error:
         return "failed", str(Failed(check.about, str(error), line_of(error))), ""
     except (Exception, SystemExit) as error:
