@@ -111,8 +111,8 @@ class MaskedDiffusion(Method):
         encoder, c = self.encoder.standardisation, self.config
         if encoder is None:
             return
-        mine = [*c.mean, *(variance**0.5 for variance in c.variance)]
-        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(mine, [*encoder.mean, *encoder.std])):
+        moments = [*c.mean, *(variance**0.5 for variance in c.variance)]
+        if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(moments, [*encoder.mean, *encoder.std])):
             raise SkelbenchError(
                 "encoder.input_mean and input_std do not agree with method.mean and variance: "
                 f"{encoder.mean} and {encoder.std} (squared: the variance), {c.mean} and {c.variance}; --set both alike"
@@ -120,7 +120,7 @@ class MaskedDiffusion(Method):
 
     @classmethod
     def views(cls, config: MaskedDiffusionConfig, grid: Grid) -> dict[str, ViewSpec]:
-        """The clip, and a noisy copy of which a few tokens are seen."""
+        """The clip, and a noisy copy with few visible tokens."""
         target, noise = rotated_view(config, grid), Noise(p=1.0, std=config.source_noise)
         copy = {"crop": Same(parent="target"), "inherit": True, "augment": (noise,), "mask": config.random_mask}
         return {"target": target, "source": target.model_copy(update=copy)}

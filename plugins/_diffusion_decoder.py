@@ -32,10 +32,10 @@ def cumulative_alphas(steps: int, tau: float = 1.0) -> list[float]:
         cosine, first = (math.cos((at + 0.008) / 1.008 * math.pi / 2) ** 2 for at in (t, 0.0))
         return (1 + tau) * first * (1 - t) - tau * cosine
 
-    left, alphas = 1.0, []
+    remaining, alphas = 1.0, []
     for step in range(steps):
-        left *= 1 - min(LARGEST_BETA, 1 - curve((step + 1) / steps) / curve(step / steps))
-        alphas.append(left)
+        remaining *= 1 - min(LARGEST_BETA, 1 - curve((step + 1) / steps) / curve(step / steps))
+        alphas.append(remaining)
     return alphas
 
 
@@ -129,8 +129,8 @@ class DiffusionDecoder(nn.Module):
     ) -> Tensor:
         """Predicted noise of every token, [R, N, patch * 3].
 
-        The condition of a visible token is the encoder's output there (``keep_RK``, int64 [R, K], says where), that of
-        a hidden one the mean over the visible; rows that are not ``informed_R`` (bool [R]) have zeros for condition.
+        The condition of a visible token is the encoder's output there (``keep_RK``, int64 [R, K], says where), of
+        a masked token the mean over the visible; rows that are not ``informed_R`` (bool [R]) have zeros for condition.
         """
         x_RND = self.tokenizer(noisy_RTJC)
         mean_RNZ = tokens_RKZ.mean(1, keepdim=True).expand(-1, x_RND.shape[1], -1)

@@ -1,4 +1,4 @@
-"""Base of the linear probes of released codes: training by epochs on features that may be augmented anew.
+"""Base of the linear probes of released codes: training by epochs on features that may be augmented in every epoch.
 
 Shapes: n clips, b clips of a batch, D feature width, C classes, 1 checkpoint.
 """
@@ -94,12 +94,12 @@ class NativeLinear(Protocol):
         n = len(features.train_y)
         if self.normalises and n < 2:
             raise SkelbenchError("batch normalisation needs at least 2 training clips, the split has 1")
-        kept, held = stratified(features.train_y, self.val_share, seed)
+        kept_n, held_n = stratified(features.train_y, self.val_share, seed)
         probes = {"all-train": _Probe(features, np.arange(n), self, seed, device)}
-        if len(held) and len(kept) > 1:
-            probes["held-out"] = _Probe(features, kept, self, seed, device)
+        if len(held_n) and len(kept_n) > 1:
+            probes["held-out"] = _Probe(features, kept_n, self, seed, device)
         test = Part.of(features.test_x, features.test_y, device)
-        held_part = Part.of(features.train_x[held], features.train_y[held], device)
+        held_part = Part.of(features.train_x[held_n], features.train_y[held_n], device)
         for epoch, x_nD in enumerate(self.passes(features, seed, device, progress)):
             scored = (epoch + 1) % self.every == 0 or epoch + 1 == self.epochs
             for fit, probe in probes.items():

@@ -53,7 +53,7 @@ class SteppedLinear(NativeLinear):
 
 
 class CroppedLinear(SteppedLinear):
-    """The probe of ISC's code, which CMD's has kept: clips are cropped anew in every epoch."""
+    """The probe of ISC's and CMD's codes: clips are cropped again in every epoch."""
 
     batch_size: int = Field(64, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes of the encoder over the cropped training clips: the cost")
@@ -63,7 +63,7 @@ class CroppedLinear(SteppedLinear):
 
 class RotatedLinear(NativeLinear):
     """The probe of the masked-autoencoder family: batch normalization without affine, a linear layer, SGD, on training
-    features that are computed anew in every epoch: clips newly cropped and rotated.
+    features that are computed again in every epoch from newly cropped and rotated clips.
 
     An evaluation runs the encoder ``epochs + 1`` times over the training clips and once over the test clips; the
     neutral ``linear`` does so once over both. Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
@@ -103,7 +103,7 @@ class SteppedFineTune(FineTune):
     batch_size: int = Field(64, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
     lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
-    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer, times that of the next; 1 = all alike")
+    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(0.0, ge=0, description="of the optimizer")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description="when the rate falls to a tenth, shares")

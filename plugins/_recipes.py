@@ -141,7 +141,7 @@ AUTOENCODER_NATIVE = FP32 | {
     "method.resize": "strided",
 }
 
-# Released codes look at clips in three ways.
+# Released codes preprocess clips in three ways.
 # How AimCLR, CrosSCLR, HYSP and PSTL evaluate: the mean of both bodies of a whole clip, empty ones included.
 ALL_SLOTS = {"bodies": "all-slots", "bodies_pool": "all-mean", "share": 1.0, "resize": "half-pixel"}
 # How ISC, CMD, HiCo and UmURL evaluate: both bodies of a clip in one vector, in the order of their slots.

@@ -1,4 +1,4 @@
-"""CPM: a clip's views are alike to the same earlier clips, the nearest of which become positives (Zhang et al., ECCV
+"""CPM: a clip's views are similar to the same earlier clips; the nearest become positives (Zhang et al., ECCV
 2022).
 
 There is no public code: what follows is our reading of the paper's abstract and of notes on it. A student with a
@@ -21,7 +21,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class CPMConfig(MomentumContrastConfig):
-    """Every number is our reading; those of the queue and key encoder are SkeletonCLR's."""
+    """Every number is our reading; numbers of queue and key encoder follow SkeletonCLR."""
 
     momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
     temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our reading")

@@ -87,7 +87,7 @@ def imported(state, options) -> Imported:
     settings, weights, left_out = graph_settings(state), {}, []
     for stream in STREAMS[1:]:
         if graph_settings(state, f"encoder_q_{stream}.") != settings:
-            raise SkelbenchError(f"its encoder of {stream} is of another size than that of joints")
+            raise SkelbenchError(f"its encoder of {stream} has another size than the encoder of joints")
     trained = "queue" in state  # else a classifier is in the place of the head
     for name, x in state.items():
         match = _FILE.fullmatch(name)

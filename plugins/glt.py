@@ -1,7 +1,7 @@
 """GL-Transformer's encoder: attention over all joints of a frame, then over frames (Kim et al., ECCV 2022).
 
 A frame of both bodies is one sequence of joints; over time a frame is one token, all its joints side by side. Frames
-that are padding are no keys. Facts: Boeun-Kim/GL-Transformer, model/transformer.py. B clips (times views), M body
+that are padding are not keys. Facts: Boeun-Kim/GL-Transformer, model/transformer.py. B clips (times views), M body
 slots, T frames, J joints, C = 3, K = J * M places, joint by joint, D width of a place, W = K * D width of a frame.
 """
 

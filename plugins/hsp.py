@@ -49,19 +49,19 @@ class HSP(MultiGrained):
     def __init__(self, config, context):
         super().__init__(config, context)
         names = context.topology.joints
-        shown = [config.joints == "all" or name in SHARED for name in names]
-        if not any(shown):
+        visible = [config.joints == "all" or name in SHARED for name in names]
+        if not any(visible):
             raise SkelbenchError(
                 f"topology {context.topology.name} has no joint that poses of the image plane have; "
                 "give --set method.joints=all"
             )
-        self.register_buffer("shown_J", torch.tensor(shown), persistent=False)
+        self.register_buffer("shown_J", torch.tensor(visible), persistent=False)
         self.prompt_JC = nn.Parameter(torch.empty(len(names), 3))
         trunc_normal(self.prompt_JC)
         if config.third == "lifted":
             if context.dimensions == 2:
                 raise SkelbenchError(
-                    "method hsp learns depth from poses in space, and those of this data set are 2-D; "
+                    "method hsp learns depth from poses in space, and the poses of this data set are 2-D; "
                     "give --set method.third=confidence, or choose another data set or method"
                 )
             self.lift = nn.Sequential(
@@ -76,8 +76,8 @@ class HSP(MultiGrained):
         view = views["clip"]
         flat_RTJ3, lifting = self.flat(view, step)
         pairs = zip(view.chunk(view.x_RTJC), view.chunk(flat_RTJ3))
-        shown = [flat if number % 2 else space for number, (space, flat) in enumerate(pairs)]
-        view = view.with_x(torch.cat(shown))
+        poses = [flat if number % 2 else space for number, (space, flat) in enumerate(pairs)]
+        view = view.with_x(torch.cat(poses))
         out = self.decorrelate(self.encoder(view), view, step)
         if lifting is None:
             return out
@@ -116,8 +116,8 @@ def skelbench_methods():
             "optimiser and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
             "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
             "joint is; depth is estimated frame by frame, with layer norm, and learnt from the clip's own; the flat "
-            "skeleton has a prompt of one point per joint, which stands alone where it has no joint, and the skeleton "
-            "in space has none; no semantic motion encoding",
+            "skeleton has a prompt of one point per joint, which is the only input where it has no joint, and the "
+            "skeleton in space has none; no semantic motion encoding",
             requires=("time-and-space",),
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
             native=TWO_BRANCH_NATIVE | {"encoder": "dste"},

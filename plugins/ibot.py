@@ -2,7 +2,7 @@
 
 The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
 whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our reading*
-(:mod:`skelbench.methods.self_distillation`), their shares DINO's; other constants are those of the code
+(:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code
 (bytedance/ibot), and from the recipe in its README local views, half of the global views unmasked and one head for both
 losses.
 """
@@ -79,11 +79,11 @@ class IBOT(Method):
     def training_step(self, views, step):
         c, both, local = self.config, views["global"], views.get("local")
         with torch.no_grad():
-            whole = self.teacher["encoder"](both)
-            anchors_RE = self.teacher["cl_head"](whole.summary_RD)
+            teacher_output = self.teacher["encoder"](both)
+            anchors_RE = self.teacher["cl_head"](teacher_output.summary_RD)
         masked = self.encoder(both, both.mask_RN)
 
-        hidden = Hidden(both, masked.tokens_RND, whole.tokens_RND, c.teacher_temp_at(step), step)
+        hidden = Hidden(both, masked.tokens_RND, teacher_output.tokens_RND, c.teacher_temp_at(step), step)
         name = self.heads[0]
         patch = predict_prototypes(self.patch_loss, getattr(self, name), self.teacher[name], hidden)
         patch = step.mean(patch, both.rows)

@@ -30,7 +30,7 @@ class IGMConfig(MaskedDiffusionConfig):
     limit: float = Field(
         4.0,
         gt=0,
-        description="estimates of the clip are cut off at so many standard deviations, as samplers do (our reading)",
+        description="limit of the estimates of the clip, in standard deviations, as in samplers (our reading)",
     )
 
 
@@ -68,17 +68,17 @@ class IGM(MaskedDiffusion):
         terms = {"feature_idempotency": 1 - (feature_BD * again_BD).sum(1)}
         keys_nD = self.queue.written(step.index, step.clips(source))
         if len(keys_nD):
-            mine, theirs = cosines(again_BD, keys_nD), cosines(feature_BD, keys_nD)
-            apart_B = divergence(mine / config.temperature, theirs / config.teacher_temperature)
+            again_Bn, feature_Bn = cosines(again_BD, keys_nD), cosines(feature_BD, keys_nD)
+            apart_B = divergence(again_Bn / config.temperature, feature_Bn / config.teacher_temperature)
         else:
             apart_B = torch.zeros_like(terms["feature_idempotency"])
         terms["distribution_idempotency"] = apart_B
         means = {name: step.mean((x_B[source.clip_R] * seen_R).sum(), source.rows) for name, x_B in terms.items()}
         step.keep("features", feature_BD)
         losses = denoised.losses | means
-        asked = config.feature_weight * means["feature_idempotency"]
-        asked = asked + config.distribution_weight * means["distribution_idempotency"]
-        return losses | {"loss": losses["loss"] + asked}
+        penalty = config.feature_weight * means["feature_idempotency"]
+        penalty = penalty + config.distribution_weight * means["distribution_idempotency"]
+        return losses | {"loss": losses["loss"] + penalty}
 
     def adapt(self, visible_RKD):
         """(1 + eta) z - eta softmax(z z^T / sqrt(D)) z of the tokens z of a body."""

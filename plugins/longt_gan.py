@@ -1,6 +1,6 @@
 """LongT-GAN: what is hidden of a clip is filled in from its feature, against a critic (Zheng et al., AAAI 2018).
 
-No code is public, and the figures that are printed are those of a re-implementation that is not: this is our reading.
+No code is public, and the published numbers come from a private re-implementation: this is our reading.
 A recurrent decoder starts from the feature of the whole clip and reads what is not hidden. R rows, T frames, J joints,
 C = 3, L numbers of a frame, in [-1, 1].
 """

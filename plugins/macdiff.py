@@ -69,8 +69,8 @@ def imported(state, options) -> Imported:
         std = [variance**0.5 for variance in variances]
         settings |= {"encoder.input_std": std, "method.variance": variances}
     settings |= {"method.mask_ratio": options["mask_ratio"]} if "mask_ratio" in options else {}
-    known = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
-    settings |= {f"method.{name}": model[option] for option, name in known.items() if option in model}
+    names = {"uncond_ratio": "condition_drop", "lambda_loss_uni": "uniformity", "diff_steps": "diffusion_steps"}
+    settings |= {f"method.{name}": model[option] for option, name in names.items() if option in model}
     return Imported(settings, weights, rest)
 
 

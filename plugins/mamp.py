@@ -100,7 +100,7 @@ class MampFineTune(FineTune):
 
 class MampSemi(MampFineTune):
     """``semi@1@mamp``: as ``finetune@mamp`` on int(1 % of n) clips of a shuffle. Its own lists come from a seed that
-    each of two processes draws anew (so that together they see up to twice as many clips); ours are five fixed ones."""
+    each of two processes draws independently (up to twice as many clips together); ours are five fixed lists."""
 
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)

@@ -30,8 +30,8 @@ class PClustConfig(SequenceConfig):
     )
     target: Literal["next", "same"] = Field(
         "next",
-        description="what frames from a fixed state are held against: the next ones, or, a fault of the PyTorch code, "
-        "those that they were made from",
+        description="targets of frames from a fixed state: the next frames, or, a bug of the PyTorch code, "
+        "the frames that they were made from",
     )
     count_padding: bool = Field(
         False,
@@ -41,7 +41,7 @@ class PClustConfig(SequenceConfig):
     @model_validator(mode="after")
     def _consistent(self):
         if self.target == "same" and self.decoder == "fixed-weights":
-            raise ValueError("decoder=fixed-weights makes every frame anew; target is for decoder=fixed-state")
+            raise ValueError("decoder=fixed-weights has no fixed state; target is for decoder=fixed-state")
         return self
 
 
@@ -93,7 +93,7 @@ def skelbench_methods():
             spelling="P&C",
             target=":PClust",
             config=":PClustConfig",
-            summary="Predict and Cluster (P&C): a weak recurrent decoder goes on from a clip's feature",
+            summary="Predict and Cluster (P&C): a weak recurrent decoder starts from a clip's feature",
             citation="Su et al., Predict & Cluster: Unsupervised Skeleton Based Action Recognition, CVPR 2020 "
             "(arXiv 1911.12409)",
             readings="PyTorch's GRU, whose reset gate acts after the product, its matrices drawn as Xavier has them; "

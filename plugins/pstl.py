@@ -1,7 +1,7 @@
 """PSTL: Barlow Twins between a clip and what is left of it when frames or joints are missing (Zhou et al., AAAI 2023).
 
-Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated anew; of the second frames
-are missing, the fastest and as many at random, of the third joints, the rather the more bones they have. B clips,
+Facts: YujieOuO/PSTL, model.py and procedure.py. Three views are sheared, shifted and rotated independently. The
+second lacks its fastest frames and as many random ones; the third lacks joints, mostly with many bones. B clips,
 E width of the embedding, P patches of frames, J joints, P' and J' those that are left.
 """
 
@@ -108,11 +108,11 @@ class PSTL(Method):
         grid, missing = self.context.grid, self.missing_frames
         moved_RP = displacement(view.x_RTJC).square().mean((2, 3)).unflatten(1, (-1, grid.patch)).mean(2)
         moved_BP = view.per_clip(moved_RP)
-        left = moved_BP.shape[1] - missing
-        slow_Bp = moved_BP.argsort(dim=1, stable=True)[:, :left].sort(dim=1).values
+        remaining = moved_BP.shape[1] - missing
+        slow_Bp = moved_BP.argsort(dim=1, stable=True)[:, :remaining].sort(dim=1).values
         slow_Rp = slow_Bp[view.rows_R.div(view.bodies, rounding_mode="floor")]
-        u_Rp = step.uniform(self._keys(view), left, op=FRAMES)
-        kept_RP = u_Rp.argsort(dim=1, stable=True)[:, : left - missing].sort(dim=1).values
+        u_Rp = step.uniform(self._keys(view), remaining, op=FRAMES)
+        kept_RP = u_Rp.argsort(dim=1, stable=True)[:, : remaining - missing].sort(dim=1).values
         joints_RJ = torch.arange(grid.joints, device=kept_RP.device).expand(len(kept_RP), -1)
         return lines(slow_Rp.gather(1, kept_RP), joints_RJ, grid.joints)
 

@@ -7,7 +7,7 @@ from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
 
 class Coordinates(Encoder):
     """T x J x 3 coordinates of a body, frame by frame and in it joint by joint: the view flattened, nothing more (of
-    fused streams the joints', of which the others are linear maps).
+    fused streams only the joints': the other streams are linear maps of it).
 
     The view is the run's own: resampled to T frames, with its origin and stream. Bodies of a clip become one as those
     of every encoder do: by default the mean of the bodies that are there. There are no tokens to average, so that

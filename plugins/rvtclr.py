@@ -27,7 +27,7 @@ from skelbench.views import AxisDrop, Blur, Noise
 class RVTCLRConfig(MomentumContrastConfig):
     """Defaults follow the authors' code."""
 
-    margin: float = Field(1.0, ge=0, description="by which logits of the same tempo are to exceed those of the other")
+    margin: float = Field(1.0, ge=0, description="least difference of logits between the same tempo and the other")
     mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")
     neighbours: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
     blur: Literal["released", "normalised"] = Field(
@@ -47,7 +47,7 @@ class RVTCLR(MomentumContrast):
         self.frames = grid.frames // 2 // grid.patch * grid.patch
         if not self.frames:
             raise SkelbenchError(
-                f"method rvtclr looks at half of {grid.frames} frames, which is less than a patch of {grid.patch}; "
+                f"method rvtclr reads half of {grid.frames} frames, which is less than a patch of {grid.patch}; "
                 "choose --clip-length and --patch so that there are at least two patches"
             )
         super().__init__(config, context)
@@ -79,17 +79,17 @@ class RVTCLR(MomentumContrast):
         part_BD = views["whole"].per_clip(self.parts(cells_RND.unflatten(1, (-1, self.context.grid.joints))))
         part_BE = F.normalize(self.part_head(part_BD).float(), dim=1)
 
-        logits, other, parts = (
+        logits, other_tempo, parts = (
             similarities(x_BE, y_BE, keys_nE, config.temperature)
             for x_BE, y_BE in ((query_BE, same_BE), (query_BE, other_BE), (part_BE, same_BE))
         )
         positive_Bn = None
         if step.phase == "mining":
-            near_2Bn = torch.stack([nearest(each[:, 1:], config.neighbours) for each in (logits, parts)])
+            near_2Bn = torch.stack([nearest(logits_of[:, 1:], config.neighbours) for logits_of in (logits, parts)])
             positive_Bn = F.pad(near_2Bn.any(0), (1, 0), value=True)
         nearer_B = (motion_BE * (same_motion_BE - other_motion_BE)).sum(1) / config.temperature
         losses = {
-            "contrast": info_nce(logits, positive_Bn) + info_nce(other, positive_Bn),
+            "contrast": info_nce(logits, positive_Bn) + info_nce(other_tempo, positive_Bn),
             "tempo": F.relu(config.margin - nearer_B),
             "taught": cross_entropy(parts, logits),
         }
@@ -151,7 +151,7 @@ def skelbench_methods():
             target=":RVTCLR",
             version=2,
             config=":RVTCLRConfig",
-            summary="momentum contrast of clips at two tempos, which are told apart; a view of body parts learns the "
+            summary="momentum contrast of clips at two tempos, which it discriminates; a view of body parts learns the "
             "similarities to keys, and later near keys become positives",
             citation="Zhu et al., Modeling the Relative Visual Tempo for Self-supervised Skeleton-based Action "
             "Recognition, ICCV 2023",

@@ -1,7 +1,7 @@
 """SkeAttnCLR: salient parts of a mixed clip against what is not salient (Hua et al., IJCAI 2023).
 
-Momentum contrast, and attention over the cells of a view of which a region comes from another clip: what is salient is
-pulled to the same cells of the key and away from the rest of its own clip, and the rest likewise. Facts:
+Momentum contrast, and attention over the cells of a view with a region from another clip: salient cells are
+pulled to the same cells of the key and away from the rest of its own clip, and the rest the same way. Facts:
 GitHubOfHyl97/SkeAttnCLR, net/SkeAttnCLR.py, net/utils/AttnMask.py, processor/pretrain_SkeAttnLWL.py. B clips, R rows
 (bodies), N cells (stretches of frames x joints; a class token is one more), D channels, E width of embeddings, n keys.
 """
@@ -33,7 +33,7 @@ class SkeAttnCLRConfig(MomentumContrastConfig):
     momentum: float = Field(0.996, ge=0, le=1, description="of the key encoder, rising to 1 along a cosine")
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
     salient: float = Field(
-        0.5, ge=0, le=1, description="weight of the salient loss, that of the rest is 1 - salient; 1 for NTU-60"
+        0.5, ge=0, le=1, description="weight of the salient loss, the rest has 1 - salient; 1 for NTU-60"
     )
     slope: float = Field(2.0, gt=0, description="of the sigmoid that makes attention a mask")
     heads: int = Field(8, ge=1, description="of the attention over cells")
@@ -106,12 +106,12 @@ class SkeAttnCLR(MomentumContrast):
             away = [(query_BE * x_BE.detach()).sum(1, keepdim=True) / temperature for x_BE in away_BE]
             return info_nce(torch.cat([logits, *away], 1)).mean()
 
-        whole = contrast(whole_BE, key_BE)
+        whole_loss = contrast(whole_BE, key_BE)
         salient = contrast(salient_BE, salient_key_BE, rest_BE)
         rest = contrast(rest_BE, rest_key_BE, salient_BE)
         step.watch("query", whole_BE)
-        loss = whole + self.config.salient * salient + (1 - self.config.salient) * rest
-        return {"loss": loss, "whole": whole.detach(), "salient": salient.detach(), "rest": rest.detach()}
+        loss = whole_loss + self.config.salient * salient + (1 - self.config.salient) * rest
+        return {"loss": loss, "whole": whole_loss.detach(), "salient": salient.detach(), "rest": rest.detach()}
 
     def after_step(self, step):
         momentum = cosine(self.config.momentum, 1.0, step.fraction)
@@ -191,14 +191,14 @@ def _ours(name):
 def imported(state, options) -> Imported:
     """A checkpoint of the authors' code: encoder, head, attention, predictors, twins and queue; or encoder alone."""
     settings = graph_settings(state, "encoder_q.backbone.") | {"encoder.partition": "directed"}
-    whole = "queue_z" in state
+    pretraining = "queue_z" in state
     ours = {name: _ours(name) for name in state}
-    used = {name: mine for name, mine in ours.items() if mine and (whole or mine.startswith("encoder."))}
-    weights = {mine: state[name] for name, mine in used.items()}
-    for mine, x in weights.items():
-        if mine.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
-            weights[mine] = x[:, :, 0]
-    if whole:
+    used = {name: target for name, target in ours.items() if target and (pretraining or target.startswith("encoder."))}
+    weights = {target: state[name] for name, target in used.items()}
+    for renamed_to, x in weights.items():
+        if renamed_to.startswith(("head.", "key_head.", "predictor.")) and x.dim() == 3:
+            weights[renamed_to] = x[:, :, 0]
+    if pretraining:
         keys_EK = tensor_of(state, "queue_z", "E x K", lambda s: len(s) == 2)
         weights["queue.keys_KE"] = keys_EK.T
         settings |= {"method.embedding": keys_EK.shape[0], "method.queue": keys_EK.shape[1]}
@@ -214,7 +214,7 @@ def skelbench_methods():
             target=":SkeAttnCLR",
             version=2,
             config=":SkeAttnCLRConfig",
-            summary="attention over a mixed clip tells salient cells, which agree with those of the key, from the rest",
+            summary="attention over a mixed clip separates salient cells, which agree with the key's, from the rest",
             citation="Hua et al., Part Aware Contrastive Learning for Self-Supervised Action Recognition, IJCAI 2023 "
             "(arXiv 2305.00666)",
             requires=("cells",),

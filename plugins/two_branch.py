@@ -70,11 +70,11 @@ class TwoBranch(TwoBranchEncoder):
         elif view.stream != "fused":
             tokens = self.embed[view.stream](x_BMTJC)
         else:
-            each = [
+            layers = [
                 embed(as_stream(x_BMTJC, stream, self.topology, time=2, joint=3))
                 for stream, embed in zip(SINGLE, self.embed.values())
             ]
-            tokens = Branches(*(fuse(sum(branch) / len(each)) for fuse, branch in zip(self.fuse, zip(*each))))
+            tokens = Branches(*(fuse(sum(branch) / len(layers)) for fuse, branch in zip(self.fuse, zip(*layers))))
         space_BKD = tokens.space if self.space_KD is None else tokens.space + self.space_KD
         return pooled(Branches(self.time(tokens.time + self.time_TD), self.space(space_BKD)))
 

@@ -63,22 +63,22 @@ class UmURL(Method):
         views = {stream: copy.model_copy(update={"stream": stream}) for stream in SINGLE}
         if config.fusion == "early":
             return views | {"fused": copy.model_copy(update={"stream": "fused"})}
-        first, *others = SINGLE
-        same = {"crop": Same(parent=LATE[first]), "inherit": True, "augment": ()}
-        return views | {LATE[first]: copy} | {LATE[s]: copy.model_copy(update=same | {"stream": s}) for s in others}
+        first, *more = SINGLE
+        shared = {"crop": Same(parent=LATE[first]), "inherit": True, "augment": ()}
+        return views | {LATE[first]: copy} | {LATE[s]: copy.model_copy(update=shared | {"stream": s}) for s in more}
 
     def training_step(self, views, step):
         config = self.config
         fused = ["fused"] if config.fusion == "early" else LATE.values()
         fused_BD = self.fuse(sum(self._feature(views[name], step) for name in fused) / len(fused))
         parts = {stream: self.projectors[stream](fused_BD).float() for stream in SINGLE}
-        alone = {stream: self.projectors[stream](self._feature(views[stream], step)).float() for stream in SINGLE}
+        single = {stream: self.projectors[stream](self._feature(views[stream], step)).float() for stream in SINGLE}
         step.watch("fused", fused_BD)
 
-        centre_BE = sum(alone.values()) / len(alone)
-        intra = sum(F.mse_loss(alone[stream], parts[stream]) for stream in SINGLE)
-        inter = sum(F.mse_loss(x_BE, centre_BE) for x_BE in alone.values())
-        embeddings = [*alone.values(), *parts.values()]
+        centre_BE = sum(single.values()) / len(single)
+        intra = sum(F.mse_loss(single[stream], parts[stream]) for stream in SINGLE)
+        inter = sum(F.mse_loss(x_BE, centre_BE) for x_BE in single.values())
+        embeddings = [*single.values(), *parts.values()]
         spread, related = sum(map(variance_hinge, embeddings)), sum(map(covariance, embeddings))
         loss = config.similarity * (intra + inter) + config.variance * spread + config.covariance * related
         return {"loss": loss, "intra": intra, "inter": inter, "variance": spread, "covariance": related}
@@ -98,12 +98,12 @@ def read_public(state, options):
     places = tensor_of(state, "backbone.j_emb.s_embedding.0.weight", "D x 3 T", lambda s: len(s) == 2)
     depth = len({name.split(".")[4] for name in state if name.startswith("backbone.ma_encoder.t_tr.layers.")})
     names = {f"{stream[0]}_projector": f"projectors.{stream}" for stream in SINGLE}
-    for number, (theirs, ours) in enumerate((("t", "time"), ("s", "space"))):
-        names[f"backbone.mm_fusion.{theirs}_fusion.0"] = f"encoder.fuse.{number}"
+    for number, (released, ours) in enumerate((("t", "time"), ("s", "space"))):
+        names[f"backbone.mm_fusion.{released}_fusion.0"] = f"encoder.fuse.{number}"
         for stream in SINGLE:
-            names[f"backbone.{stream[0]}_emb.{theirs}_embedding"] = f"encoder.embed.{stream}.{ours}"
+            names[f"backbone.{stream[0]}_emb.{released}_embedding"] = f"encoder.embed.{stream}.{ours}"
         for layer in range(depth):
-            before, after = f"backbone.ma_encoder.{theirs}_tr.layers.{layer}", f"encoder.{ours}.{layer}"
+            before, after = f"backbone.ma_encoder.{released}_tr.layers.{layer}", f"encoder.{ours}.{layer}"
             names |= {f"{before}.{old}": f"{after}.{new}" for old, new in TORCH_LAYER.items()}
     state = {name: x for name, x in state.items() if name != "backbone.ma_encoder.pe.pe"}  # sines
     if strange := [name for name in state if not renamed(name, names)]:

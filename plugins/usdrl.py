@@ -41,19 +41,19 @@ _LAYER = {
     "DSA.mlp": "shift_mlp",
 }
 _SINES, _SHARED, _HEAD = "backbone.tpe.pe", ".DSA.attn.", "fc."
-"""Tensors that are computed here, that are stored twice, and those of a classifier."""
+"""Tensors that are computed here, that are stored twice, and tensors of a classifier."""
 
 
 def read_public(state, options):
     """A checkpoint of the authors' code with DSTE; settings are read from shapes."""
     names = {"backbone.spe": "encoder.space_KD"}
-    for theirs, ours in (("t", "time"), ("s", "space")):
+    for released, ours in (("t", "time"), ("s", "space")):
         names |= {
-            f"backbone.ske_emb.{theirs}_embedding": f"encoder.embed.{ours}",
-            f"{theirs}_proj": f"projectors.{ours}",
+            f"backbone.ske_emb.{released}_embedding": f"encoder.embed.{ours}",
+            f"{released}_proj": f"projectors.{ours}",
         }
         for layer in range(2):
-            before, after = f"backbone.{theirs}_tr{layer or ''}", f"encoder.{ours}.{layer}"
+            before, after = f"backbone.{released}_tr{layer or ''}", f"encoder.{ours}.{layer}"
             names |= {f"{before}.{old}": f"{after}.{new}" for old, new in _LAYER.items()}
     names["i_proj"] = "projectors.instance"
     width = len(tensor_of(state, "backbone.spe", "1 x M J x D", lambda s: len(s) == 3 and s[0] == 1)[0, 0])
@@ -61,13 +61,13 @@ def read_public(state, options):
     settings = {"encoder.dim": width, "grid.frames": len(shift)}
     if "t_proj.0.weight" in state:
         settings["method.head_hidden"] = len(tensor_of(state, "t_proj.0.weight", "hidden x D", lambda s: len(s) == 2))
-    left = tuple(name for name in state if name.startswith(_HEAD))
-    kept = {name: x for name, x in state.items() if name != _SINES and _SHARED not in name and name not in left}
-    if strange := [name for name in kept if not renamed(name, names)]:
+    skipped = tuple(name for name in state if name.startswith(_HEAD))
+    tensors = {name: x for name, x in state.items() if name != _SINES and _SHARED not in name and name not in skipped}
+    if strange := [name for name in tensors if not renamed(name, names)]:
         raise SkelbenchError(f"{len(strange)} of its tensors are not of USDRL's code, first {strange[0]!r}")
-    kept["backbone.spe"] = kept["backbone.spe"][0]
-    kept = {name: x[..., 0] if name.endswith(".conv1.weight") and x.ndim == 3 else x for name, x in kept.items()}
-    return Imported(settings, {renamed(name, names): x for name, x in kept.items()}, left)
+    tensors["backbone.spe"] = tensors["backbone.spe"][0]
+    tensors = {name: x[..., 0] if name.endswith(".conv1.weight") and x.ndim == 3 else x for name, x in tensors.items()}
+    return Imported(settings, {renamed(name, names): x for name, x in tensors.items()}, skipped)
 
 
 @hookimpl

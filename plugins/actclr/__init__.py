@@ -44,7 +44,7 @@ class ActCLRConfig(ExtremeContrastConfig):
         le=1,
         description="nearest keys that are taught, as a share of the queue, 8 at least: 8192 of 65536",
     )
-    duplicate: float = Field(0.95, description="similarity from which a key in the queue is no neighbour")
+    duplicate: float = Field(0.95, description="similarity from which a key in the queue does not count as a neighbor")
     squared: bool = Field(True, description="a query's similarities are squared, as in the code")
     steepness: float = Field(
         1 / (128 * 1e-8), gt=0, description="of the gradients that make an actionlet: 1e8 for the mean over 128 clips"
@@ -63,7 +63,7 @@ class ActCLR(ExtremeContrast):
     """Three queries outside of, around and across actionlets learn one key's neighbours."""
 
     Config = ActCLRConfig
-    whole_batch = "clips are mixed with others of their batch, and held against its mean"
+    whole_batch = "clips are mixed with others of their batch, and compared with its mean"
     min_clips = 2
 
     @classmethod
@@ -152,7 +152,7 @@ class ActCLR(ExtremeContrast):
 
 
 def imported(state, options):
-    """A checkpoint of AimCLR's layout, as that of the first stage; heads may be 1 x 1 convolutions."""
+    """A checkpoint of AimCLR's layout, as from the first stage; heads may be 1 x 1 convolutions."""
     return imported_contrast(
         {name: x.flatten(1) if ".fc." in name and x.dim() == 4 else x for name, x in state.items()}, options
     )
@@ -174,7 +174,7 @@ def skelbench_methods():
             stage=Stage(after=("aimclr",), alone={"method.first": 0.5}),
             readings="as aimclr; without --init-from half of the schedule is AimCLR's objective; actionlets as the "
             "code had them up to 2024, keys mixed by clip as in the later one; augmentations that grow rarer are drawn "
-            "for every clip, not once per epoch; mixes too (--native: once per batch); the key encoder goes on as "
+            "for every clip, not once per epoch; mixes too (--native: once per batch); the key encoder continues as "
             "AimCLR left it (the code copies the query's); a bone shrinks by its own factor for every body; an "
             "empty body slot has no noise (--native: the code's has)",
             recipe=GRAPH_CONTRAST_RECIPE,

@@ -33,8 +33,8 @@ class AMRConfig(MaskedAutoencoderConfig):
     )
     memory_positions: bool = Field(
         True,
-        description="learned positions added to the visible tokens that queries look at (our reading: rotary encoders "
-        "leave no absolute time in them)",
+        description="learned positions added to the visible tokens that queries attend to (our reading: rotary "
+        "encoders leave no absolute time in them)",
     )
     target: Literal["token", "raw"] = Field(
         "token", description="coordinates standardised per token, or in metres (our reading: as in MAMP's code)"

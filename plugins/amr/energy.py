@@ -36,15 +36,15 @@ def energy_weights(
     that never moves has weight 1 everywhere.
     """
     frames = x_RTJC.shape[1]
-    each = []
+    energies = []
     for window in windows:
         energy_RJW = window_energy(x_RTJC, window)
         mean = energy_RJW.mean((1, 2) if mean_over == "body" else 2, keepdim=True)
-        each.append(_spread(1 / (1 + k * mean / (energy_RJW + eps)), window, frames))
+        energies.append(_spread(1 / (1 + k * mean / (energy_RJW + eps)), window, frames))
     fused = {
-        "mean": lambda: reduce(torch.add, each) / len(each),
-        "max": lambda: reduce(torch.maximum, each),
-        "product": lambda: reduce(torch.mul, each),
+        "mean": lambda: reduce(torch.add, energies) / len(energies),
+        "max": lambda: reduce(torch.maximum, energies),
+        "product": lambda: reduce(torch.mul, energies),
     }
     return fused[fuse]().transpose(1, 2)
 

@@ -1,4 +1,4 @@
-"""A decoder of learned queries that look at the visible tokens and not at each other (AMR).
+"""A decoder of learned queries that attend to the visible tokens and not to each other (AMR).
 
 Shapes: R rows (bodies), P temporal tokens, J joints, N = P * J tokens, K visible tokens, r temporal tokens per query,
 S = P / r segments, Q = S * J queries, D decoder width, Z width of the encoder's tokens, O output values per token.

@@ -64,11 +64,11 @@ class GFPConfig(MaskedAutoencoderConfig):
 
 
 class GFP(Method):
-    """Prediction of learned motion features. Each rank sees its own bodies; variances are those of all ranks."""
+    """Prediction of learned motion features. Each rank sees its own bodies; variances are over all ranks."""
 
     Config = GFPConfig
     roles = {"encoder": "student", "decoder": "decoder", "targets": "target"}
-    whole_batch = "variance and covariance of its targets are those of the whole batch"
+    whole_batch = "variance and covariance of its targets are over the whole batch"
 
     def __init__(self, config, context):
         super().__init__(config, context)

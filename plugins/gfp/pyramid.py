@@ -22,7 +22,7 @@ def windows(length: int, count: int) -> list[slice]:
     """``count`` evenly spread windows of equal, least possible length that cover 0 .. length - 1.
 
     They are disjoint where ``count`` divides ``length`` and overlap by as little as they can elsewhere. Beginnings are
-    rounded to the nearest, so that windows of tokens lie over those of the tokens' frames.
+    rounded to the nearest, so that windows of tokens match the windows of their frames.
     """
     size, gaps = -(-length // count), max(1, count - 1)
     starts = [(2 * i * (length - size) + gaps) // (2 * gaps) for i in range(count)]

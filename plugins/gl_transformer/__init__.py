@@ -54,7 +54,7 @@ class GLTransformerConfig(Config):
     length_weight: float = Field(1.0, ge=0, description="weight of lengths; directions have 1")
     global_weight: float = Field(0.05, ge=0, description="weight of the global term; the local one has 1")
     global_term: Literal["first-interval", "all-intervals"] = Field(
-        "first-interval", description="of which intervals; in the code the others' are among the local ones, unweighted"
+        "first-interval", description="intervals it covers; in the code the other intervals count as local, unweighted"
     )
     relative: bool = Field(
         True, description="joints move about the one between the shoulders; false: clips are aligned so (native)"
@@ -106,8 +106,8 @@ class GLTransformer(Method):
 
         sums, counts = dict.fromkeys(NAMES, 0.0), dict.fromkeys(NAMES, 0)
         for i, interval in enumerate(config.intervals):
-            apart = i == 0 or config.global_term == "all-intervals"
-            global_S, moved = (joint_S == anchor) & apart, x_XMTJC.shape[1] * apart
+            separate = i == 0 or config.global_term == "all-intervals"
+            global_S, moved = (joint_S == anchor) & separate, x_XMTJC.shape[1] * separate
             targets = displacement_classes(x_XMTJC, later_XM, interval, config.length)
             for kind, head, target_XTS in zip(("direction", "length"), (self.direction, self.length), targets):
                 loss_XTS = self._cross_entropy(head[i](tokens), target_XTS) * real_XT[:, :, None]

@@ -31,9 +31,9 @@ def imported(state, options):
     names = {"emb": "embed", "emb_global": "embed_path", "norm": "norm", "mlp": "head"}
     for block in range(depth):
         names |= {f"encoder_blocks.{block}.{old}": f"blocks.{block}.{new}" for old, new in _PARTS.items()}
-    left = tuple(name for name in state if name.startswith(_LEFT_OUT))
+    skipped = tuple(name for name in state if name.startswith(_LEFT_OUT))
     weights = {}
-    for name in state.keys() - {*left}:
+    for name in state.keys() - {*skipped}:
         if not (ours := renamed(name, names)):
             raise SkelbenchError(f"its tensor {name!r} is not of GL-Transformer's code")
         weights[f"encoder.{ours}"] = state[name][0] if ours.endswith("positions") else state[name]
@@ -44,4 +44,4 @@ def imported(state, options):
         "encoder.bodies": places // 25,
         "grid.frames": frames,
     }
-    return Imported(settings, weights, left)
+    return Imported(settings, weights, skipped)

@@ -7,7 +7,7 @@ joints, C = 3, S = J * M joints of a frame, joint by joint.
 import torch
 
 DIRECTIONS, LONGEST, ABSENT = 27, 14, 15
-"""Directions; classes of length are 0 (still), 1 to LONGEST, and that of a body that is not there."""
+"""Directions; classes of length are 0 (still), 1 to LONGEST, ABSENT (body not present)."""
 
 
 def local_and_global(x_XMTJC, anchor):

@@ -68,12 +68,12 @@ class HaLP(RecurrentContrast):
             keys_nE = self.queue.newest(step.index, clips, config.newest)
             self.prototype_KE.copy_(prototypes(keys_nE, step.once(views["key"], config.clusters, op=SEEDS)))
         u_BG2 = step.uniform(views["key"].keys_B, 2 * config.positives, op=POINTS).unflatten(1, (-1, 2))
-        found = points(key_BE, self.prototype_KE, u_BG2, config.reach)
-        like_BG = found.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
-        attraction = step.mean((like_BG * found.kept_BG).sum(), found.kept_BG.sum())
-        kept = step.mean(found.kept_BG.sum(), found.kept_BG.numel())
+        hallucinated = points(key_BE, self.prototype_KE, u_BG2, config.reach)
+        like_BG = hallucinated.cosines(query_BE, key_BE, self.prototype_KE) / config.temperature
+        attraction = step.mean((like_BG * hallucinated.kept_BG).sum(), hallucinated.kept_BG.sum())
+        kept_mean = step.mean(hallucinated.kept_BG.sum(), hallucinated.kept_BG.numel())
         loss = contrast - config.weight * attraction
-        return {"loss": loss, "contrast": contrast, "attraction": attraction, "kept": kept}
+        return {"loss": loss, "contrast": contrast, "attraction": attraction, "kept": kept_mean}
 
     def begins(self, steps, clips):
         """The first step, of ``clips`` clips each, with hallucinated positives: the code waits for two full queues."""
@@ -97,7 +97,7 @@ def skelbench_methods():
             citation="Shah et al., HaLP: Hallucinating Latent Positives for Skeleton-based Self-Supervised Learning of "
             "Actions, CVPR 2023 (arXiv 2304.00387)",
             readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
-            "--init-from the queue and the optimiser's momentum begin anew; without it the first 200 / 451 of the "
+            "--init-from the queue and the optimiser's momentum start from zero; without it the first 200 / 451 of the "
             "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
             recipe=LONG_CONTRAST_RECIPE | {"schedule.milestones": (151 / 251,)},
             native=LONG_CONTRAST_NATIVE | {"train.epochs": 251},

@@ -2,7 +2,7 @@
 
 Stretches of frames and groups of joints at several granularities ("clips" and "parts"), all of them over time, all over
 joints, and the whole. The finest stretch has the key's at every granularity as positives, and so has the finest group;
-what is seen over time is told from the keys over joints and the other way round. Facts: HuiGuanLab/HiCo @cf39a93,
+features over time are contrasted with the keys over joints and vice versa. Facts: HuiGuanLab/HiCo @cf39a93,
 hico/builder.py, losses.py, pretraining.py. B clips, G granularities, D width, E of an embedding, n clips in a queue, N
 random vectors that pass for keys.
 """
@@ -41,8 +41,8 @@ class HiCoConfig(DistortedContrastConfig):
     queue: int = Field(2048, ge=1, description="clips in the queues")
     coarse_queue: Literal["whole", "refreshes-a-part-as-released"] = Field(
         "whole",
-        description="queues of clips and parts: G keys of every clip in the queue; or, as released, those of a G-th of "
-        "them, beside random vectors that stay for ever",
+        description="queues of clips and parts: G keys of every clip in the queue; or, as released, keys of a G-th of "
+        "the clips and random vectors that never change",
     )
     temperature: float = Field(0.2, gt=0, description="of the softmax over keys")
 
@@ -71,15 +71,15 @@ class HiCo(LevelContrast):
             raise SkelbenchError(
                 f"method.granularities={count} but the encoder has {own}; give --set method.granularities={own}"
             )
-        whole = dict.fromkeys(LEVELS, count * width) | {"instance": self.context.summary_width}
-        return dict.fromkeys(GRANULAR, width) | whole
+        widths = dict.fromkeys(LEVELS, count * width) | {"instance": self.context.summary_width}
+        return dict.fromkeys(GRANULAR, width) | widths
 
     def features(self, encoded, view):
         """[B, G, D] of granularities."""
         both = encoded.granularities(self.context.grid.joints, self.config.granularities)
         both = [encoded.of_clips(x_RGD.flatten(1), view).unflatten(1, x_RGD.shape[1:]) for x_RGD in both]
-        whole = (*(x_BGD.flatten(1) for x_BGD in both), encoded.clip_summary(view))
-        return dict(zip(GRANULAR, both)) | dict(zip(LEVELS, whole))
+        whole_features = (*(x_BGD.flatten(1) for x_BGD in both), encoded.clip_summary(view))
+        return dict(zip(GRANULAR, both)) | dict(zip(LEVELS, whole_features))
 
     def training_step(self, views, step):
         temperature, clips = self.config.temperature, views["query"].clips
@@ -93,8 +93,8 @@ class HiCo(LevelContrast):
             logits_Bn = torch.cat([own_BG, cosines(finest_BE, keys_nE)], 1) / temperature
             positive_n = torch.arange(logits_Bn.shape[1], device=logits_Bn.device) < key_BGE.shape[1]
             loss[level] = info_nce(logits_Bn, positive_n.expand_as(logits_Bn), "sum")
-        for level, other in OTHER.items():
-            loss[level] = info_nce(similarities(query[level], key[other], keys[other], temperature))
+        for level, partner in OTHER.items():
+            loss[level] = info_nce(similarities(query[level], key[partner], keys[partner], temperature))
         step.keep("coarse", torch.cat([key[level].flatten(1) for level in GRANULAR], 1))
         loss = {level: step.mean(loss_B.sum(), clips) for level, loss_B in loss.items()}
         return {"loss": sum(loss.values()), **{level: x.detach() for level, x in loss.items()}}

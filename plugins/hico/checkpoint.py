@@ -21,20 +21,20 @@ def imported(state, options):
     layers = f"{front}.t_encoder.layers."
     names: dict[str, str] = {}
     depth = len({x.removeprefix(layers).split(".")[0] for x in state if x.startswith(layers)})
-    for theirs, ours in (("t", "time"), ("s", "space")):
+    for released, ours in (("t", "time"), ("s", "space")):
         form = "D x numbers of three axes"
-        tensor_of(state, f"{front}.{theirs}_embedding.0.weight", form, lambda s: len(s) == 2 and s[1] % 3 == 0)
+        tensor_of(state, f"{front}.{released}_embedding.0.weight", form, lambda s: len(s) == 2 and s[1] % 3 == 0)
         names |= {
-            f"{front}.{theirs}_embedding": f"encoder.embed.{ours}",
-            f"{front}.{theirs}_downsample.conv.dw_conv": f"encoder.halve.{ours}.conv",
-            f"{front}.{theirs}_downsample.norm": f"encoder.halve.{ours}.norm",
+            f"{front}.{released}_embedding": f"encoder.embed.{ours}",
+            f"{front}.{released}_downsample.conv.dw_conv": f"encoder.halve.{ours}.conv",
+            f"{front}.{released}_downsample.norm": f"encoder.halve.{ours}.norm",
         }
         for layer in range(depth):
-            before, after = f"{front}.{theirs}_encoder.layers.{layer}", f"encoder.{ours}.{layer}"
+            before, after = f"{front}.{released}_encoder.layers.{layer}", f"encoder.{ours}.{layer}"
             names |= {f"{before}.{old}": f"{after}.{new}" for old, new in TORCH_LAYER.items()}
     weights = {renamed(name, names): x for name, x in state.items() if renamed(name, names)}
-    left = tuple(name for name in state if not renamed(name, names))
-    if strange := [name for name in left if not name.startswith(_OTHER) or name.startswith(front)]:
+    skipped = tuple(name for name in state if not renamed(name, names))
+    if strange := [name for name in skipped if not name.startswith(_OTHER) or name.startswith(front)]:
         raise SkelbenchError(f"{len(strange)} of its tensors are not of HiCo's code, first {strange[0]!r}")
     for branch in ("time", "space"):
         name = f"encoder.embed.{branch}.0.weight"
@@ -46,4 +46,4 @@ def imported(state, options):
         if name in state:
             count = state[name].shape[1] // (domains * dim)
             settings |= {"encoder.granularities": count, "method.granularities": count}
-    return Imported(settings, weights, left)
+    return Imported(settings, weights, skipped)

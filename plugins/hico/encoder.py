@@ -73,7 +73,7 @@ class HiCoEncoder(TwoBranchEncoder):
         """Readouts ``time`` and ``space`` are the finest granularity's, ``times`` and ``spaces`` [B, G * D] all."""
         embedded = self.embed(self.coordinates(view))
         finest: list[Tensor] = []
-        found: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor] = {}
         for branch, layers in zip(Branches._fields, (self.time, self.space)):
             x_BnD = getattr(embedded, branch)
             finest.append(layers(x_BnD))
@@ -81,9 +81,9 @@ class HiCoEncoder(TwoBranchEncoder):
             for _ in range(self.config.granularities - 1):
                 x_BnD = self.halve[branch](x_BnD)
                 features.append(layers(x_BnD).amax(1))
-            found |= {branch: features[0], f"{branch}s": torch.cat(features, 1)}
-        pooled_BD = torch.cat([found["times"], found["spaces"]], 1)
-        return Encoded(tokens_RND=torch.cat(finest, 1), pooled_RD=pooled_BD, per_clip=True, levels=found)
+            outputs |= {branch: features[0], f"{branch}s": torch.cat(features, 1)}
+        pooled_BD = torch.cat([outputs["times"], outputs["spaces"]], 1)
+        return Encoded(tokens_RND=torch.cat(finest, 1), pooled_RD=pooled_BD, per_clip=True, levels=outputs)
 
     def closed_form_macs(self, grid, visible=None):
         """MACs of one clip: ``embed``, ``halve`` (the depthwise convolutions) and the layers of each branch."""

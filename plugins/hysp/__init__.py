@@ -113,12 +113,12 @@ def imported(state, options) -> Imported:
     prefix = "model." if any(name.startswith("model.") for name in state) else ""
     state = {name.removeprefix(prefix): x for name, x in state.items()}
     settings = graph_settings(state, "online_encoder.")
-    left = ()
+    skipped = ()
     if "online_predictor.net.0.weight" in state:
         hidden = tensor_of(state, "online_projector.net.0.weight", "E x D", lambda s: len(s) == 2).shape[0]
         settings["method.head_hidden"] = hidden
     else:
-        left = tuple(name for name in state if name.startswith("online_projector."))
+        skipped = tuple(name for name in state if name.startswith("online_projector."))
     weights = {}
     for name, x in state.items():
         part = next((part for part in PARTS if name.startswith(f"{part}.")), None)
@@ -126,9 +126,9 @@ def imported(state, options) -> Imported:
             raise SkelbenchError(f"its tensor {name!r} belongs to another model")
         rest = name.removeprefix(f"{part}.")
         ours = graph_name(rest) if part.endswith("encoder") else f".{rest}"
-        if ours is not None and name not in left:
+        if ours is not None and name not in skipped:
             weights[PARTS[part] + ours] = x
-    return Imported(settings, weights, left)
+    return Imported(settings, weights, skipped)
 
 
 @hookimpl

@@ -1,7 +1,7 @@
 """ISC: momentum contrast between two representations of a clip (Thoker et al., ACM MM 2021).
 
-Two encoders of different kinds look at the same distorted views: a recurrent one at the sequence of frames, a graph or
-convolutional one at all joints. What one makes of a view finds what the key encoder of the *other* makes of the clip's
+Two encoders of different kinds read the same distorted views: a recurrent one the sequence of frames, a graph or
+convolutional one all joints. What one makes of a view finds what the key encoder of the *other* makes of the clip's
 second view, among the keys that the other made of earlier clips. Facts: fmthoker/skeleton-contrast,
 moco/builder_inter.py, main_moco_inter_skeleton.py. B clips, E width of an embedding, n keys that are in a queue.
 """
@@ -35,7 +35,7 @@ from .files import imported as imported
 
 SIDES = ("first", "second")
 READS_BOTH = ("tokens", "time-and-space")
-"""Abilities of which either lets one encoder be read out over time and over joints."""
+"""Either ability lets one encoder be read out over time and over joints."""
 
 
 class ISCConfig(DistortedConfig):
@@ -46,7 +46,7 @@ class ISCConfig(DistortedConfig):
         description="encoder of the second representation; empty = the run's own encoder, read out over time and over "
         "joints (our reading)",
     )
-    partner_settings: dict[str, Any] = Field({}, description="of the partner, beside those of its preset: {base=32}")
+    partner_settings: dict[str, Any] = Field({}, description="of the partner, added to its preset: {base=32}")
     queue: int = Field(16384, ge=1, description="keys in each of the two queues")
     embedding: int = Field(128, ge=1, description="width of the embeddings")
     momentum: float = Field(0.999, ge=0, le=1, description="of the key encoders, constant")
@@ -55,7 +55,7 @@ class ISCConfig(DistortedConfig):
     @model_validator(mode="after")
     def _check(self):
         if self.partner_settings and not self.partner:
-            raise ValueError("partner_settings are those of a second encoder; name one by partner=agcn")
+            raise ValueError("partner_settings need a second encoder; name it by partner=agcn")
         return self
 
 
@@ -123,7 +123,7 @@ class ISC(Method):
     def _embeddings(self, encoders, heads, view):
         """Unit vectors [B, E] of both sides."""
         encoded = [encoder(view) for encoder in encoders]
-        features = [each.clip_summary(view) for each in encoded]
+        features = [output.clip_summary(view) for output in encoded]
         if len(encoded) == 1:
             both = encoded[0].time_and_space(self.context.grid.joints)
             features = [encoded[0].of_clips(x_RD, view) for x_RD in both]

@@ -36,7 +36,7 @@ def imported(state, options) -> Imported:
         kind = next((kind for kind, (mark, _) in KINDS.items() if mark in own), "")
         if not kind:
             marks = ", ".join(mark for mark, _ in KINDS.values())
-            raise SkelbenchError(f"its {side}.* is no encoder of this family: it has none of {marks}")
+            raise SkelbenchError(f"its {side}.* is not an encoder of this family: it has none of {marks}")
         sizes, tensors = KINDS[kind][1](own)
         weights |= {f"{ours}.{name}": x for name, x in tensors.items()}
         if ours == "partner":
@@ -89,7 +89,7 @@ IMAGE = {
     "conv5.0": "joined.0",
     "conv6.0": "joined.4",
 }
-"""Names of the public HCN and, after the arrow, ours; those of motion have an m behind the number."""
+"""Names of the public HCN and, after the arrow, ours; names of motion tensors have an m behind the number."""
 
 
 def _image(own: Mapping[str, Tensor]):
@@ -115,4 +115,4 @@ KINDS = {
     "agcn": ("l1.gcn1.PA", _graph),
     "hcn": ("conv1.0.weight", _image),
 }
-"""Our encoder -> a name by which its tensors are told, and what reads them: settings, weights by our names."""
+"""Our encoder -> a name by which its tensors are recognized, and their reader: settings, weights by our names."""

@@ -22,7 +22,7 @@ class Table(Observer):
                 self.rows = list(csv.DictReader(file))
 
     def log(self, step, metrics):
-        self.rows = [row for row in self.rows if int(row["step"]) < step]  # a run that goes on logs some steps again
+        self.rows = [row for row in self.rows if int(row["step"]) < step]  # a resumed run logs some steps again
         self.rows.append({"step": step, **metrics})
         text = io.StringIO()
         columns = dict.fromkeys(name for row in self.rows for name in row)

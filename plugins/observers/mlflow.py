@@ -1,7 +1,7 @@
 """``--observe mlflow``: a run as MLflow has it, in a database below the run's directory; no server, no account.
 
-To collect all runs in one place: ``MLFLOW_TRACKING_URI=sqlite:///PLACE/mlflow.db``; to look at them: ``mlflow ui
---backend-store-uri`` with the same address.
+To collect all runs in one place: ``MLFLOW_TRACKING_URI=sqlite:///PLACE/mlflow.db``;
+to view them: ``mlflow ui --backend-store-uri`` with the same address.
 """
 
 import logging
@@ -21,7 +21,7 @@ LONGEST = 6000
 
 
 class MLflow(Observer):
-    """Settings as parameters, figures as metrics over steps. A run that goes on goes on in the same MLflow run."""
+    """Settings as parameters, numbers as metrics over steps. A resumed run continues the same MLflow run."""
 
     def run_started(self, run):
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -33,17 +33,17 @@ class MLflow(Observer):
         self.folder.mkdir(exist_ok=True)
         place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.folder.resolve()}/mlflow.db"
         self.client = MlflowClient(tracking_uri=place)
-        known, fresh = self.folder / "run_id", not (Path(run["directory"]) / "metrics.jsonl").exists()
-        if known.exists() and not fresh:
-            self.id = known.read_text().strip()
+        id_file, fresh = self.folder / "run_id", not (Path(run["directory"]) / "metrics.jsonl").exists()
+        if id_file.exists() and not fresh:
+            self.id = id_file.read_text().strip()
             self.client.update_run(self.id, status="RUNNING")
             return
         spec = run["spec"]
         experiment = f"{spec['data']['name']}/{spec['data']['split']}"
-        found = self.client.get_experiment_by_name(experiment)
-        owner = found.experiment_id if found else self.client.create_experiment(experiment)
+        stored = self.client.get_experiment_by_name(experiment)
+        owner = stored.experiment_id if stored else self.client.create_experiment(experiment)
         self.id = self.client.create_run(owner, run_name=run["name"], tags={"skelbench.id": run["id"]}).info.run_id
-        known.write_text(self.id)
+        id_file.write_text(self.id)
         settings = [Param(name, str(value)[:LONGEST]) for name, value in flat(spec)]
         for start in range(0, len(settings), MOST):
             self.client.log_batch(self.id, params=settings[start : start + MOST])

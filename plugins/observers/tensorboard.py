@@ -7,8 +7,8 @@ from skelbench.plugin import ObserverSpec, hookimpl
 
 
 class TensorBoard(Observer):
-    """Every figure as a scalar over steps, the run's spec as a text. A run that goes on hides the steps that come
-    again."""
+    """Every number as a scalar over steps, the run's spec as a text. A resumed run hides the steps that it
+    repeats."""
 
     writer = None
 

@@ -80,25 +80,25 @@ class PCM3(RecurrentContrast):
         return {"query": view, "key": view, "hidden": sheared}
 
     def training_step(self, views, step):
-        config, query, whole = self.config, views["query"], views["hidden"]
+        config, query, hidden = self.config, views["query"], views["hidden"]
         limits, alike = stretches(query.x_RTJC.shape[1], FRAMES), config.draws == "batch"
         partner_B = rolled(query.clips, step.once(query, op=PARTNER))
         mixed = region_swap(
             query, partner_B, self.context.topology, step.uniform, PARTS, limits, alike=alike, op=REGION,
             fast=FAST, whole=WHOLE,
         )  # fmt: skip
-        hidden_RTJ1 = self.hidden(whole, step)[..., None]
-        shown = whole.with_x(whole.x_RTJC.masked_fill(hidden_RTJ1, 0.0))
+        hidden_RTJ1 = self.hidden(hidden, step)[..., None]
+        masked = hidden.with_x(hidden.x_RTJC.masked_fill(hidden_RTJ1, 0.0))
 
-        encoded = self.encoder(self.prompted(shown, "hidden"))
-        steps_RSD = self.at_random(encoded.steps(self.context.topology.num_joints), "fill", whole, step, len(PASSES))
-        found_RTJC = self.decoder(steps_RSD, shown)
-        fill_RTJC = self.decoder(steps_RSD.detach(), shown) if config.into_decoder else found_RTJC.detach()
-        filled = shown.with_x(torch.where(hidden_RTJ1, fill_RTJC, shown.x_RTJC))
+        encoded = self.encoder(self.prompted(masked, "hidden"))
+        steps_RSD = self.at_random(encoded.steps(self.context.topology.num_joints), "fill", hidden, step, len(PASSES))
+        found_RTJC = self.decoder(steps_RSD, masked)
+        fill_RTJC = self.decoder(steps_RSD.detach(), masked) if config.into_decoder else found_RTJC.detach()
+        filled = masked.with_x(torch.where(hidden_RTJ1, fill_RTJC, masked.x_RTJC))
         queries = {
             "base": self.embedding(query, "base", step),
             "mixed": self.embedding(mixed.view, "mixed", step),
-            "hidden": self.projected(encoded.clip_summary(shown), "hidden", whole, step),
+            "hidden": self.projected(encoded.clip_summary(masked), "hidden", hidden, step),
             "filled": self.embedding(filled, "filled", step),
         }
         with torch.no_grad():
@@ -120,7 +120,7 @@ class PCM3(RecurrentContrast):
                 teacher_Bn = cosines(own_BE, keys_nE) / config.teacher_temperature
                 taught_B = taught_B + divergence(alike_Bn[:, 1:] / config.student_temperature, teacher_Bn)
         losses["taught"] = step.mean(taught_B.sum(), query.clips)
-        error_RTJC = (found_RTJC - whole.x_RTJC).square() * hidden_RTJ1
+        error_RTJC = (found_RTJC - hidden.x_RTJC).square() * hidden_RTJ1
         losses["error"] = step.mean(error_RTJC.sum(), 3 * hidden_RTJ1.sum())
         step.watch("query", queries["base"])
         weight = {"taught": config.distillation, "error": config.reconstruction}

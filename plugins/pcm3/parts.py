@@ -35,8 +35,8 @@ class Decoder(nn.Module):
 class Prompts(nn.Module):
     """Learned numbers that tell a network what it is asked for: at the input by pass, at features by task.
 
-    In front of a batch norm they cancel, since each pass is normalised by itself: all but that of the contrast with the
-    encoder ``bigru``, the decoder's with any.
+    In front of a batch norm they cancel, since each pass is normalised by itself: all but the contrast prompt with the
+    encoder ``bigru``, and the decoder's with any encoder.
     """
 
     def __init__(self, passes: tuple[str, ...], joints: int, bodies: int, widths: dict[str, int]) -> None:

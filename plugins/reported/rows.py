@@ -1,4 +1,4 @@
-"""Rows of tables that the figures of the CSV files here stand beside."""
+"""Rows of the tables that show the numbers of the CSV files here."""
 
 from skelbench.reporting.linear import GROUPS
 from skelbench.reporting.study_rows import Printed, Row

@@ -99,9 +99,9 @@ class SCDNet(LevelContrast):
         clips = views["query"].clips
         query, key, keys = self.embeddings(views, step)
         loss = {}
-        for level, other in PAIRS:
-            loss_B = info_nce(similarities(query[level], key[other], keys[other], self.config.temperature))
-            loss[f"{level}_{other}"] = step.mean(loss_B.sum(), clips)
+        for level, partner in PAIRS:
+            loss_B = info_nce(similarities(query[level], key[partner], keys[partner], self.config.temperature))
+            loss[f"{level}_{partner}"] = step.mean(loss_B.sum(), clips)
         return {"loss": sum(loss.values()), **{pair: x.detach() for pair, x in loss.items()}}
 
 
@@ -128,8 +128,8 @@ def skelbench_methods():
             version=2,
             config=":SCDNetConfig",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
-            summary="what a clip is over time, and over joints, is told from the keys of whole clips and the other way "
-            "round, with joints and stretches of frames missing",
+            summary="contrast of features over time, and over joints, with the keys of whole clips and vice versa, "
+            "with joints and stretches of frames missing",
             citation="Wu et al., SCD-Net: Spatiotemporal Clues Disentanglement Network for Self-supervised "
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),

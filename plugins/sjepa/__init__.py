@@ -32,8 +32,8 @@ class SJEPAConfig(MaskedConfig):
     keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (our reading: MAMP's int)")
     tau: float = Field(
         0.8,
-        description="temperature of motion-aware masking, 0 = uniform (our reading: MAMP's on NTU-60); its motion is "
-        "that of the student's view (our reading)",
+        description="temperature of motion-aware masking, 0 = uniform (our reading: MAMP's on NTU-60); the motion "
+        "of the student's view (our reading)",
     )
     target_temp: float = Field(0.06, gt=0, description="temperature of the target's softmax over channels")
     predicted_temp: float = Field(0.1, gt=0, description="temperature of the prediction's softmax")
@@ -58,7 +58,7 @@ class SJEPAConfig(MaskedConfig):
 
 
 class SJEPA(Method):
-    """Masked prediction of an EMA encoder's features. Each rank sees its own bodies; the centre is that of all."""
+    """Masked prediction of an EMA encoder's features. Each rank sees its own bodies; the center is over all ranks."""
 
     Config = SJEPAConfig
     roles = {"encoder": "student", "predictor": "decoder", "teacher": "teacher"}

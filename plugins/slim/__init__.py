@@ -34,8 +34,8 @@ _NOTES = {
         "flops-detail": "Paper: published in the SLiM paper, not measured here. 28.32, 1.97 and 17.70 follow from one "
         "convention: element-wise operations counted too (matrix products alone make 28.10, 1.96 and 17.59), 74 "
         "visible tokens, 5 decoder blocks, no classification head. 74, because 750 × (1 − 0.9) is cut off below 75 in "
-        "MAMP's code; 75 tokens cost 1.99. No one convention gives 3.59 and 8.36 as well: that of 28.32 makes 5.76 of "
-        "SLiM at 8x25. 1.57 and 0.64 depend on parts of GFP that are not published.",
+        "MAMP's code; 75 tokens cost 1.99. No convention gives 3.59 and 8.36 as well: the convention of 28.32 gives "
+        "5.76 for SLiM at 8x25. 1.57 and 0.64 depend on parts of GFP that are not published.",
     },
     "token_budget": {
         "token-budget": "Paper: SLiM, Table 7; NTU-60, mean of X-Sub and X-View, 150 epochs. Its 28.32 GFLOPs follow "

@@ -211,16 +211,16 @@ class Slim(Method):
         c, teacher = self.config, self.teacher
         both, temp = View.cat([views["global1"], views["global2"]]), c.teacher_temp_at(step)
         with torch.no_grad():
-            whole = teacher["encoder"](both)
+            teacher_output = teacher["encoder"](both)
         passed, out, loss = [], {}, 0.0
         if self.target is not None:
             passed = [self.encoder(both, both.mask_RN)]
-            hidden = Hidden(both, passed[0].tokens_RND, whole.tokens_RND, temp, step)
+            hidden = Hidden(both, passed[0].tokens_RND, teacher_output.tokens_RND, temp, step)
             out["mfp"] = step.mean(self.target(hidden), both.rows)
             loss = loss + c.mfp_weight * out["mfp"]
         if self.cl_head is not None:
             with torch.no_grad():
-                anchors_RE = teacher["cl_head"](whole.summary_RD)
+                anchors_RE = teacher["cl_head"](teacher_output.summary_RD)
             if c.clean_pass or not passed:
                 passed = [self.encoder(both, summary=True)]
             local = self._locals(views)
@@ -237,7 +237,7 @@ class Slim(Method):
         return {"loss": loss, **out}
 
     def _locals(self, views):
-        """The local views of both anchors by length, those of the first anchor first."""
+        """The local views of both anchors by length, the first anchor's views first."""
         names = [[f"local{frames}-{anchor}" for anchor in (1, 2)] for frames, _, _ in LOCALS]
         return [View.cat([views[name] for name in pair]) for pair in names if pair[0] in views]
 

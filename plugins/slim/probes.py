@@ -31,7 +31,7 @@ READOUTS = {"cls": (3, 4), "cls+mean": (3, 5), "cls4": (0, 4), "cls4+mean": (0, 
 SIMILAR = 8
 """Best probes whose disagreement measures what selection is worth."""
 EXPECTED_MAXIMUM = 1.4236
-"""Expected maximum of so many standard normal numbers."""
+"""Expected maximum of this number of standard normal variables."""
 PAPER_CLIPS = 16_487
 """Test clips of NTU RGB+D 60 X-Sub."""
 
@@ -89,12 +89,12 @@ class SlimReleaseLinear(Protocol):
                 "probe needs the readout cls4+mean of a ViT with 4 blocks or more, and a fixed_rate that is in rates"
             )
         n = len(features.train_y)
-        kept, held, notes = held_out(features)
+        kept_n, held_n, notes = held_out(features)
         passes = math.ceil(self.steps / math.ceil(n / self.batch_size))
-        grids = [_Grid(self, features, index, seed, device, passes) for index in (np.arange(n), kept)]
+        grids = [_Grid(self, features, index, seed, device, passes) for index in (np.arange(n), kept_n)]
         crop, changes = training_views(self.bone_order)
         for number in range(passes):
-            report = None if progress is None else (lambda done, _, p=number: progress(p * n + done, passes * n))
+            report = None if progress is None else (lambda step, _, p=number: progress(p * n + step, passes * n))
             x_nD = features.again(Keyed(seed, number), crop, changes, progress=report)
             for grid in grids:
                 grid.train(torch.from_numpy(x_nD))
@@ -103,8 +103,8 @@ class SlimReleaseLinear(Protocol):
         logits_LnC = grids[0].logits(test_x)
         right_Ln = logits_LnC.argmax(2) == test_y
         on_test_L = right_Ln.double().mean(1)
-        held_y = torch.from_numpy(features.train_y[held])
-        held_logits_LnC = grids[1].logits(torch.from_numpy(features.train_x[held]))
+        held_y = torch.from_numpy(features.train_y[held_n])
+        held_logits_LnC = grids[1].logits(torch.from_numpy(features.train_x[held_n]))
         on_held_L = (held_logits_LnC.argmax(2) == held_y).double().mean(1)
         names = [(readout, rate) for readout in READOUTS for rate in self.rates]
         chosen, best = int(on_held_L.argmax()), int(on_test_L.argmax())
@@ -146,10 +146,10 @@ class SlimReleaseLinear(Protocol):
         pairs = [(i, j) for i in range(len(best)) for j in range(i)]
         disagree = float(np.mean([float((best[i] != best[j]).double().mean()) for i, j in pairs])) if pairs else 0.0
         clips = right_Ln.shape[1]
-        here, there = (100 * selection_gain(disagree, number) for number in (clips, PAPER_CLIPS))
+        gain_here, gain_paper = (100 * selection_gain(disagree, number) for number in (clips, PAPER_CLIPS))
         return (
             f"the best of {len(on_test_L)} probes on test is {100 * gain:.1f} points above the chosen one; selection "
-            f"alone is worth about {here:.1f} points on {clips:,} test clips, {there:.1f} on {PAPER_CLIPS:,}"
+            f"alone is worth about {gain_here:.1f} points on {clips:,} test clips, {gain_paper:.1f} on {PAPER_CLIPS:,}"
         )
 
 
@@ -243,7 +243,7 @@ class SlimReleaseSemi(FineTune):
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
     lr: float = Field(1e-5, gt=0, description="at the start, not scaled by the batch size")
     head_lr: float = Field(100.0, gt=0, description="the classifier's rate, times lr")
-    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer, times that of the next; 1 = all alike")
+    layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")

@@ -40,7 +40,7 @@ OTHER_FILES = "take teacher_checkpoint.pth, an exported encoder, or model.safete
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """The encoder of ``teacher_checkpoint.pth``, of an exported encoder, or of the hub's ``model.safetensors``.
 
-    ``options`` are those of the hub's ``config.json``, or none.
+    ``options``: options of the hub's ``config.json``, or none.
 
     Raises:
         SkelbenchError: the file is of another method, or a part of the encoder is missing.
@@ -82,7 +82,7 @@ def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Importe
 
 
 def _ratio(hidden: int, dim: int) -> float:
-    """``mlp_ratio`` that gives SwiGLU so many hidden units: two thirds of ``ratio * dim``, up to a multiple of 8."""
+    """``mlp_ratio`` that gives SwiGLU ``hidden`` units: two thirds of ``ratio * dim``, up to a multiple of 8."""
     return 4.0 if hidden == -(-int(dim * 4 * 2 / 3) // 8) * 8 else 1.5 * hidden / dim
 
 

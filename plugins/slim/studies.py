@@ -1,6 +1,6 @@
 """The SLiM paper's comparisons as studies of what its tables show, and our own of the length of training (torch-free).
 
-Without a GPU each of the paper's is a first look at the tiny size; with one it has the paper's: 150 epochs for the
+Without a GPU each of the paper's studies has the tiny size; with a GPU it has the paper's size: 150 epochs for the
 comparison of token budgets, 100 for ablations and target controls, as the paper says.
 """
 

@@ -23,7 +23,7 @@ def _labels(**headers: str) -> tuple[Column, ...]:
 
 
 def _budgets(method: str, spelling: str, *tokens: int, planned: bool = True, suffix: str = "") -> list[Row]:
-    """Rows of a method at so many temporal tokens."""
+    """Rows of a method, one per number of temporal tokens."""
     return [
         Row(
             method=method,

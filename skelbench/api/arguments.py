@@ -16,16 +16,16 @@ def keywords(model: type[Arguments]) -> Callable[[Call], Call]:
 
     def document(call: Call) -> Call:
         signature, kinds, lines = inspect.signature(call), get_type_hints(model), []
-        shown = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
-        named = {each.name for each in shown}
+        visible = [parameter for parameter in signature.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+        named = {parameter.name for parameter in visible}
         for name, (field, _) in model.options().items():
             if name not in named:
                 keyword, kind = field.alias or name, inspect.Parameter.KEYWORD_ONLY
-                shown.append(inspect.Parameter(keyword, kind, default=field.default, annotation=kinds[name]))
+                visible.append(inspect.Parameter(keyword, kind, default=field.default, annotation=kinds[name]))
                 lines.append(f"        {keyword}: {' '.join((field.description or '').split())}")
         before, raises, after = inspect.getdoc(call).partition("\nRaises:")  # type: ignore[union-attr]
         call.__doc__ = "\n".join([before, "Args:", *(line[4:] for line in lines)]) + "\n" + raises + after
-        call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        call.__signature__ = signature.replace(parameters=visible)  # type: ignore[attr-defined]
         return call
 
     return document

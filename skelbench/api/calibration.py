@@ -58,12 +58,12 @@ def calibrate(
     part = None if split is None else store.split(split).name
     cases, skipped = [], []
     announced = Papers(TableInputs(session.host, session.results))
-    for one, checkpoint in [run] if run else _imported(session, dataset, part):
-        found = _published(session, one, checkpoint, dataset, part, announced)
-        if isinstance(found, str):
-            skipped.append(f"{one.name}: {found}")
+    for measured, checkpoint in [run] if run else _imported(session, dataset, part):
+        published = _published(session, measured, checkpoint, dataset, part, announced)
+        if isinstance(published, str):
+            skipped.append(f"{measured.name}: {published}")
         else:
-            cases.append((one, *found))
+            cases.append((measured, *published))
     if not cases:
         where = f"{dataset} / {part}" if part else dataset
         raise SkelbenchError(
@@ -90,14 +90,14 @@ def _published(
         return "it was trained here; a calibration is of a checkpoint that its authors published"
     if data.name != dataset or split not in (None, data.split):
         return f"it was imported for {data.name} / {data.split}; import the file for {dataset} too"
-    method = next((one for one in host.all("methods") if one.name == run.spec.method), None)
+    method = next((entry for entry in host.all("methods") if entry.name == run.spec.method), None)
     probe = method.probe if isinstance(method, MethodSpec) else None
     if probe is None:
         return f"no plugin says by which protocol the authors of {run.spec.method} measured (probe of its MethodSpec)"
-    wanted = probe.data.get(data.name, {})
-    if other := {key: value for key, value in wanted.items() if getattr(data, key) != value}:
-        said = " ".join(f"--set data.{key}={value}" for key, value in other.items())
-        return f"its clips are not seen as its authors' are; import the file again with {said}"
+    settings = probe.data.get(data.name, {})
+    if differing := {key: value for key, value in settings.items() if getattr(data, key) != value}:
+        options = " ".join(f"--set data.{key}={value}" for key, value in differing.items())
+        return f"its clips are not seen as its authors' are; import the file again with {options}"
     own = eval_spec(host, run, probe.protocol, checkpoint, config=probe.on(data.name, full_name(data.split)))
     figure = announced.printed(run.title, own.stream_title, data.name, data.split)
     if figure is None:

@@ -123,8 +123,8 @@ def _results(rows: list[dict[str, Any]]) -> str:
     columns = ("probe", "settings", "stream", "tested on", "test clips", "accuracy", "untrained encoder")
     lines: list[Any] = [(*columns, "preset", "hardware")]
     for row in rows:
-        known = row["control_accuracy"] is not None and row["control_accuracy"] == row["control_accuracy"]
-        tested_on, untrained = f"{row['dataset']} / {row['split']}", f"{row['control_accuracy']:.1%}" if known else ""
+        valid = row["control_accuracy"] is not None and row["control_accuracy"] == row["control_accuracy"]
+        tested_on, untrained = (f"{row['dataset']} / {row['split']}", f"{row['control_accuracy']:.1%}" if valid else "")
         results = (row["stream"], tested_on, f"{row['n_test']:,}", f"{row['accuracy']:.1%}", untrained)
         lines.append((row["protocol"], row["probe"], *results, row["preset"], row["hardware"]))
     return (

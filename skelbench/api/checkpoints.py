@@ -41,11 +41,11 @@ def import_file(
     """A run of ``method`` out of the checkpoint ``file``, in the method's native setting; one that is there is left.
 
     Raises:
-        SkelbenchError: the file is no checkpoint of the method, or what was asked for cannot be; nothing is written.
+        SkelbenchError: not a checkpoint of the method, or an option does not fit it; nothing is written.
     """
     descriptor, _ = session.host.method(method)
     if not descriptor.imports:
-        able = ", ".join(other.name for other in session.host.all("methods") if getattr(other, "imports", "")) or "none"
+        able = ", ".join(entry.name for entry in session.host.all("methods") if getattr(entry, "imports", "")) or "none"
         raise SkelbenchError(f"method {descriptor.name} reads no public checkpoints; methods that do: {able}")
     sets = dict(sets or {})
     checkpoint = read_checkpoint(file)
@@ -55,8 +55,8 @@ def import_file(
         raise SkelbenchError(f"{checkpoint.path} is no checkpoint of {descriptor.name}: {error}") from error
     silent = [key for key in SHAPELESS if key not in imported.settings]
     answers = {key: sets.pop(name) for key in silent for name in (key, key.split(".")[1]) if name in sets}
-    known = descriptor.probe.data.get(dataset or "", {}) if descriptor.probe else {}
-    seen = {f"data.{key}": value for key, value in known.items()}
+    published = descriptor.probe.data.get(dataset or "", {}) if descriptor.probe else {}
+    layer = {f"data.{key}": value for key, value in published.items()}
     request = Request(
         method=method,
         dataset=dataset,
@@ -66,7 +66,7 @@ def import_file(
         seed=seed,
         sets=sets,
         imported=checkpoint.sha256,
-        presets={"imported": {"train.precision": "fp32", **seen, **imported.settings, **answers}},
+        presets={"imported": {"train.precision": "fp32", **layer, **imported.settings, **answers}},
     )
     resolved = resolve(request, session.host, session.data_root, session.device)
     run = import_weights(session, resolved, checkpoint, imported, force)

@@ -68,8 +68,8 @@ class FrozenEncoder:
 
     def __repr__(self) -> str:
         grid, look = self.grid, self.preprocessing
-        what = f"{grid.frames} frames x {grid.joints} joints ({self.topology.name}), stream {look.stream}"
-        return f"FrozenEncoder({self.name} of {self.title}: {what}, on {self.device})"
+        shape = f"{grid.frames} frames x {grid.joints} joints ({self.topology.name}), stream {look.stream}"
+        return f"FrozenEncoder({self.name} of {self.title}: {shape}, on {self.device})"
 
     def to(self, device: torch.device | str) -> FrozenEncoder:
         """Itself, moved to ``device``; SkelbenchError where there is none such."""
@@ -113,7 +113,7 @@ class FrozenEncoder:
         Raises:
             SkelbenchError: as :meth:`embed`; or the encoder returns no tokens.
         """
-        found = []
+        batches = []
         with evaluating(self.module):
             for view in self.views(clips, **options):
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
@@ -122,12 +122,12 @@ class FrozenEncoder:
                 if not tokens_RND.shape[1]:
                     raise SkelbenchError(f"encoder {self.name} returns no tokens; use embed, which gives its features")
                 if encoded.per_clip:
-                    found.append(tokens_RND[:, None].cpu())
+                    batches.append(tokens_RND[:, None].cpu())
                     continue
                 dense = tokens_RND.new_zeros(view.clips * view.bodies, *tokens_RND.shape[1:])
                 dense[view.rows_R] = tokens_RND
-                found.append(dense.unflatten(0, (view.clips, view.bodies)).cpu())
-        return torch.cat(found).numpy()
+                batches.append(dense.unflatten(0, (view.clips, view.bodies)).cpu())
+        return torch.cat(batches).numpy()
 
     def views(
         self,
@@ -222,16 +222,17 @@ def _array(clip: Any) -> np.ndarray:
 
 def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
     """int64 ids of the chosen ones of the clips ``every``."""
-    found = np.asarray(ids)
-    if found.dtype == bool and found.shape == every.shape:
-        return every[found]
-    if found.size and (found.dtype.kind not in "iu" or found.ndim != 1):
+    wanted_ids = np.asarray(ids)
+    if wanted_ids.dtype == bool and wanted_ids.shape == every.shape:
+        return every[wanted_ids]
+    if wanted_ids.size and (wanted_ids.dtype.kind not in "iu" or wanted_ids.ndim != 1):
         raise SkelbenchError(
-            f"ids are {found.dtype} of shape {list(found.shape)}; give ids, or a boolean for each of {len(every)} clips"
+            f"ids are {wanted_ids.dtype} of shape {list(wanted_ids.shape)}; "
+            f"give ids, or a boolean for each of {len(every)} clips"
         )
-    if len(others := found[~np.isin(found, every)]):
+    if len(unknown := wanted_ids[~np.isin(wanted_ids, every)]):
         raise SkelbenchError(
-            f"clip {others[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; for a part "
+            f"clip {unknown[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; for a part "
             "of a data set give its ids"
         )
-    return found.astype(np.int64)
+    return wanted_ids.astype(np.int64)

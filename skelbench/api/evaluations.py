@@ -35,9 +35,9 @@ def evaluate_runs(
         SkelbenchError: the evaluation is not possible; nothing is written.
     """
     (run, checkpoint), *partners = runs
-    given = {"readout": asked.readout, "seed": asked.seed, "min_confidence": asked.min_confidence}
+    options = {"readout": asked.readout, "seed": asked.seed, "min_confidence": asked.min_confidence}
     fields: dict[str, Any] = {"config": dict(asked.sets)}
-    fields |= {name: value for name, value in given.items() if value not in (None, "")}
+    fields |= {name: value for name, value in options.items() if value not in (None, "")}
     fields |= _streams(asked.stream or (), asked.fusion, [run, *(partner for partner, _ in partners)])
     fields |= {"weights": list(asked.weights)} if asked.weights else {}
     fields["partners"] = [partner.spec.id + ("" if epoch == "last" else f"@{epoch}") for partner, epoch in partners]
@@ -68,7 +68,7 @@ def evaluate_runs(
 def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
     """The streams and the fusion of an evaluation, as far as they are not the run's own."""
     if fusion and fusion not in get_args(Fusion):
-        ways = [way for way in get_args(Fusion) if way != "none"]  # which is for one stream, and goes without saying
+        ways = [fusion for fusion in get_args(Fusion) if fusion != "none"]  # "none" is for one stream
         raise SkelbenchError(did_you_mean(fusion, ways, "fusion"))
     for name in streams:
         if name not in get_args(Stream):
@@ -79,16 +79,16 @@ def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir])
 
 
 def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> list[tuple[RunDir, EvalSpec]]:
-    """The controls of ``run`` with the same evaluation, as far as the results hold them and those of all partners."""
+    """The controls of ``run`` with the same evaluation, if the results contain them and all partners' controls."""
     controls = Controls(results.read())
     measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
     alike = []
     for kind in CONTROLS:
-        found = [beside for one in measured if one and (beside := controls.of(kind, one.spec))]
-        if len(found) < len(measured):
+        partners = [control_run for member in measured if member and (control_run := controls.of(kind, member.spec))]
+        if len(partners) < len(measured):
             continue
-        first, *others = (beside.spec.id for beside in found)
-        own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(others)}
-        own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
-        alike.append((RunDir(found[0].path), spec.model_copy(update=own)))
+        first, *partner_ids = (control.spec.id for control in partners)
+        own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(partner_ids)}
+        own |= {"seed": partners[0].spec.seed} if kind == "raw" else {}
+        alike.append((RunDir(partners[0].path), spec.model_copy(update=own)))
     return alike

@@ -93,12 +93,12 @@ def export(
     session = open_place(Work(results=results, data=data, device="cpu", plugins=plugins, progress=False))
     loaded = load_from_run(session, run, checkpoint, stream, with_data=True)
     with naming(target):
-        beside = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
-    with beside:
-        whole = Path(beside.name, "export")
-        whole.mkdir()
-        difference = _write(session, loaded, whole, format == "onnx")
-        whole.rename(target)
+        temporary = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
+    with temporary:
+        target_folder = Path(temporary.name, "export")
+        target_folder.mkdir()
+        difference = _write(session, loaded, target_folder, format == "onnx")
+        target_folder.rename(target)
     return Export(target, tuple(sorted(path.name for path in target.iterdir())), difference)
 
 
@@ -150,15 +150,15 @@ def _of_weights(session: Session, loaded: Loaded, spec: Mapping[str, Any]) -> bo
         if issubclass(protocol, EncoderProtocol) and not issubclass(protocol, Linear):
             return False
     own = {run.encoder(checkpoint, loaded.preprocessing.stream)}
-    others = spec.get("partners") or named_encoder(run, checkpoint, spec["readout"])
-    return not others and own == {run.encoder(checkpoint, stream) for stream in spec["streams"]}
+    partners = spec.get("partners") or named_encoder(run, checkpoint, spec["readout"])
+    return not partners and own == {run.encoder(checkpoint, stream) for stream in spec["streams"]}
 
 
 def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore, difference: float | None) -> str:
     every = all_results(loaded.run.path.parent)
-    mine = every[(every["run"] == loaded.run.name) & (every["checkpoint"] == loaded.checkpoint)]
+    rows = every[(every["run"] == loaded.run.name) & (every["checkpoint"] == loaded.checkpoint)]
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
     specs = {record["id"]: record["spec"] for record in loaded.run.records()}
-    alone = [_of_weights(session, loaded, specs[name]) for name in mine["evaluation"]]
-    return model_card(loaded.run, settings, store, method, mine[alone], difference)
+    checked = [_of_weights(session, loaded, specs[name]) for name in rows["evaluation"]]
+    return model_card(loaded.run, settings, store, method, rows[checked], difference)

@@ -102,7 +102,7 @@ def write_onnx(encoder: FrozenEncoder, path: Path, clips: np.ndarray, present: n
             f"encoder {encoder.name} cannot be exported to ONNX: {one_line(error)[:300]}; in its forward the number "
             "of rows must stay open (x.shape[0], not len(x)); or export it without --format onnx"
         ) from error
-    difference = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
+    difference = max(float(np.abs(ours - exported).max()) for ours, exported in pairs)
     if not difference <= TOLERANCE * max(float(np.abs(ours).max()) for ours, _ in pairs):
         raise SkelbenchError(
             f"the ONNX model of encoder {encoder.name} gives other features than PyTorch, by up to {difference:.2g}, "
@@ -118,9 +118,9 @@ def _both(model: nn.Module, path: Path, clips: Tensor, present: Tensor) -> list[
     session, pairs = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]), []
     for count in (1, len(clips)):
         inputs = {"clips": clips[:count], "present": present[:count]}
-        (found,) = session.run(["features"], {name: x.numpy() for name, x in inputs.items()})
+        (features,) = session.run(["features"], {name: x.numpy() for name, x in inputs.items()})
         with torch.no_grad():
-            pairs.append((model(**inputs).numpy(), found))
+            pairs.append((model(**inputs).numpy(), features))
     return pairs
 
 

@@ -26,13 +26,13 @@ def use_plugins(files: Sequence[Path | str] = ()) -> Host:
     if isinstance(files, str | Path):
         raise SkelbenchError(f"plugins={str(files)!r} is one name where a list is expected; write [{str(files)!r}]")
     named = [str(named_file(str(file), f"plugin {file}").absolute()) for file in files]
-    if any(plugin.requested and plugin.source_hash != _sha256(plugin.source) for plugin in get_host().plugins):
+    if any(item.requested and item.source_hash != _sha256(item.source) for item in get_host().plugins):
         forget_hosts()
     host = request_more(named)
     try:
         host.check_requested()
     except SkelbenchError:
-        failed = {plugin.source for plugin in host.plugins if plugin.requested and plugin.state != "ok"}
+        failed = {item.source for item in host.plugins if item.requested and item.state != "ok"}
         request_files(file for file in requested_files() if file not in failed)
         forget_hosts()  # they are read again when they are named again
         raise
@@ -59,5 +59,5 @@ def plugins(files: Sequence[Path | str] = ()) -> pandas.DataFrame:
         (SINGULAR[entry.kind], entry.name, entry.descriptor.summary, entry.plugin.name, "ok")
         for entry in sorted(host.entries, key=lambda entry: (order.index(entry.kind), entry.name))
     ]
-    rows += [("plugin", each.name, each.error, each.name, each.state) for each in host.plugins if each.state != "ok"]
+    rows += [("plugin", item.name, item.error, item.name, item.state) for item in host.plugins if item.state != "ok"]
     return pandas.DataFrame(rows, columns=["kind", "name", "summary", "plugin", "status"])

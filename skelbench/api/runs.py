@@ -86,14 +86,14 @@ class Run(RunOnDisk):
             SkelbenchError: the run was not evaluated so; says how to.
         """
         records = [record for record in self._directory.records() if record["spec"]["checkpoint"] == self.checkpoint]
-        mine = [record for record in records if record["spec"]["protocol"] == protocol]
-        if not mine:
-            known = sorted({record["spec"]["protocol"] for record in records})
+        matching = [record for record in records if record["spec"]["protocol"] == protocol]
+        if not matching:
+            protocols = sorted({record["spec"]["protocol"] for record in records})
             raise SkelbenchError(
-                f"run {self.name} was not evaluated by {protocol!r}, but by {', '.join(known) or 'nothing'}; "
+                f"run {self.name} was not evaluated by {protocol!r}, but by {', '.join(protocols) or 'nothing'}; "
                 f"skelbench.evaluate(run, {protocol!r}) does it"
             )
-        best = max(mine, key=lambda record: (record["standard"], record["finished"]))
+        best = max(matching, key=lambda record: (record["standard"], record["finished"]))
         return best["metrics"]["accuracy"]
 
     def evaluate(self, protocol: str = "linear", **options: Any) -> Evaluation:
@@ -145,7 +145,7 @@ class Evaluation:
 
     @property
     def spec(self) -> EvalSpec:
-        """Protocol, settings, data and how clips are looked at."""
+        """Protocol, settings, data and preprocessing of clips."""
         return EvalSpec.model_validate(self.record["spec"])
 
     @property
@@ -157,12 +157,12 @@ class Evaluation:
 
         from skelbench.evaluation.outcomes import predictions
 
-        found = predictions(RunDir(self.run.path), self.record)
-        if found["predicted"].ndim == 1:
-            return pandas.DataFrame(found)
-        draws, clips = found["predicted"].shape
-        each = {name: x.ravel() if x.ndim == 2 else np.tile(x, draws) for name, x in found.items()}
-        return pandas.DataFrame({"draw": np.repeat(np.arange(draws), clips), **each})
+        arrays = predictions(RunDir(self.run.path), self.record)
+        if arrays["predicted"].ndim == 1:
+            return pandas.DataFrame(arrays)
+        draws, clips = arrays["predicted"].shape
+        flat = {name: x.ravel() if x.ndim == 2 else np.tile(x, draws) for name, x in arrays.items()}
+        return pandas.DataFrame({"draw": np.repeat(np.arange(draws), clips), **flat})
 
     def __repr__(self) -> str:
         spec = self.spec
@@ -204,8 +204,8 @@ def run(method: str, **asked: Any) -> Run:
     return Run(directory, session.data_root)
 
 
-def _uncounted(what: Resolved, error: Exception) -> None:
-    log.warning("note: the cost of %s could not be counted: %s", what.title, plain(error))
+def _uncounted(resolved: Resolved, error: Exception) -> None:
+    log.warning("note: the cost of %s could not be counted: %s", resolved.title, plain(error))
 
 
 @keywords(EvaluationRequest)
@@ -223,18 +223,18 @@ def evaluate(run: Run | str | Sequence[Run | str], protocol: str = "linear", **a
     runs = [run] if isinstance(run, Run | str) else list(run)
     if not runs:
         raise SkelbenchError("there is no run among those given; give one at least")
-    first = next((each for each in runs if isinstance(each, Run)), None)
+    first = next((run for run in runs if isinstance(run, Run)), None)
     if first is not None:
         results, data, _ = first.at(request.results, request.data)
         request = request.model_copy(update={"results": results, "data": data})
     use_plugins(request.plugins).get("protocols", protocol)
     session = open_place(request)
-    found = [
-        (RunDir(each.path).checked(), each.checkpoint) if isinstance(each, Run) else session.results.find(each)
-        for each in runs
+    entries = [
+        (RunDir(item.path).checked(), item.checkpoint) if isinstance(item, Run) else session.results.find(item)
+        for item in runs
     ]
-    (record,) = evaluate_runs(session, found, [protocol], request)
-    directory, checkpoint = found[0]
+    (record,) = evaluate_runs(session, entries, [protocol], request)
+    directory, checkpoint = entries[0]
     return Evaluation(Run(RunDir(directory.path), session.data_root, checkpoint), record)
 
 
@@ -251,4 +251,4 @@ def get_run(pattern: str, *, results: Path | str | None = None, data: Path | str
 
 def runs(results: Path | str | None = None, *, data: Path | str | None = None) -> list[Run]:
     """Every run below ``results`` (none = ``$SKELBENCH_RESULTS`` or ``results``), by name."""
-    return [Run(RunDir(each.path), data) for each in ResultStore(path_of(results)).read()]
+    return [Run(RunDir(stored.path), data) for stored in ResultStore(path_of(results)).read()]

@@ -52,22 +52,23 @@ def _show(records: Sequence[Mapping[str, Any]]) -> None:
     columns = ("method", "data", "probe", "published", "expected", "ours", "last epoch", "verdict")
     rows = [
         (
-            one["method"],
-            f"{one['dataset']}/{one['split']}",
-            one["protocol"] + (f" ({one['settings']})" if one["settings"] else ""),
-            f"{one['published']:.1%}" + (f" ± {one['published_sd']:.1%}" if one["published_sd"] is not None else ""),
-            f"{one['low']:.1%} to {one['high']:.1%}",
-            f"{one['ours']:.1%}" + (" (best on test)" if one["figure"] == "accuracy_best_on_test" else ""),
-            f"{one['last_epoch']:.1%}",
-            "pass" if one["passed"] else "fail",
+            record["method"],
+            f"{record['dataset']}/{record['split']}",
+            record["protocol"] + (f" ({record['settings']})" if record["settings"] else ""),
+            f"{record['published']:.1%}"
+            + (f" ± {record['published_sd']:.1%}" if record["published_sd"] is not None else ""),
+            f"{record['low']:.1%} to {record['high']:.1%}",
+            f"{record['ours']:.1%}" + (" (best on test)" if record["figure"] == "accuracy_best_on_test" else ""),
+            f"{record['last_epoch']:.1%}",
+            "pass" if record["passed"] else "fail",
         )
-        for one in records
+        for record in records
     ]
     out.print(make_table(columns, rows, title="Public checkpoints by their authors' own probe"))
-    for one in records:
-        note = f" ({one['note']})" if one["note"] else ""
-        changed = f"; imported with {one['changed']}" if one["changed"] else ""
-        out.print(f"{one['method']}, {one['split']}: {one['source']}{note}; {one['n_test']:,} test clips{changed}")
+    for case in records:
+        note = f" ({case['note']})" if case["note"] else ""
+        changed = f"; imported with {case['changed']}" if case["changed"] else ""
+        out.print(f"{case['method']}, {case['split']}: {case['source']}{note}; {case['n_test']:,} test clips{changed}")
     out.print(
         "Expected: Wilson 95 % interval of the published accuracy, wider by 1.96 times the ± that its source has."
     )

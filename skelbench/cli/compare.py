@@ -51,7 +51,7 @@ def compare(
     Tables: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`, `target-control`), methods over
     many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`),
     accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
-    (`diagnostics`), default and tuned settings (`tuned`), and those of plugins. `skelbench study` runs what a table of
+    (`diagnostics`), default and tuned settings (`tuned`), and tables of plugins. `skelbench study` runs what a table of
     the same name shows."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
@@ -68,8 +68,8 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    shown = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
-    inputs = read_inputs(host, store, filters, all_, progress=progress, **shown)
+    options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
+    inputs = read_inputs(host, store, filters, all_, progress=progress, **options)
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"

@@ -62,7 +62,7 @@ def import_data(
     with late_progress(f"import {name}", "clips") as progress:
         imported = import_files(files, name, root, options, overwrite=force, progress=progress)
     unexpected = imported.unexpected
-    print_skipped([(one.name, one.reason) for one in unexpected])
+    print_skipped([(skip.name, skip.reason) for skip in unexpected])
     details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}
     expected = len(imported.skipped) - len(unexpected)
     print_facts(

@@ -35,12 +35,12 @@ def show_labels(
     kind = "unstratified" if unstratified else "stratified"
     lists = [label_subset(store, part.name, part.train, share / 100, draw, not unstratified) for draw in range(DRAWS)]
     title = f"{dataset} / {part.name}: {share:g} % of {len(part.train):,} training clips, {kind}"
-    rows = [(each.draw, len(each.ids), each.sha256) for each in lists]
+    rows = [(subset.draw, len(subset.ids), subset.sha256) for subset in lists]
     out.print(make_table(("list", "clips", "sha256"), rows, title=title))
     if output is not None:
-        for each in lists:
-            file = output / file_name(f"{dataset}-{part.name}-{share:g}percent-{kind}-{each.draw}.txt")
-            write_whole(file, partial(_write, each.text))
+        for subset_drawn in lists:
+            file = output / file_name(f"{dataset}-{part.name}-{share:g}percent-{kind}-{subset_drawn.draw}.txt")
+            write_whole(file, partial(_write, subset_drawn.text))
         out.print(f"{len(lists)} lists are in {output}")
 
 

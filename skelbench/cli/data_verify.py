@@ -45,8 +45,8 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
     for check in checks:
         if check.state != "ok":
             together.setdefault((check.state, check.advice), []).append(check.what)
-    for (state, advice), what in together.items():
-        out.print(styled((state, STYLES[state]), f" {plain('; '.join(what))}: {plain(advice)}"))
+    for (state, advice), problems in together.items():
+        out.print(styled((state, STYLES[state]), f" {plain('; '.join(problems))}: {plain(advice)}"))
     if bones and body is not None:
         out.print(make_table(("bone to its parent", "median length", "varies within a clip"), bone_rows(store, body)))
     wrong, looks = (sum(check.state == state for check in checks) for state in ("wrong", "look"))

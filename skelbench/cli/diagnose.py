@@ -146,8 +146,8 @@ def order(
 
     settings = {"clips": clips, "probe": diagnosis.PROBE.model_dump(mode="json")}
     records = _records(runs, "order", settings, measure, force)
-    name_of = {one.run.name: label for label, one in runs.items()}
-    baselines = {label: name_of[one.baseline.run.name] for label, one in runs.items() if one.baseline is not None}
+    name_of = {entry.run.name: label for label, entry in runs.items()}
+    baselines = {label: name_of[entry.baseline.run.name] for label, entry in runs.items() if entry.baseline is not None}
     _show(partial(tables.order, baselines=baselines), records, format_)
 
 
@@ -212,9 +212,13 @@ def _records(
 
     return {
         label: kept(
-            one.run.path, name, one.identity | {"version": VERSION[name], **settings}, partial(measure, one), force
+            entry.run.path,
+            name,
+            entry.identity | {"version": VERSION[name], **settings},
+            partial(measure, entry),
+            force,
         )
-        for label, one in runs.items()
+        for label, entry in runs.items()
     }
 
 
@@ -239,7 +243,7 @@ def _draw(
     from skelbench.core.console import err
     from skelbench.reporting.figures.base import save
 
-    presets = sorted({one.run.info["preset"] for one in runs.values()})
+    presets = sorted({entry.run.info["preset"] for entry in runs.values()})
     caption = ", ".join([data, *(f"preset {preset}" for preset in presets)])
     save(build({name: record for name, (record, _) in records.items()}, caption), output, kind_of_picture(output))
     err.print(f"wrote {output}")

@@ -61,7 +61,7 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
     if not resolved.method.trains:
         return facts
     controls = [make(resolved, host).spec for make in (control, raw_control)]
-    facts["controls"] = {each.method: each.id for each in controls}
+    facts["controls"] = {control.method: control.id for control in controls}
     step = step_cost(spec, host, resolved.store.topology)
     guess = estimate(spec, host, resolved.store, session.device, step["flops_per_clip"])
     clips, flops = guess.steps * spec.train.batch_size, BODIES * step["flops_per_clip"]

@@ -35,7 +35,7 @@ def gathered() -> dict[str, Any]:
     from skelbench.plugin.status import one_line
 
     plugins = get_host().plugins
-    failed = [f"plugin {each.name} ({each.source}): {each.state}: {each.error}" for each in plugins if each.error]
+    failed = [f"plugin {item.name} ({item.source}): {item.state}: {item.error}" for item in plugins if item.error]
     devices: dict[str, str] = {}
     threads = None
     try:
@@ -45,7 +45,7 @@ def gathered() -> dict[str, Any]:
     versions = {"skelbench": __version__, "python": platform.python_version()}
     versions |= {name: installed(name) or "not installed" for name in PACKAGES}
     return {
-        "versions": versions | {each.dist: each.version for each in plugins if each.dist},
+        "versions": versions | {item.dist: item.version for item in plugins if item.dist},
         "platform": platform.platform(),
         "devices": devices,
         "cores": {"usable": usable_cores(), "of the machine": os.cpu_count() or 1},
@@ -90,8 +90,8 @@ def _show(facts: dict[str, Any]) -> None:
     usable = f"{cores['usable']} of {cores['of the machine']}"
     print_facts([*facts["devices"].items(), ("usable cores", usable), ("threads", facts["threads"])], title="\nDevices")
     settings = [
-        (key, f"{', '.join(said['value']) if isinstance(said['value'], list) else said['value']}  ({said['from']})")
-        for key, said in facts["settings"].items()
+        (key, f"{', '.join(value['value']) if isinstance(value['value'], list) else value['value']}  ({value['from']})")
+        for key, value in facts["settings"].items()
     ]
     print_facts(settings, title="\nSettings and their sources")
     for problem in facts["problems"]:

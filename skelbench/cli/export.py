@@ -15,7 +15,7 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write, which does not exist yet.")],
     format_: Annotated[
         str,
-        typer.Option("--format", help="safetensors (which skelbench and timm read), or onnx: a model.onnx beside it."),
+        typer.Option("--format", help="safetensors (which skelbench and timm read), or onnx: also a model.onnx."),
     ] = "safetensors",
     stream: Annotated[
         str | None, typer.Option(help="joint, bone, motion or fused.", show_default="as evaluated")

@@ -55,8 +55,8 @@ PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose 
 PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"skelbench {__version__}")
         raise typer.Exit()
 
@@ -97,10 +97,10 @@ def listing() -> Any:
 def commands(name: str = "") -> Any:
     """The command ``name`` as part of skelbench, so that no other one is imported; "" = all commands."""
     app = _app()
-    for each in [name] if name else COMMANDS:
-        module, _, member = COMMANDS[each][0].partition(":")
+    for entry in [name] if name else COMMANDS:
+        module, _, member = COMMANDS[entry][0].partition(":")
         command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
-        app.add_typer(command, name=each) if isinstance(command, typer.Typer) else app.command(each)(command)
+        app.add_typer(command, name=entry) if isinstance(command, typer.Typer) else app.command(entry)(command)
     add_completion(app)
     return _unwrapped(typer.main.get_command(app))
 

@@ -19,13 +19,13 @@ from skelbench.pipeline.studies.engine import ResourceRequest
 
 
 def option(model: type[Arguments], field: str, **changes: Any) -> Any:
-    """The option for a field of a request model: help text, default and limits are those of the field."""
+    """The option for a field of a request model: it has the help text, default and limits of the field."""
     info, how = model.options()[field]
     least = [limit.ge for limit in info.metadata if isinstance(limit, Ge)]
-    shown = {"show_default": how.default} if how.default else {}
+    display = {"show_default": how.default} if how.default else {}
     limits = {"min": least[0]} if least else {}
     text = " ".join((info.description or "").split())
-    settings: dict[str, Any] = {"help": text, **shown, **limits} | changes
+    settings: dict[str, Any] = {"help": text, **display, **limits} | changes
     if info.is_required():
         return typer.Argument(**settings)
     settings |= {"rich_help_panel": how.panel} if how.panel else {}
@@ -64,9 +64,9 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def issue(**typed: Any) -> Any:
-        given = {name: value for name, value in typed.items() if _is_given(value)}
+        values = {name: value for name, value in typed.items() if _is_given(value)}
         requests = {
-            name: model(**{field: given[field] for field in model.model_fields if field in given})
+            name: model(**{field: values[field] for field in model.model_fields if field in values})
             for name, model in models.items()
         }
         return command(**requests, **{name: value for name, value in typed.items() if name in own})

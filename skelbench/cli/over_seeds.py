@@ -22,7 +22,7 @@ def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
         rows = [
             {"run": run.name, "method": run.spec.method, "seed": run.spec.seed, "evaluation": records[protocol]["id"]}
             | {"predictions": records[protocol]["predictions"], "accuracy": records[protocol]["metrics"]["accuracy"]}
-            for run, records in (one.pairs[place] for one in found)
+            for run, records in (seed_results.pairs[place] for seed_results in found)
         ]
         return pandas.DataFrame(rows).drop_duplicates("run")
 
@@ -36,10 +36,10 @@ def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
         ["control", "difference, points", "over clips or subjects", "paired p"] if len(found[0].pairs) > 1 else []
     )
     for protocol in records:
-        mine = frame(0, protocol)
-        start = [protocol, mean(list(mine["accuracy"]))]
+        own = frame(0, protocol)
+        start = [protocol, mean(list(own["accuracy"]))]
         for place, (control, _) in enumerate(found[0].pairs[1:], 1):
-            test = paired_over_seeds(store, mine, frame(place, protocol))
+            test = paired_over_seeds(store, own, frame(place, protocol))
             if test is None or test.half_width is None:
                 continue
             tests.append(test)
@@ -50,7 +50,7 @@ def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
             start = ["", ""]
         if start[0]:
             rows.append(start)
-    seeds = ", ".join(str(one.pairs[0][0].spec.seed) for one in found)
+    seeds = ", ".join(str(seed_results.pairs[0][0].spec.seed) for seed_results in found)
     title = f"\nMean over {len(found)} pre-training seeds ({seeds}); ±: 95 % t interval over seeds"
     out.print(make_table(columns, rows, title=title))
     print_basis(tests)

@@ -63,11 +63,11 @@ def plot(
     from skelbench.reporting.inputs import read_inputs
 
     store = ResultStore(results)
-    asked = [(found.name, checkpoint) for found, checkpoint in map(store.find, run or ())]
-    snapshot = next((f"{name}@{epoch}" for name, epoch in asked if epoch != "last"), "")
+    pairs = [(stored.name, checkpoint) for stored, checkpoint in map(store.find, run or ())]
+    snapshot = next((f"{name}@{epoch}" for name, epoch in pairs if epoch != "last"), "")
     if snapshot and not descriptor.snapshots:
         raise SkelbenchError(f"figure {figure} shows whole runs, not the snapshot {snapshot}; leave out @...")
-    chosen = {"only": [name for name, _ in asked], "checkpoints": asked} if asked else {}
+    chosen = {"only": [name for name, _ in pairs], "checkpoints": pairs} if pairs else {}
     inputs = read_inputs(host, store, filters, bool(all_ or run), progress=progress, data_root=data_root, **chosen)
     try:
         drawn = draw(inputs, descriptor, parse_sets(set_ or []))

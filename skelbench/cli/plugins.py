@@ -63,9 +63,9 @@ def info(
     entries = [entry for entry in host.entries if name == entry.name]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
-        known = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
+        names = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
         problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
-        raise SkelbenchError(problem or did_you_mean(name, list(set(known)), "name"))
+        raise SkelbenchError(problem or did_you_mean(name, list(set(names)), "name"))
     for entry in entries:
         _show_entry(host, entry)
     for plugin in plugins:

@@ -35,26 +35,26 @@ def check(
     from skelbench.testing import find
     from skelbench.testing.thing import KITS
 
-    things = [thing for thing in find(what) if thing.checks]
-    if not things:
+    subjects = [subject for subject in find(what) if subject.checks]
+    if not subjects:
         raise SkelbenchError(f"{what} announces nothing of a kind that has checks ({', '.join(KITS)})")
     if only:
-        every = sorted({check.name for thing in things for check in thing.checks})
+        every = sorted({check.name for subject in subjects for check in subject.checks})
         for name in only:
             if name not in every:
                 raise SkelbenchError(did_you_mean(name, every, "check"))
-        things = [thing for thing in things if {check.name for check in thing.checks} & {*only}] or things
+        subjects = [subject for subject in subjects if {check.name for check in subject.checks} & {*only}] or subjects
     results: list[dict[str, object]] = []
     bad = 0
-    for thing in things:
+    for checked in subjects:
         if not as_json:
-            out.print(styled((thing.title, "bold")))
-        names = {check.name for check in thing.checks}
-        mine = [name for name in only or () if name in names]
-        for result in thing.results(only=mine):
+            out.print(styled((checked.title, "bold")))
+        names = {check.name for check in checked.checks}
+        own = [name for name in only or () if name in names]
+        for result in checked.results(only=own):
             bad += result.bad
             if as_json:
-                results.append({"kind": thing.kind, "thing": thing.name, **asdict(result)})
+                results.append({"kind": checked.kind, "thing": checked.name, **asdict(result)})
             else:
                 _show(result)
     if as_json:

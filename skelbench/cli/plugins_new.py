@@ -37,8 +37,8 @@ def new(
     write_new(place, plan.package() if package else {"": plan.file()})
     written = shlex.quote(str(place))
     if package:
-        found = ("install it", f'cd {written} && pip install --editable ".[test]" && pytest')
-        facts = [found, *plan.commands()]
+        step = ("install it", f'cd {written} && pip install --editable ".[test]" && pytest')
+        facts = [step, *plan.commands()]
     else:
         path = shlex.quote(str(place.parent.absolute()))
         variable = SETTINGS["plugins"].variable

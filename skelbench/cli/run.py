@@ -57,9 +57,9 @@ def run(
     requests = [asked.model_copy(update={"seed": seed, "init_from": parent}) for seed in chosen]
     timer = Timer(session, keep=not dry_run)
     every = [resolve(request, host, session.data_root, session.device, timer) for request in requests]
-    for one in every:
-        check_parent(one.method, one.spec, one.setting)
-        check_protocols(session, one, protocols)
+    for member in every:
+        check_parent(member.method, member.spec, member.setting)
+        check_protocols(session, member, protocols)
     chief = not distributed.rank()
     if dry_run:
         from skelbench.cli.dry_run import show
@@ -68,30 +68,30 @@ def run(
         if chief:
             show(every, protocols, session, as_json, as_list=seeds is not None)
         return
-    found = []
+    collected = []
     for resolved in every:
         if chief:
             print_header(resolved, session.device)
             print_previous_failure(session, resolved)
         trained = pretrain(session, resolved, asked.force)
-        found.append(conclude(session, trained, resolved, protocols, asked.force))
+        collected.append(conclude(session, trained, resolved, protocols, asked.force))
     distributed.leave()
-    if chief and len(found) > 1 and protocols:
+    if chief and len(collected) > 1 and protocols:
         from skelbench.cli.over_seeds import print_seeds
 
-        print_seeds(found, session.results)
+        print_seeds(collected, session.results)
 
 
-def _seeds(seeds: str | None, asked: RunRequest) -> list[int | None]:
+def _seeds(seeds: str | None, run_request: RunRequest) -> list[int | None]:
     """Seeds of ``--seeds``, else the seed of ``--seed``."""
     if seeds is None:
-        return [asked.seed]
-    if asked.seed is not None or "seed" in asked.sets:
+        return [run_request.seed]
+    if run_request.seed is not None or "seed" in run_request.sets:
         raise SkelbenchError(f"--seeds {seeds} and a seed of its own contradict each other; leave one of them out")
-    found = numbers_of("--seeds", seeds, "0,1,2")
-    if min(found) < 0:
+    numbers = numbers_of("--seeds", seeds, "0,1,2")
+    if min(numbers) < 0:
         raise SkelbenchError(f"--seeds {seeds}: seeds are 0 or more")
-    return [*found]
+    return [*numbers]
 
 
 def print_previous_failure(session: Session, resolved: Resolved) -> None:
@@ -119,12 +119,12 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
     chief = not distributed.rank()
 
-    def uncounted(what: Resolved, error: Exception) -> None:
+    def uncounted(item: Resolved, error: Exception) -> None:
         if chief:
-            err.print(f"note: the cost of {what.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
+            err.print(f"note: the cost of {item.title} could not be counted: {plain(one_line(error))}", soft_wrap=True)
 
-    found = controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
+    results = controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
-        print_summary(found.pairs, found.cost, resolved, session.data_root)
+        print_summary(results.pairs, results.cost, resolved, session.data_root)
     session.features.clear()  # the next seed has other features
-    return found
+    return results

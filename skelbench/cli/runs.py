@@ -30,9 +30,9 @@ def tag(
     from skelbench.records import housekeeping
     from skelbench.records.store import ResultStore
 
-    found = ResultStore(results).whole(run)
-    kept = housekeeping.untag(found, tags) if remove else housekeeping.tag(found, tags)
-    out.print(f"{found.name}: {', '.join(kept) or 'no tags'}")
+    stored = ResultStore(results).whole(run)
+    current = housekeeping.untag(stored, tags) if remove else housekeeping.tag(stored, tags)
+    out.print(f"{stored.name}: {', '.join(current) or 'no tags'}")
 
 
 @app.command("rm")
@@ -50,7 +50,7 @@ def remove(
 
     store = ResultStore(results)
     words = {word: store.whole(word) for word in runs}
-    found = {run.name: run for run in words.values()}
+    chosen = {run.name: run for run in words.values()}
     if yes:
         if word := next((word for word, run in words.items() if word not in (run.name, run.spec.id)), ""):
             raise SkelbenchError(
@@ -60,14 +60,14 @@ def remove(
     elif not sys.stdin.isatty():
         raise SkelbenchError("runs rm deletes for good, and there is no terminal to ask at; give --yes")
     else:
-        for run in found.values():
+        for run in chosen.values():
             size = sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file()) / 2**20
             out.print(f"{run.name}: {run.outcome}, {len(run.records())} evaluations, {size:,.1f} MiB")
-        if not typer.confirm(f"Delete {'this run' if len(found) == 1 else f'these {len(found)} runs'} for good?"):
+        if not typer.confirm(f"Delete {'this run' if len(chosen) == 1 else f'these {len(chosen)} runs'} for good?"):
             out.print("nothing was removed")
             return
-    housekeeping.remove(store, list(found.values()), force)
-    for name in found:
+    housekeeping.remove(store, list(chosen.values()), force)
+    for name in chosen:
         out.print(f"removed {name}")
 
 

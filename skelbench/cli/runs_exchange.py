@@ -39,8 +39,8 @@ def export(
     chosen: dict[str, RunDir] = {run.name: run for run in map(store.whole, runs)}
     if not alone:
         controls = Controls(run for run in store.read() if FIELD not in run.info)
-        beside = [controls.of(kind, run.spec) for run in chosen.values() for kind in CONTROLS]
-        chosen |= {run.name: run for run in beside if run}
+        control_runs = [controls.of(kind, run.spec) for run in chosen.values() for kind in CONTROLS]
+        chosen |= {run.name: run for run in control_runs if run}
     files = pack(list(chosen.values()), output, weights)
     out.print(f"wrote {output}: {len(chosen)} runs, {files} files", soft_wrap=True)
 
@@ -60,9 +60,9 @@ def verify(files: Files) -> None:
     for file in files:
         with tempfile.TemporaryDirectory(prefix="skelbench-") as folder:
             for name in unpack(file, Path(folder)):
-                found = list(problems(RunDir(Path(folder, name))))
-                failed |= bool(found)
-                out.print(f"{name}: {'; '.join(found) or 'ok'}", soft_wrap=True)
+                faults = list(problems(RunDir(Path(folder, name))))
+                failed |= bool(faults)
+                out.print(f"{name}: {'; '.join(faults) or 'ok'}", soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 
@@ -83,19 +83,19 @@ def add(files: Files, results: Results = None) -> None:
 
     store = ResultStore(results)
     store.prepare()
-    with tempfile.TemporaryDirectory(prefix=".adding-", dir=store.root) as beside:
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=store.root) as folder_name:
         unpacked: dict[str, Path] = {}
         for number, file in enumerate(files):
-            folder = Path(beside, str(number))
+            folder = Path(folder_name, str(number))
             for name in unpack(file, folder):
-                if found := next(problems(RunDir(folder / name)), ""):
-                    raise SkelbenchError(f"{file}: nothing was added; {name}: {found}")
+                if problem := next(problems(RunDir(folder / name)), ""):
+                    raise SkelbenchError(f"{file}: nothing was added; {name}: {problem}")
                 path = folder / name / "run.json"
                 write_json(path, {**read_json(path), **mark(file)})
                 unpacked.setdefault(name, folder / name)
         for name, folder in unpacked.items():
-            if there := store.by_id(name[-12:]):
-                out.print(f"{there.name} exists already ({there.outcome}) and is unchanged", soft_wrap=True)
+            if existing := store.by_id(name[-12:]):
+                out.print(f"{existing.name} exists already ({existing.outcome}) and is unchanged", soft_wrap=True)
                 continue
             os.rename(folder, store.root / name)
             out.print(f"added {name}", soft_wrap=True)

@@ -90,17 +90,17 @@ def _iso(seconds: float | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seconds)) if seconds else None
 
 
-def _table(facts: list[dict[str, Any]], asked: set[str]) -> Table:
-    """The list as a table. ``asked``: columns that are shown even if all runs have the same value."""
+def _table(facts: list[dict[str, Any]], columns_asked: set[str]) -> Table:
+    """The list as a table. ``columns_asked``: columns that are shown even if all runs have the same value."""
     from skelbench.data.store.splits import for_choosing
     from skelbench.reporting.seeds import alike
     from skelbench.reporting.table import Column, Table
 
     varying, constant = alike(facts, ["dataset", "split", "tokens", "encoder", "preset", "changed", "seed", "hardware"])
-    shown = varying | asked | ({"tags"} if any(each["tags"] for each in facts) else set())
+    visible = varying | columns_asked | ({"tags"} if any(fact["tags"] for fact in facts) else set())
 
     def column(key: str, **more: Any) -> Column:
-        return Column(key, key, shown=key in shown, **more)
+        return Column(key, key, shown=key in visible, **more)
 
     columns = (
         Column("number", "#", "d", leads=True),
@@ -115,7 +115,7 @@ def _table(facts: list[dict[str, Any]], asked: set[str]) -> Table:
         Column("outcome", "outcome"),
         Column("linear", "linear", ".1%", leads=True),
         Column("knn", "knn", ".1%"),
-        Column("added", "added from", shown="added" in asked),
+        Column("added", "added from", shown="added" in columns_asked),
         column("tags"),
         Column("made", "made"),
         column("finished"),
@@ -125,17 +125,17 @@ def _table(facts: list[dict[str, Any]], asked: set[str]) -> Table:
         Column("run", "run", minor=True),
     )
     rows = []
-    for each in facts:
-        row = {column.key: each[column.key] for column in columns} | {"tags": ", ".join(each["tags"])}
-        row |= {key: each[key] and each[key][:16].replace("T", " ") for key in ("made", "finished")}
-        row["method"] += ", trial" if for_choosing(each["split"]) else ""
-        row["outcome"] += ", added" if each["added"] else ""
+    for entry in facts:
+        row = {column.key: entry[column.key] for column in columns} | {"tags": ", ".join(entry["tags"])}
+        row |= {key: entry[key] and entry[key][:16].replace("T", " ") for key in ("made", "finished")}
+        row["method"] += ", trial" if for_choosing(entry["split"]) else ""
+        row["outcome"] += ", added" if entry["added"] else ""
         rows.append(row)
     notes = [f"All runs: {', '.join(constant)}."] if constant and len(facts) > 1 else []
-    if any(for_choosing(each["split"]) for each in facts):
+    if any(for_choosing(fact["split"]) for fact in facts):
         notes.append(
             "Trials: runs of a tuning, evaluated on held-out training clips and not on the test clips of a split."
         )
-    if files := sorted({each["added"] for each in facts} - {""}):
+    if files := sorted({fact["added"] for fact in facts} - {""}):
         notes.append(f"Added from files: {'; '.join(files)}.")
     return Table("Runs", columns, tuple(rows), tuple(notes))

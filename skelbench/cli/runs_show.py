@@ -38,28 +38,28 @@ def show(
     if best_on_test and as_json:
         raise SkelbenchError("--json has every metric; leave out --best-on-test")
     store = ResultStore(results)
-    found = store.whole(run)
-    cost, records, kept = if_whole(found.cost), found.records(), found.snapshots()
+    stored = store.whole(run)
+    cost, records, snapshots = if_whole(stored.cost), stored.records(), stored.snapshots()
     if as_json:
-        whole = {"run": found.info, "cost": cost, "snapshots": kept, "evaluations": records}
-        out.print(json.dumps(whole, indent=2), soft_wrap=True)
+        content = {"run": stored.info, "cost": cost, "snapshots": snapshots, "evaluations": records}
+        out.print(json.dumps(content, indent=2), soft_wrap=True)
         return
-    number = [each.name for each in store.numbered()].index(found.name) + 1
-    print_facts(_about(found, number), title=f"{found.title}, run #{number}")
-    modified = found.info["modified"]
-    print_facts(_settings(found.spec.model_dump(mode="json"), modified), title="\nSettings")
+    number = [entry.name for entry in store.numbered()].index(stored.name) + 1
+    print_facts(_about(stored, number), title=f"{stored.title}, run #{number}")
+    modified = stored.info["modified"]
+    print_facts(_settings(stored.spec.model_dump(mode="json"), modified), title="\nSettings")
     changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
-    out.print(f"{changed} (preset {found.info['preset']}).\n", style="dim")
-    print_facts(_environment(found.info.get("environment", {})), title="Environment")
-    print_facts([("training", training_text(found.info)), *anomalies(found.info)], title="\nTraining")
+    out.print(f"{changed} (preset {stored.info['preset']}).\n", style="dim")
+    print_facts(_environment(stored.info.get("environment", {})), title="Environment")
+    print_facts([("training", training_text(stored.info)), *anomalies(stored.info)], title="\nTraining")
     if cost:
         print_facts(cost_facts(cost), title="\nCost (FLOPs = 2 MACs, matrix products only)")
-    if kept:
-        again = f"skelbench eval {found.spec.id}@{kept[-1]}{found.plugin_files}{named_root(store.root)}"
-        out.print(f"\nencoder snapshots at epochs {', '.join(kept)}: {again}", soft_wrap=True)
+    if snapshots:
+        again = f"skelbench eval {stored.spec.id}@{snapshots[-1]}{stored.plugin_files}{named_root(store.root)}"
+        out.print(f"\nencoder snapshots at epochs {', '.join(snapshots)}: {again}", soft_wrap=True)
     if records:
         out.print()
-        print_records(found, records, best_on_test)
+        print_records(stored, records, best_on_test)
 
 
 def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
@@ -90,9 +90,11 @@ def _settings(spec: Mapping[str, Any], modified: Mapping[str, Any]) -> Iterator[
     """(section, its settings), with a star before ``modified`` settings; without empty values and the fingerprint."""
 
     def settings(section: str, values: Mapping[str, Any]) -> str:
-        kept = {key: value for key, value in values.items() if value not in (None, [], {}, "") and key != "fingerprint"}
-        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in kept}
-        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in kept.items())
+        pairs = {
+            key: value for key, value in values.items() if value not in (None, [], {}, "") and key != "fingerprint"
+        }
+        marks = {key: "*" if f"{section}.{key}" in modified else "" for key in pairs}
+        return ", ".join(f"{marks[key]}{key}={setting_text(value)}" for key, value in pairs.items())
 
     for section in ("method", "encoder", "optimizer", "schedule"):
         name = ("*" if section in modified else "") + str(spec[section])

@@ -86,7 +86,7 @@ def study(
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Run every trial of a study: skip what is done, continue what was interrupted, go on when one fails.
+    """Run every trial of a study: skip finished trials, resume interrupted ones, continue after failures.
 
     Options replace what the study says of the same thing in every trial. Issuing the same command again continues. With
     --on slurm each missing trial is a task of a job array: the command submits them and returns.
@@ -98,18 +98,18 @@ def study(
         _list(host)
         return
     of_queue = {"--emit": emit, "--status": status, "--cancel": cancel}
-    asked = [option for option, given in of_queue.items() if given]
+    queue_options = [option for option, value in of_queue.items() if value]
     engine_class = host.subclass(host.get("engines", on), Engine)  # type: ignore[type-abstract]
-    check_taken(engine_class, on, resources, [*asked, *(["--dry-run"] if dry_run and asked else [])])
+    check_taken(engine_class, on, resources, [*queue_options, *(["--dry-run"] if dry_run and queue_options else [])])
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
     from skelbench.pipeline.request import known_protocols
     from skelbench.pipeline.studies.files import named_study, naming_file, with_options
 
-    found = named_study(study, host)
-    host = request_more(found.plugins)
+    named = named_study(study, host)
+    host = request_more(named.plugins)
     numbers = {"tokens": tokens and numbers_of("--tokens", tokens, "8,15")}
     numbers |= {"seeds": seeds and numbers_of("--seeds", seeds, "0,1")}
-    chosen = with_options(found, {**replaced, **numbers, "probe": probe or None}, set_ or [])
+    chosen = with_options(named, {**replaced, **numbers, "probe": probe or None}, set_ or [])
 
     if show:
         from skelbench.core.console import out
@@ -118,7 +118,7 @@ def study(
         out.print(write_study(chosen), end="", soft_wrap=True)
         return
     observers = named_observers(host, observe)
-    with naming_file(study if chosen == found else ""):  # else an option may be wrong
+    with naming_file(study if chosen == named else ""):  # else an option may be wrong
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
@@ -151,8 +151,8 @@ def study(
     if threads is not None:
         torch.set_num_threads(threads)  # steps are timed with the threads of a trial
     trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
-    if (same := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
-        err.print(f"note: {same} of the trials are the same run as another with these settings, and made once")
+    if (duplicates := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
+        err.print(f"note: {duplicates} of the trials are the same run as another with these settings, and made once")
     states = [(trial, status_of(trial, session, protocols)) for trial in trials]
     for trial in {trial.setting: trial for trial in trials}.values():
         if length := trial.resolved.length:
@@ -164,9 +164,9 @@ def study(
     if isinstance(engine, Queue):
         from skelbench.cli import study_queue
 
-        if not asked:  # the others write nothing
+        if not queue_options:  # the others write nothing
             recognize_all(states, session)
-        if not study_queue.act(chosen, states, engine, "".join(asked)):
+        if not study_queue.act(chosen, states, engine, "".join(queue_options)):
             return
         failures = {}
     else:
@@ -196,8 +196,8 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     rows, seconds = [], []
     for trial, state in states:
         spec, cost = trial.resolved.spec, price[trial.setting]
-        left = 0.0 if state.done else cost.seconds and cost.seconds * (1 - state.share)
-        seconds.append(left)
+        remaining = 0.0 if state.done else cost.seconds and cost.seconds * (1 - state.share)
+        seconds.append(remaining)
         rows.append(
             (
                 " ".join(filter(None, (trial.method, trial.settings))),
@@ -208,7 +208,7 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
                 str(state),
                 trial.steps,
                 "?" if cost.flops_per_clip is None else f"{BODIES * cost.flops_per_clip / 1e9:.3g}",
-                "?" if left is None else duration(left) if left else "",
+                "?" if remaining is None else duration(remaining) if remaining else "",
             )
         )
     columns = ("trial", "tokens", "seed", "data", "id", "state", "steps", f"step GFLOPs, {BODIES} bodies", "time")
@@ -219,9 +219,9 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     if not open_trials:
         out.print(f"{len(states)} trials, all done")
         return
-    known = [left for left in seconds if left is not None]
-    about = duration(max([sum(known) / jobs, *known]))
-    unknown = f", {len(seconds) - len(known)} of unknown length" if len(known) < len(seconds) else ""
+    durations = [remaining for remaining in seconds if remaining is not None]
+    about = duration(max([sum(durations) / jobs, *durations]))
+    unknown = f", {len(seconds) - len(durations)} of unknown length" if len(durations) < len(seconds) else ""
     out.print(
         f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "
         f"{session.device}, {jobs} at a time; probes come on top"

@@ -29,8 +29,8 @@ def act(study: Study, states: States, engine: Queue, asked: str) -> bool:
     elif asked == "--status":
         _show(study, states, engine)
     elif missing:
-        done = f"{study.name}: {len(states)} trials, {len(states) - len(missing)} done"
-        err.print(f"{done}; {engine.submit(missing)}", soft_wrap=True)
+        progress = f"{study.name}: {len(states)} trials, {len(states) - len(missing)} done"
+        err.print(f"{progress}; {engine.submit(missing)}", soft_wrap=True)
         err.print(AGAIN, soft_wrap=True)
     else:
         return True
@@ -38,15 +38,15 @@ def act(study: Study, states: States, engine: Queue, asked: str) -> bool:
 
 
 def _show(study: Study, states: States, engine: Queue) -> None:
-    there = engine.queued()
+    queued = engine.queued()
     rows = []
     counts: Counter[str] = Counter()
     for trial, state in states:
         word, more = state.state, str(state)
         if state.done:
             pass
-        elif trial.id in there:
-            word, more = there[trial.id].partition(" ")[0], there[trial.id]
+        elif trial.id in queued:
+            word, more = queued[trial.id].partition(" ")[0], queued[trial.id]
             more += f" at {100 * state.share:.0f} %" if state.share else ""
         elif failure := engine.failure(trial, state):
             word, more = "failed", f"failed: {failure[0]} (see {failure[1]})"

@@ -24,17 +24,17 @@ def show(suite: Name = USUAL) -> None:
     from skelbench.plugin.host import get_host
     from skelbench.reporting.suites.suite import find_suite
 
-    found = find_suite(get_host(), suite)
+    selected = find_suite(get_host(), suite)
     facts = {
-        "summary": found.summary,
-        "encoder": found.encoder,
-        "temporal tokens": ", ".join(map(str, found.tokens)),
-        "seeds": ", ".join(map(str, found.seeds)),
-        "protocols": ", ".join(found.protocols),
+        "summary": selected.summary,
+        "encoder": selected.encoder,
+        "temporal tokens": ", ".join(map(str, selected.tokens)),
+        "seeds": ", ".join(map(str, selected.seeds)),
+        "protocols": ", ".join(selected.protocols),
     }
-    facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in found.presets.items()}
-    facts |= {f"data set {key}": ", ".join(splits) for key, splits in found.datasets.items()}
-    print_facts(facts.items(), title=f"Suite {found.name}")
+    facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in selected.presets.items()}
+    facts |= {f"data set {key}": ", ".join(splits) for key, splits in selected.datasets.items()}
+    print_facts(facts.items(), title=f"Suite {selected.name}")
 
 
 @app.command()
@@ -68,25 +68,25 @@ def run(
     from skelbench.reporting.suites.suite import find_suite
 
     host = get_host()
-    found = find_suite(host, suite)
+    selected = find_suite(host, suite)
     about, _ = host.method(method)  # a misspelled name fails before torch is imported
     if about.name in CONTROLS:
         raise SkelbenchError(f"{about.name} is a control, made with every row; name a method that trains")
 
-    def one(value: str | None, known: list[str], what: str) -> str:
-        if value is not None and value not in known:
-            raise SkelbenchError(did_you_mean(value, known, f"{what} (suite {found.name})"))
-        return value or known[0]
+    def one(value: str | None, choices: list[str], noun: str) -> str:
+        if value is not None and value not in choices:
+            raise SkelbenchError(did_you_mean(value, choices, f"{noun} (suite {selected.name})"))
+        return value or choices[0]
 
-    dataset, preset = one(dataset, [*found.datasets], "data set"), one(preset, [*found.presets], "preset")
-    splits = [*found.datasets[dataset]]
-    numbers = [*map(str, found.tokens)]
-    asked = () if probe == "all" else comma_separated(probe or "") or found.presets[preset]
+    dataset, preset = one(dataset, [*selected.datasets], "data set"), one(preset, [*selected.presets], "preset")
+    splits = [*selected.datasets[dataset]]
+    numbers = [*map(str, selected.tokens)]
+    probes = () if probe == "all" else comma_separated(probe or "") or selected.presets[preset]
     study = Study(
-        name=found.name,
-        summary=f"rows of suite {found.name}",
-        seeds=found.seeds,
-        probe=tuple(one(name, [*found.protocols], "protocol") for name in asked or found.protocols),
+        name=selected.name,
+        summary=f"rows of suite {selected.name}",
+        seeds=selected.seeds,
+        probe=tuple(one(name, [*selected.protocols], "protocol") for name in probes or selected.protocols),
         dataset=dataset,
         preset=preset,
         grid={
@@ -108,8 +108,10 @@ def run(
     session = open_session(results, data_root, device)
     session.results.check_readable()
     trials = trials_of(study, host, session.data_root, session.device)
-    if wrong := next((trial for trial in trials if trial.resolved.spec.encoder != found.encoder), None):
-        raise SkelbenchError(f"{wrong.title} has its own encoder; rows of {found.name} have encoder {found.encoder}")
+    if wrong := next((trial for trial in trials if trial.resolved.spec.encoder != selected.encoder), None):
+        raise SkelbenchError(
+            f"{wrong.title} has its own encoder; rows of {selected.name} have encoder {selected.encoder}"
+        )
     protocols = list(study.probe)
     states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
@@ -120,7 +122,7 @@ def run(
         return
     engine = Local(StudyContext(study.name, session, protocols), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)
-    _print_table(found.name, session.results.root)
+    _print_table(selected.name, session.results.root)
     conclude(trials, failures)
 
 
@@ -140,9 +142,9 @@ def _print_table(suite: str, root: Path | None, format_: str | None = None, outp
     from skelbench.reporting.suites.table import leaderboard, skipped, suite_inputs
 
     host, store = get_host(), ResultStore(root)
-    found, format_ = find_suite(host, suite), format_of(format_, output)
-    built = leaderboard(found, suite_inputs(found, host, store, progress))
-    reasons = [f"note: skipped {run}: {reason}" for run, reason in skipped(found, store).items()]
+    selected, format_ = find_suite(host, suite), format_of(format_, output)
+    built = leaderboard(selected, suite_inputs(selected, host, store, progress))
+    reasons = [f"note: skipped {run}: {reason}" for run, reason in skipped(selected, store).items()]
     for reason in reasons[:MOST_REASONS]:
         err.print(reason, soft_wrap=True)
     if (more := len(reasons) - MOST_REASONS) > 0:

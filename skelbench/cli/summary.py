@@ -94,15 +94,15 @@ def print_summary(
 
 
 def _other_method(run: RunDir) -> str:
-    """The command of ``run`` with another method; "" if it has settings that may be those of the method."""
+    """The command of ``run`` with another method; "" if some of its settings may be settings of the method."""
     words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
     if not f"{words} ".startswith(f"{title} ") or any(
         option in words for option in ("--set", "--config", "--init-from")
     ):
         return ""
-    methods = (each for each in get_host().all("methods") if isinstance(each, MethodSpec))
-    other = next((each.name for each in methods if each.trains and not each.stage and each.name != run.spec.method), "")
-    return other and f"skelbench run {other}{words.removeprefix(title)}"
+    methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
+    name = next((spec.name for spec in methods if spec.trains and not spec.stage and spec.name != run.spec.method), "")
+    return name and f"skelbench run {name}{words.removeprefix(title)}"
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -114,13 +114,13 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     rows, tests = [], list[PairedTest]()
     for protocol, record in records.items():
         start = [protocol, accuracy(run, record), " over ".join(interval(run, record))]
-        for other_run, others in pairs[1:]:
-            test = paired(run, record, other_run, others[protocol])
+        for other_run, alternatives in pairs[1:]:
+            test = paired(run, record, other_run, alternatives[protocol])
             tests.append(test)
             low, high = test.interval
             difference = f"{100 * test.difference:+.1f}  [{100 * low:+.1f}, {100 * high:+.1f}]"
             p = f"{test.p_value:.2g}" if test.p_value >= 1e-4 else "< 0.0001"
-            rows.append([*start, other_run.title, accuracy(other_run, others[protocol]), difference, p])
+            rows.append([*start, other_run.title, accuracy(other_run, alternatives[protocol]), difference, p])
             start = ["", "", ""]
         if len(pairs) == 1:
             rows.append(start)
@@ -142,8 +142,8 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
 
 def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Kinds and texts of what went wrong while a run was trained."""
-    found = [(kind, describe(each)) for kind in ("collapse", "shortcut") for each in info.get(kind) or ()]
-    return [*found, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
+    anomalies = [(kind, describe(fact)) for kind in ("collapse", "shortcut") for fact in info.get(kind) or ()]
+    return [*anomalies, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
 
 
 def training_text(info: Mapping[str, Any]) -> str:
@@ -158,7 +158,7 @@ def training_text(info: Mapping[str, Any]) -> str:
 def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values of the costs in a run's cost.json."""
     encoder, step = cost["encoder"], cost["step"]
-    one, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
+    single, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
     if (bodies := encoder.get("bodies", 1)) > 1:
@@ -172,7 +172,10 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),
-        ("inference", f"{one['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64"),
+        (
+            "inference",
+            f"{single['median_ms']:.1f} ms for one clip, {many['clips_per_s']:,.0f} clips/s in batches of 64",
+        ),
         ("peak memory", f"{peak:,.0f} MiB for a batch of 64 ({how})"),
     ]
 
@@ -193,7 +196,7 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
     rows, trained = [], f"{run.spec.data.title}/{run.spec.data.split}"
     for record in records:
         spec, metrics = record["spec"], record["metrics"]
-        others = [metrics.get(name) for name in selected.values()]
+        values = [metrics.get(name) for name in selected.values()]
         data = f"{DataSpec.model_validate(spec['data']).title}/{spec['data']['split']}"
         rows.append(
             (
@@ -203,14 +206,14 @@ def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool
                 data + (f" (from {trained})" if data != trained else ""),
                 accuracy(run, record),
                 *interval(run, record),
-                *("" if value is None else f"{value:.1%}" for value in others),
+                *("" if value is None else f"{value:.1%}" for value in values),
                 measures.sentence(measures.own(record).values()),
                 record["id"],
             )
         )
     keep = [i for i, name in enumerate(columns) if name not in usual or any(row[i] != usual[name] for row in rows)]
-    shown = [[row[i] for i in keep] for row in rows]
-    out.print(make_table([columns[i] for i in keep], shown, title=f"{run.title}, {run.name}"))
+    cells = [[row[i] for i in keep] for row in rows]
+    out.print(make_table([columns[i] for i in keep], cells, title=f"{run.title}, {run.name}"))
     _print_notes(records)
 
 
@@ -220,18 +223,18 @@ def _print_further(protocol: str, pairs: list[tuple[Any, dict[str, Any]]]) -> No
         (run.title, measures.sentence(measures.own(records[protocol]).values())) for run, records in pairs
     ]
     if first:
-        beside = "; ".join(f"{title}: {text}" for title, text in controls)
-        out.print(f"{protocol}: {first}" + (f" ({beside})" if beside else ""), soft_wrap=True)
+        text_of_controls = "; ".join(f"{title}: {text}" for title, text in controls)
+        out.print(f"{protocol}: {first}" + (f" ({text_of_controls})" if text_of_controls else ""), soft_wrap=True)
 
 
 def accuracy(run: RunDir, record: Mapping[str, Any]) -> str:
     """Accuracy in percent; of several draws with their standard deviation: ``52.3% ± 1.2 (sd of 5 label subsets)``."""
     mean, sd = record["metrics"]["accuracy"], record["metrics"].get("accuracy_sd")
-    found = _outcomes(run, record) if sd is not None or record.get("drawn") else None
-    sd = found.spread if sd is None and found else sd
+    outcomes = _outcomes(run, record) if sd is not None or record.get("drawn") else None
+    sd = outcomes.spread if sd is None and outcomes else sd
     if sd is None:
         return f"{mean:.1%}"
-    draws = f"{len(found.correct_DC)} " if found else ""
+    draws = f"{len(outcomes.correct_DC)} " if outcomes else ""
     return f"{mean:.1%} ± {100 * sd:.1f} (sd of {draws}{record.get('drawn') or 'draws'})"
 
 
@@ -245,8 +248,8 @@ def interval(run: RunDir, record: Mapping[str, Any]) -> tuple[str, str]:
     """95 % interval of an accuracy, and its units: clips, or subjects if that interval is wider."""
     from skelbench.evaluation.stats.paired import accuracy_interval
 
-    found = _outcomes(run, record)
-    by_subject = list((found.by_subject or {}).values()) if found else []
+    outcomes = _outcomes(run, record)
+    by_subject = list((outcomes.by_subject or {}).values()) if outcomes else []
     arrays = tuple(np.array(by_subject, dtype=float).T) if by_subject else None
     metrics = record["metrics"]
     (low, high), over = accuracy_interval(metrics["accuracy"], int(metrics["n_test"]), arrays)

@@ -34,11 +34,11 @@ def say_left_out(inputs: TableInputs) -> None:
     from skelbench.core.console import err
 
     if n := inputs.left_out:
-        one, more = (
+        title, more = (
             "1 run with settings changed from its preset or protocol is",
             f"{n} runs with settings changed from their preset or protocol are",
         )
-        err.print(f"note: {one if n == 1 else more} left out; see --all")
+        err.print(f"note: {title if n == 1 else more} left out; see --all")
 
 
 def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:

@@ -105,16 +105,16 @@ def _announce(tunings: Sequence[Tuning]) -> None:
         for tuning in tunings
         for axis in tuning.axes
     ]
-    asked = tunings[0].asked
-    how = f"Sobol sequence, seed {asked.seed}: {asked.trials} trials of {asked.clips:,} clips for every method"
+    query = tunings[0].asked
+    how = f"Sobol sequence, seed {query.seed}: {query.trials} trials of {query.clips:,} clips for every method"
     out.print(make_table(("method", "setting", "default", "drawn from", "evenly in its"), rows, how))
     for sentence in dict.fromkeys(tuning.held.sentence for tuning in tunings):
         out.print(plain(sentence), soft_wrap=True)
     if longer := max(
-        (tuning.default.clips for tuning in tunings if tuning.default.clips > 1.5 * asked.clips), default=0
+        (tuning.default.clips for tuning in tunings if tuning.default.clips > 1.5 * query.clips), default=0
     ):
         err.print(
-            f"note: a trial sees {asked.clips:,} clips and what is trained with the winner up to {longer:,}: what is "
+            f"note: a trial sees {query.clips:,} clips and what is trained with the winner up to {longer:,}: what is "
             "best for a short schedule need not be for a longer one",
             soft_wrap=True,
         )
@@ -129,17 +129,17 @@ def _dry_run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> N
     from skelbench.pipeline.studies.trials import status
     from skelbench.pipeline.studies.tuning import draw
 
-    asked = tunings[0].asked
-    states = [(trial, status(trial, session, [asked.probe])) for trial in draw(tunings, session)]
+    query = tunings[0].asked
+    states = [(trial, status(trial, session, [query.probe])) for trial in draw(tunings, session)]
     at_once, threads = processes(session.device, jobs)
     if threads is not None:
         torch.set_num_threads(threads)
-    show_trials(asked.study([{"method": tunings[0].method}], [asked.seed]), states, session, at_once)
+    show_trials(query.study([{"method": tunings[0].method}], [query.seed]), states, session, at_once)
     spec = tunings[0].default.resolved.spec
-    fresh = ", ".join(map(str, asked.fresh))
+    fresh = ", ".join(map(str, query.fresh))
     out.print(
         f"then, of each method, its defaults and its winner on {spec.data.title}/{spec.data.split} with seeds {fresh}: "
-        f"at most {2 * len(tunings) * len(asked.fresh)} runs",
+        f"at most {2 * len(tunings) * len(query.fresh)} runs",
         soft_wrap=True,
     )
 
@@ -157,8 +157,8 @@ def _run(tunings: Sequence[Tuning], session: Session, jobs: int | None) -> None:
     from skelbench.reporting import tuned
     from skelbench.reporting.terminal import Terminal
 
-    asked = tunings[0].asked
-    probes = [asked.probe]
+    query = tunings[0].asked
+    probes = [query.probe]
     at_once, threads = processes(session.device, jobs)
     engine = Local(StudyContext(NAME, session, probes), ResourceRequest(jobs=at_once))
 

@@ -76,5 +76,5 @@ class Grown(Spec):
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
-        kept = {name for name in fields if name not in self.ADDED or getattr(self, name) != fields[name].default}
-        return {name: value for name, value in handler(self).items() if name in kept}
+        names = {name for name in fields if name not in self.ADDED or getattr(self, name) != fields[name].default}
+        return {name: value for name, value in handler(self).items() if name in names}

@@ -112,8 +112,8 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[Any]] = (), title
     """Return a table with right-aligned numbers."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
-        held = [row[index] for row in rows if row[index] not in ("", None)]
-        right = bool(held) and all(isinstance(value, int | float) for value in held)
+        values = [row[index] for row in rows if row[index] not in ("", None)]
+        right = bool(values) and all(isinstance(value, int | float) for value in values)
         table.add_column(plain(column), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*("" if value is None else plain(value) for value in row))

@@ -171,9 +171,9 @@ def all_say(value: T) -> list[T]:
 
 def own_share(count: int) -> slice:
     """Slice of ``count`` items that belongs to this process; sizes differ by one at most, in the order of ranks."""
-    each, more = divmod(count, world())
-    start = rank() * each + min(rank(), more)
-    return slice(start, start + each + (rank() < more))
+    base, more = divmod(count, world())
+    start = rank() * base + min(rank(), more)
+    return slice(start, start + base + (rank() < more))
 
 
 def own_pieces(count: int, piece: int) -> tuple[range, bool]:
@@ -218,8 +218,8 @@ def mean_figures(figures: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if world() == 1:
         return dict(figures)
     device = figures["loss"].device
-    found = torch.stack([x.detach().to(device, torch.float32, non_blocking=True).reshape(()) for x in figures.values()])
-    return dict(zip(figures, all_reduce_sum(found).div_(world()).unbind()))
+    sums = torch.stack([x.detach().to(device, torch.float32, non_blocking=True).reshape(()) for x in figures.values()])
+    return dict(zip(figures, all_reduce_sum(sums).div_(world()).unbind()))
 
 
 def global_mean(total: Tensor, count: Tensor | float) -> Tensor:
@@ -290,7 +290,7 @@ def own_place(size: int) -> tuple[int, int]:
 
 def _sizes(size: int) -> list[int]:
     """Sizes of all processes. Waits for no device."""
-    found = [torch.zeros((), dtype=torch.int64) for _ in range(world())]
+    counts = [torch.zeros((), dtype=torch.int64) for _ in range(world())]
     with reaching():
-        dist.all_gather(found, torch.tensor(size), group=_hosts["step"])
-    return [int(each) for each in found]
+        dist.all_gather(counts, torch.tensor(size), group=_hosts["step"])
+    return [int(count) for count in counts]

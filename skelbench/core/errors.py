@@ -55,7 +55,7 @@ class FailedOnRankZero(SkelbenchError):
 
 
 LIKE = 0.6
-"""Least likeness, from 0 to 1, of names of which one is probably a misspelling of the other."""
+"""Smallest similarity, from 0 to 1, at which a name is probably a misspelling of another name."""
 SHORT = 20
 """Largest number of names that are listed if none is near."""
 
@@ -80,11 +80,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     outer, _, last = _parts(name)
     ranked = []
     for candidate in sorted(known):
-        their_outer, _, theirs = _parts(candidate)
-        likeness = SequenceMatcher(None, last, theirs).ratio()
+        their_outer, _, candidate_name = _parts(candidate)
+        likeness = SequenceMatcher(None, last, candidate_name).ratio()
         if likeness > LIKE:
             ranked.append((likeness, SequenceMatcher(None, outer, their_outer).ratio(), candidate))
-    return max(ranked, key=lambda each: each[:2])[-1] if ranked else None
+    return max(ranked, key=lambda entry: entry[:2])[-1] if ranked else None
 
 
 def _parts(name: str) -> tuple[str, str, str]:

@@ -53,10 +53,10 @@ def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 def _sweep(path: Path) -> None:
     """Remove temporary files of processes that were killed while they wrote ``path``."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
         with suppress(OSError):  # removed meanwhile, or of another user
-            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
-                left.unlink()
+            if time.time() - leftover.stat().st_mtime > ABANDONED_SECONDS:
+                leftover.unlink()
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

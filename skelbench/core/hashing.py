@@ -27,8 +27,8 @@ def derive_seed(*parts: Any) -> int:
 @cache
 def hash_of_code(place: Path) -> str:
     """Hash of a Python file, or of the names and contents of all Python files below a folder."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-        found.update(f"{path.relative_to(place)}\0".encode())
-        found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+        hasher.update(f"{path.relative_to(place)}\0".encode())
+        hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()

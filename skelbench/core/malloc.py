@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 USUAL_BYTES = 32 << 20
-"""Larger allocations come from the system each time, unless the C library is told otherwise."""
+"""Larger allocations come from the system each time, unless malloc settings change that."""
 KEPT_BYTES = 1 << 30
 """Allocations up to this size stay with the process during training."""
 TRIM_SECONDS = 10.0

@@ -91,7 +91,7 @@ class DataSpec(Grown):
 
 class TrainSpec(Grown):
     """Training without optimizer and schedule. Durations are shares of the schedule. Fields with ``exclude`` change
-    memory or speed alone: they are recorded next to the spec and are no part of the id."""
+    memory or speed only: they are recorded next to the spec and do not enter the id."""
 
     ADDED = frozenset({"align", "degrade"})
 
@@ -201,7 +201,7 @@ class EvalSpec(Grown):
     protocol_config: dict[str, Any] = {}
     data: DataSpec
     seed: int = Field(0, ge=0, lt=2**64)
-    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="what the encoder looks at, in turn")
+    streams: tuple[Stream, ...] = Field(("joint",), min_length=1, description="input streams of the encoder, in turn")
     fusion: Fusion = Field("none", description="how several streams become one result")
     weights: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         (), description="of each stream in a sum of scores or logits; empty = all alike"
@@ -214,7 +214,7 @@ class EvalSpec(Grown):
     bodies: Bodies = "valid"
     centre: Centre = "clip"
     align: Align = "none"
-    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
+    share: float = Field(0.95, gt=0, le=1, description="central fraction of a clip that is evaluated")
     resize: EvaluationResize = "ends"
     min_confidence: float = Field(
         0.0, ge=0, le=1, description="tokens whose mean confidence is below it are hidden from the encoder; 0 = none"
@@ -230,7 +230,7 @@ class EvalSpec(Grown):
         if len(self.streams) == 1 and self.fusion != "none":
             raise ValueError(f"fusion of {self.fusion} needs several streams; leave it out or give --stream joint,bone")
         if self.weights and self.fusion not in ("scores", "logits"):
-            raise ValueError("weights are those of streams whose scores are summed; give --fusion scores or logits")
+            raise ValueError("weights need streams whose scores are summed; give --fusion scores or logits")
         if self.weights and len(self.weights) != len(self.streams):
             raise ValueError(f"{len(self.weights)} weights cannot weigh streams {streams}; give one for each")
         if self.partners and len(self.partners) + 1 != len(self.streams):
@@ -273,7 +273,7 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
+        text = first["msg"].removeprefix("Value error, ")
         path = ".".join(str(part) for part in first["loc"])
         name = f"{where}.{path}" if path else where
         if first["type"] == "extra_forbidden":
@@ -281,9 +281,9 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
         elif first["type"] == "missing":
             message = f"{name} has no value, and {model.__name__} gives it no default"
         elif not path:  # a contradiction between fields: the whole input would be printed
-            message = f"settings of {where} are not valid: {said}"
+            message = f"settings of {where} are not valid: {text}"
         else:
-            message = f"{name}={first.get('input')!r} is not valid: {said[0].lower()}{said[1:]}"
+            message = f"{name}={first.get('input')!r} is not valid: {text[0].lower()}{text[1:]}"
             options = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
             near = nearest(str(first.get("input")), options)
             message += f"; did you mean {near!r}?" if near else ""
@@ -292,8 +292,8 @@ def validated(model: type[S], values: Mapping[str, Any], where: str) -> S:
 
 def twin_fields(spec: RunSpec) -> dict[str, Any]:
     """Fields that a run shares with its untrained baseline: encoder, grid, data and seed."""
-    same = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
-    return {name: getattr(spec, name) for name in same}
+    shared = ("encoder", "encoder_version", "encoder_source", "encoder_config", "grid", "data", "seed")
+    return {name: getattr(spec, name) for name in shared}
 
 
 def _means_nothing(model: type[Spec], name: str, value: Any) -> bool:
@@ -312,8 +312,8 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     streams = {view["stream"] for view in spec.views.values()} or {"joint"}
     streams = {"fused"} & streams or streams
     slots = spec.train.bodies == "all-slots"
-    whole = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
-    resized = {"bin-starts" if view["resize"] == "release" else view["resize"] for view in whole}
+    full_views = [view for view in spec.views.values() if view["frames"] == spec.grid.frames]
+    resized = {"bin-starts" if view["resize"] == "release" else view["resize"] for view in full_views}
     return {
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
@@ -333,8 +333,8 @@ def streams_seen(spec: RunSpec) -> set[str]:
 
 def stream_names(seen: Iterable[str]) -> str:
     """``joint + bone + motion``, in this order; ``fused`` is all three."""
-    seen = {*seen}
-    return " + ".join(name for name in ("joint", "bone", "motion") if name in seen or "fused" in seen)
+    streams = {*seen}
+    return " + ".join(name for name in ("joint", "bone", "motion") if name in streams or "fused" in streams)
 
 
 def titled(method: str, variant: str) -> str:

@@ -37,7 +37,7 @@ def plain(text: object) -> str:
 def setting_text(value: Any) -> str:
     """A setting as the user types it; a component by its kind and settings."""
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{name}={setting_text(each)}" for name, each in value.items() if name != "kind")
+        inner = ", ".join(f"{name}={setting_text(setting)}" for name, setting in value.items() if name != "kind")
         return " ".join(filter(None, (str(value.get("kind", "")), f"({inner})" if inner else "")))
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(setting_text, value)) + "]"

@@ -70,7 +70,7 @@ def limit_threads(most: int | None = None) -> None:
 
 @contextmanager
 def one_thread(multiplications: int) -> Iterator[None]:
-    """Use one thread within if an operation of so many ``multiplications`` is too small to share."""
+    """Use one thread in this block if an operation of ``multiplications`` is too small for several threads."""
     import torch
 
     before = torch.get_num_threads()

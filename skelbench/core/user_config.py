@@ -89,7 +89,7 @@ def _file(folder: Path) -> tuple[Path | None, dict[str, Any]]:
     Raises:
         SkelbenchError: another user might have put it there to run code, or it is not valid.
     """
-    file = next((path for each in (folder, *folder.parents) if (path := each / FILE).is_file()), None)
+    file = next((path for directory in (folder, *folder.parents) if (path := directory / FILE).is_file()), None)
     if file is None:
         return None, {}
     if file.parent.stat().st_mode & 0o002 and file.stat().st_uid not in (0, os.getuid()):

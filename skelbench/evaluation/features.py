@@ -144,8 +144,8 @@ class PreparedClips:
                 view = builder(batch, keyed)["eval"].to(self.device)
                 features.append(self.clip_features(encoder, view, dropout, noise))
                 if progress:
-                    done, whole = min(start + size, end) - starts.start, end - starts.start
-                    progress(done * len(ids) // whole, len(ids))
+                    clips_done, clips_total = min(start + size, end) - starts.start, end - starts.start
+                    progress(clips_done * len(ids) // clips_total, len(ids))
         if not features:
             return np.zeros((0, 0), dtype=np.float32)
         x_nD = torch.cat(features)
@@ -226,10 +226,10 @@ def read_out(
     if grid is None:
         raise ValueError("a readout that keeps joints needs the token grid")
     if encoded.per_clip or tokens_RND.shape[1] != grid.tokens:
-        what = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"
+        rows = "one row per clip" if encoded.per_clip else f"{tokens_RND.shape[1]} tokens"
         raise SkelbenchError(
             f"a readout that keeps joints needs an encoder that returns all {grid.tokens} tokens of every body, this "
-            f"one returns {what}; use a protocol that averages, such as linear or linear@mamp"
+            f"one returns {rows}; use a protocol that averages, such as linear or linear@mamp"
         )
     return replace(encoded, pooled_RD=tokens_RND.unflatten(1, (-1, grid.joints)).mean(1).flatten(1))
 

@@ -81,7 +81,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
 class FineTune(FineTuneSettings):
     """The encoder and a classifier on its clip features, trained on newly cropped and rotated clips in every epoch.
 
-    The recipe is that of maoyunyao/MAMP 09e6252 (main_finetune.py and its scripts), with one linear layer as head
+    The recipe follows maoyunyao/MAMP 09e6252 (main_finetune.py and its scripts), with one linear layer as head
     (``finetune@mamp`` has the published head), the bodies that are present, and ``min_steps``.
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
@@ -249,19 +249,19 @@ def _result(
 ) -> ProtocolResult:
     """Means over the lists, predictions of each, the rows of all fits."""
     first, second = (
-        [(part, done) for part, done in zip(parts, fits.done) if part.name == name]
+        [(part, result) for part, result in zip(parts, fits.done) if part.name == name]
         for name in ("all-train", "held-out")
     )
 
     def mean(name: str, of: list[tuple[Part, dict[str, Any]]]) -> float:
-        return float(np.mean([done[name] for _, done in of]))
+        return float(np.mean([result[name] for _, result in of]))
 
     several = settings.draws > 1
-    scores_DnC = torch.stack([done["logits"] for _, done in first]).numpy()
+    scores_DnC = torch.stack([result["logits"] for _, result in first]).numpy()
     figures, predictions = task.score(scores_DnC if several else scores_DnC[0])
     metrics = {**figures, "n_train": float(np.mean([len(part.train_n) for part, _ in first]))}
     for name in ("train_accuracy", "train_loss"):
-        metrics[name] = float(np.mean([done["rows"][-1][name] for _, done in first]))
+        metrics[name] = float(np.mean([result["rows"][-1][name] for _, result in first]))
     metrics["steps"] = mean("step", first)
     if settings.best_on_test:
         metrics["accuracy_best_on_test"] = mean("highest", first)
@@ -272,8 +272,8 @@ def _result(
         notes.append(NOT_SELECTED)
     rows = [
         {"fit": part.name, **({"draw": part.draw} if several else {}), **row}
-        for part, done in (*first, *second)
-        for row in done["rows"]
+        for part, result in (*first, *second)
+        for row in result["rows"]
     ]
     details: dict[str, Any] = {"threads": fits.threads}
     if lists:
@@ -287,12 +287,12 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
     epochs, notes = settings.epochs_of(clips), []
     if lists:
         kind = "of every class" if settings.stratified else "of all clips, whatever their class"
-        hashes = ", ".join(each.sha256[:12] for each in lists)
+        hashes = ", ".join(subset.sha256[:12] for subset in lists)
         notes.append(
             f"labels of {clips} clips ({100 * settings.label_share:.3g} % {kind}), lists of sha256 {hashes}: "
             "`skelbench data labels` shows them"
         )
-        if short := max(len(each.ids) - len(part.train_n) for each, part in zip(lists, parts)):
+        if short := max(len(subset.ids) - len(part.train_n) for subset, part in zip(lists, parts)):
             notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: left out")
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)
     if unseen:

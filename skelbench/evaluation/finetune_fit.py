@@ -148,7 +148,7 @@ class Fit:
             self.model.load_state_dict(self.best["weights"])
         logits_nC = self.logits(self.test_ids, rest)
         row["test_accuracy"] = self.task.score(logits_nC.numpy())[0]["accuracy"]
-        by_step = {each["step"]: each for each in (*self.rows, row)}
+        by_step = {row_kept["step"]: row_kept for row_kept in (*self.rows, row)}
         figures = {"accuracy": row["test_accuracy"], "step": row["step"]}
         rows = [by_step[step] for step in sorted(by_step)]
         return {"logits": logits_nC, "rows": rows, "highest": max(self.highest, figures["accuracy"]), **figures}
@@ -208,12 +208,12 @@ class Fit:
     def logits(self, ids_n: np.ndarray, rest: Rest) -> Tensor:
         """float32 [n, C] on the host, of clips as they are evaluated."""
         batches = np.array_split(ids_n, math.ceil(len(ids_n) / SCORED))
-        found = []
+        results = []
         with evaluating(self.model):
             for view in self._views(self.plain_views, batches):
-                found.append(self.model(view).float())
+                results.append(self.model(view).float())
                 rest(self)
-        logits_nC = fetch(torch.cat(found))
+        logits_nC = fetch(torch.cat(results))
         self.check_finite(logits_nC)
         return logits_nC
 

@@ -36,7 +36,7 @@ class FineTuneSettings(EncoderProtocol):
     optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="PyTorch's betas; sgd has momentum 0.9")
     lr: float = Field(3e-4, gt=0, description="peak learning rate, not scaled by the batch size")
     head_lr: float = Field(1.0, gt=0, description="the classifier's rate, times lr")
-    layer_decay: float = Field(0.8, gt=0, le=1, description="rate of a layer, times that of the next; 1 = all alike")
+    layer_decay: float = Field(0.8, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(0.05, ge=0, description="of the optimiser")
     decay_all: bool = Field(False, description="weight decay of biases, norms and other 1-D parameters as well")
     warmup: float = Field(0.05, ge=0, lt=1, description="linear warm-up, share of the schedule")
@@ -122,9 +122,9 @@ def layers_of(encoder: Encoder) -> list[list[nn.Parameter]]:
     with plugin_code(encoder.layers, "()"):
         layers = [list(layer) for layer in encoder.layers()]
     names = {parameter: name for name, parameter in encoder.named_parameters()}
-    given = [parameter for layer in layers for parameter in layer]
-    for parameter in names.keys() | set(given):
-        times = sum(parameter is each for each in given)
+    parameters = [parameter for layer in layers for parameter in layer]
+    for parameter in names.keys() | set(parameters):
+        times = sum(parameter is member for member in parameters)
         if parameter not in names or times != 1:
             name = names.get(parameter, "a parameter of another module")
             raise wrong(encoder.layers, f"gives {name} {times} times; give every parameter of the encoder once")

@@ -54,9 +54,9 @@ def concatenate(sets: Mapping[str, Features]) -> Features:
         progress: Progress | None = None,
         noisy: bool = False,
     ) -> np.ndarray:
-        asked = keyed, crop, augment, dropout
+        options = keyed, crop, augment, dropout
         shares = [share(progress, i, len(sources)) for i in range(len(sources))]
-        return _side_by_side([again(*asked, part, noisy) for again, part in zip(sources, shares)])
+        return _side_by_side([again(*options, part, noisy) for again, part in zip(sources, shares)])
 
     train_x, test_x = (_side_by_side([getattr(part, name) for part in parts]) for name in ("train_x", "test_x"))
     return replace(parts[0], train_x=train_x, test_x=test_x, again=again if len(sources) == len(parts) else None)

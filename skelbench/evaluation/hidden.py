@@ -25,8 +25,8 @@ def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor
     """bool [R, N]: tokens of joints that are declared missing, and tokens whose mean confidence over their ``patch``
     frames is below ``min_confidence``; None if there can be none.
 
-    Padded frames do not count. A body of which nothing would be left keeps its doubtful tokens; a body without any
-    joint is shown whole.
+    Padded frames do not count. A body that would have no visible token keeps its doubtful tokens; a body without any
+    joint keeps all tokens.
     """
     times = view.x_RTJC.shape[1] // patch
     missing_RN = None if view.missing_RJ is None else _unless_all(view.missing_RJ).repeat(1, times)
@@ -92,7 +92,7 @@ def encode(
 def cannot() -> str:
     """Message for an encoder from which nothing can be hidden."""
     return (
-        "this encoder was trained with neither a mask token nor tokens left out, so that it cannot be told which "
+        "this encoder was trained with neither a mask token nor skipped tokens, so that it cannot receive which "
         "joints are missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"
     )
 

@@ -68,8 +68,8 @@ class Neighbours(Protocol):
         if summed == "logits":
             raise SkelbenchError("a ranking has no logits; use --fusion scores, which sums similarities")
         features = next(iter(sets.values()))
-        alone: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
-        ranked: list[Summed] = [("", list(sets.values()), weights), *alone]
+        single_sets: list[Summed] = [(name, [part], (1.0,)) for name, part in sets.items()] if len(sets) > 1 else []
+        ranked: list[Summed] = [("", list(sets.values()), weights), *single_sets]
         metrics: dict[str, float] = {}
         predictions: dict[str, np.ndarray] = {}
         for i, (name, parts, weighs) in enumerate(ranked):

@@ -64,7 +64,7 @@ def label_subset(
         raise SkelbenchError(
             f"{share:.2%} of {len(ids)} training clips of split {split!r} is less than one clip; take a larger share"
         )
-    found = np.sort(ids[chosen])
+    subset_ids = np.sort(ids[chosen])
     named = store.names is not None and len(set(store.names[ids])) == len(set(ids.tolist()))
-    names = store.names[found] if named and store.names is not None else found
-    return LabelSubset(draw, found, tuple(map(str, names)))
+    names = store.names[subset_ids] if named and store.names is not None else subset_ids
+    return LabelSubset(draw, subset_ids, tuple(map(str, names)))

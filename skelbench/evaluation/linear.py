@@ -101,32 +101,32 @@ class Linear(Protocol):
         """:meth:`evaluate`, and the probe that it measured."""
         train = Part.of(features.train_x, features.train_y, device)
         test = Part.of(features.test_x, features.test_y, device)
-        kept, held = stratified(features.train_y, self.val_share, seed)
-        selects = len(held) > 0
+        kept_n, held_out = stratified(features.train_y, self.val_share, seed)
+        selects = len(held_out) > 0
         products = self.batch_size * train.x_nD.shape[1] * features.num_classes
         with one_thread(products):
-            found = fit_linear(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
+            probe = fit_linear(train, features.num_classes, self, seed, share(progress, 0, 1 + selects))
 
-        train_loss_E, train_accuracy_E, _ = found.score(train)
-        _, test_accuracy_E, logits_nC = found.score(test)
+        train_loss_E, train_accuracy_E, _ = probe.score(train)
+        _, test_accuracy_E, logits_nC = probe.score(test)
         columns = {"train_loss": train_loss_E, "train_accuracy": train_accuracy_E, "test_accuracy": test_accuracy_E}
         per_epoch = math.ceil(len(train.y_n) / self.batch_size)
-        curve = {"all-train": curve_rows("all-train", found.steps, per_epoch, **columns)}
-        falls, notes = {} if found.fall is None else {"train_loss_fall": found.fall}, []
-        if found.fall is not None and self.tolerance is not None and found.fall > self.tolerance:
+        curve = {"all-train": curve_rows("all-train", probe.steps, per_epoch, **columns)}
+        falls, notes = {} if probe.fall is None else {"train_loss_fall": probe.fall}, []
+        if probe.fall is not None and self.tolerance is not None and probe.fall > self.tolerance:
             notes.append(
-                f"the probe had not converged after {found.steps[-1]} steps: its training loss still fell by "
-                f"{found.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
+                f"the probe had not converged after {probe.steps[-1]} steps: its training loss still fell by "
+                f"{probe.fall:.2%} of chance level in {WINDOW} steps (tolerance {self.tolerance:.2%})"
             )
         if selects:
-            length = (found.hold, found.steps[-1]) if self.tolerance else None
+            length = (probe.hold, probe.steps[-1]) if self.tolerance else None
             with one_thread(products):
-                second = fit_linear(train.take(kept), features.num_classes, self, seed, share(progress, 1, 2), length)
-            val_loss_E, val_accuracy_E, _ = second.score(train.take(held))
+                second = fit_linear(train.take(kept_n), features.num_classes, self, seed, share(progress, 1, 2), length)
+            val_loss_E, val_accuracy_E, _ = second.score(train.take(held_out))
             columns = {"val_loss": val_loss_E, "val_accuracy": val_accuracy_E, "test_accuracy": second.score(test)[1]}
-            per_epoch = math.ceil(len(kept) / self.batch_size)
+            per_epoch = math.ceil(len(kept_n) / self.batch_size)
             curve["held-out"] = curve_rows("held-out", second.steps, per_epoch, **columns)
-        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls), found
+        return probe_result(features, logits_nC, curve, train_accuracy_E[-1], self.val_share, notes, **falls), probe
 
 
 class SlimLinear(Linear):
@@ -163,10 +163,10 @@ def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def residual(logits: Tensor, y_b: Tensor) -> Tensor:
-    """Gradient of the mean cross-entropy by ``logits`` [b, C], or by those of several probes [b, P, C]."""
-    found = F.threshold(logits.softmax(-1), NOTHING, 0.0)
-    found[torch.arange(len(y_b), device=y_b.device), ..., y_b] -= 1
-    return found.div_(len(y_b))
+    """Gradient of the mean cross-entropy by ``logits`` [b, C], or [b, P, C] of several probes."""
+    residual_bC = F.threshold(logits.softmax(-1), NOTHING, 0.0)
+    residual_bC[torch.arange(len(y_b), device=y_b.device), ..., y_b] -= 1
+    return residual_bC.div_(len(y_b))
 
 
 def fit_linear(

@@ -74,13 +74,13 @@ def predictions(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
 
 def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted") -> Outcomes:
     """The outcomes of an evaluation of ``run``; ``named``: see :func:`predictions`."""
-    found = predictions(run, record, named)
-    order, subjects = np.argsort(found["ids"], kind="stable"), found.get("subjects")
-    known = subjects is not None and len(np.unique(subjects)) > 1
+    arrays = predictions(run, record, named)
+    order, subjects = np.argsort(arrays["ids"], kind="stable"), arrays.get("subjects")
+    has_subjects = subjects is not None and len(np.unique(subjects)) > 1
     return Outcomes(
-        found["ids"][order],
-        np.atleast_2d(found["correct"])[:, order],
-        subjects[order] if subjects is not None and known else None,
+        arrays["ids"][order],
+        np.atleast_2d(arrays["correct"])[:, order],
+        subjects[order] if subjects is not None and has_subjects else None,
     )
 
 
@@ -126,24 +126,24 @@ def paired_over_seeds(
     both = sorted(set.intersection(*seeds)) if seeds else [0]
     if not both:
         return None
-    names, found, read = [], [], read or reader()
+    names, outcomes, read = [], [], read or reader()
     for side in sides:
         repeated = [0] * len(both) if _seedless(side) else [list(side["seed"]).index(seed) for seed in both]
         rows = [side.iloc[place] for place in repeated]
         names += [row["run"] for row in rows]
         places = [(store.root / row["run"], row["evaluation"], row["predictions"]) for row in rows]
-        found.append([outcome for place in places if (outcome := if_whole(partial(read, *place)))])
-        if len(found[-1]) < len(rows):
+        outcomes.append([outcome for place in places if (outcome := if_whole(partial(read, *place)))])
+        if len(outcomes[-1]) < len(rows):
             return None
-    every = list(chain(*found))
-    for name, one in zip(names, every, strict=True):
-        if not np.array_equal(one.ids_C, every[0].ids_C):
+    every = list(chain(*outcomes))
+    for name, member in zip(names, every, strict=True):
+        if not np.array_equal(member.ids_C, every[0].ids_C):
             raise Damaged(
                 f"runs {names[0]} and {name} were evaluated on different test clips; evaluate both again: "
                 "skelbench eval RUN --force"
             )
-    subject_C = next((one.subject_C for one in every if one.subject_C is not None), None)
-    first_SDC, second_SDC = (np.stack([one.correct_DC for one in side]) for side in found)
+    subject_C = next((outcome.subject_C for outcome in every if outcome.subject_C is not None), None)
+    first_SDC, second_SDC = (np.stack([outcome.correct_DC for outcome in side]) for side in outcomes)
     return seeds_test(first_SDC, second_SDC, subject_C=subject_C)
 
 

@@ -15,9 +15,9 @@ class Preprocessing(Spec):
 
     units: Literal["m"] = Field("m", description="of coordinates, as they are given")
     up_axis: Literal["y"] = Field("y", description="axis that points up")
-    stream: Stream = Field("joint", description="what is looked at: joints, bones, motion, or all for it to fuse")
-    share: float = Field(0.95, gt=0, le=1, description="central share of a clip that is looked at")
-    resize: EvaluationResize = Field("ends", description="how that becomes the T frames of the grid")
+    stream: Stream = Field("joint", description="encoder input: joints, bones, motion, or all three to fuse")
+    share: float = Field(0.95, gt=0, le=1, description="central fraction of a clip that is evaluated")
+    resize: EvaluationResize = Field("ends", description="how it becomes the T frames of the grid")
     centre: Centre = Field("clip", description="origin: as given for all bodies, or each body's own centre joint")
     align: Align = Field("none", description="where clips are turned to before anything else")
     bodies: Bodies = Field("valid", description="bodies that are encoded: those present, or every slot")
@@ -30,9 +30,9 @@ class Preprocessing(Spec):
     @classmethod
     def of(cls, spec: EvalSpec, stream: Stream, slots: int | None = None) -> Preprocessing:
         """Preprocessing of an evaluation, for one of its streams."""
-        kept = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
+        values = spec.model_dump(include={*cls.model_fields} - {"stream", "slots"})
         data = {"second_body": spec.data.second_body, "dimensions": spec.data.dimensions}
-        return cls(stream=stream, slots=slots, **kept, **data)
+        return cls(stream=stream, slots=slots, **values, **data)
 
 
 def slots_matter(bodies: Bodies, pooling: Pooling) -> bool:

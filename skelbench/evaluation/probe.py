@@ -37,10 +37,10 @@ class ProbeTrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         self.optimizer.zero_grad()
-        found = backward(*batch)
+        gradients = backward(*batch)
         self.optimizer.step()
         self.step += 1
-        return found
+        return gradients
 
     def epoch(
         self,
@@ -137,10 +137,10 @@ def stratified(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray,
     by_remainder = np.lexsort((rng.random(len(classes)), take - quota))
     able = by_remainder[take[by_remainder] + 1 < counts[by_remainder]]
     take[able[: round(share * len(labels)) - take.sum()]] += 1
-    held = np.zeros(len(labels), dtype=bool)
+    held_out = np.zeros(len(labels), dtype=bool)
     for label, number in zip(classes, take):
-        held[rng.permutation(np.flatnonzero(labels == label))[:number]] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)
+        held_out[rng.permutation(np.flatnonzero(labels == label))[:number]] = True
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def curve_rows(fit: str, steps: list[int], per_epoch: int, **columns: list[float]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 def share(progress: Progress | None, part: int, parts: int) -> Progress | None:
     """``progress`` of part number ``part``, from 0, of ``parts`` equally large parts of the work."""
-    return progress and (lambda done, total: progress(part * total + done, parts * total))
+    return progress and (lambda step, total: progress(part * total + step, parts * total))
 
 
 def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
@@ -34,10 +34,10 @@ def advances(report: Callable[..., Any], with_total: bool = False) -> Progress:
     """
     last = 0
 
-    def progress(done: int, total: int) -> None:
+    def progress(step: int, total: int) -> None:
         nonlocal last
-        advance = done - last if done >= last else done
-        last = 0 if done == total and not with_total else done
+        advance = step - last if step >= last else step
+        last = 0 if step == total and not with_total else step
         report(advance, **({"total": total} if with_total else {}))
 
     return progress

@@ -39,7 +39,7 @@ class Retrieval(Neighbours):
 
     Metrics: ``accuracy``, as ``knn`` (SLiM paper, appendix A); ``map``, mean average precision of the whole ranking (0
     for a clip whose class is not in the gallery); ``recall_at_1``, ``_5``, ``_10``: fraction of test clips with a hit
-    among so many. Ties: average precision takes equally similar clips at once, as scikit-learn's
+    among the first 1, 5, 10. Ties: average precision takes equally similar clips at once, as scikit-learn's
     ``average_precision_score``; the nearest are in the order of the gallery, as in ``knn``.
     """
 
@@ -54,10 +54,10 @@ class Retrieval(Neighbours):
         hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
         labels_G = send(labels_G, device)
         nearest, ahead, precision = list[Tensor](), list[Tensor](), list[Tensor]()
-        done = 0
+        position = 0
         for similarity_QG in similarities(sets, weights, device, progress):
-            labels_Q = labels_n[done : done + len(similarity_QG)]
-            done += len(labels_Q)
+            labels_Q = labels_n[position : position + len(similarity_QG)]
+            position += len(labels_Q)
             nearest.append(fetch(vote(similarity_QG, labels_G, 1, first.num_classes)))
             ranked = [ranking(each_G, hits[label]) for each_G, label in zip(similarity_QG, labels_Q.tolist())]
             for answers, of_queries in zip((ahead, precision), zip(*ranked)):

@@ -63,17 +63,17 @@ class DegradedLinear(EncoderProtocol, Linear):
 
     @property
     def measures(self) -> Mapping[str, Measure]:  # type: ignore[override]
-        found = {}
+        features = {}
         for step in self.conditions():
             title = name_of(step).replace("_", " ")
-            found[f"accuracy_{name_of(step)}"] = Measure(title, share=True)
-            found[f"accuracy_{name_of(step)}_sd"] = Measure(f"{title} sd", share=True)
-        return found
+            features[f"accuracy_{name_of(step)}"] = Measure(title, share=True)
+            features[f"accuracy_{name_of(step)}_sd"] = Measure(f"{title} sd", share=True)
+        return features
 
     def evaluate_encoder(
         self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """The probe is bit by bit that of ``linear`` with the evaluation's seed."""
+        """Train the probe bit by bit as ``linear`` does with the evaluation's seed."""
         encoder, joints = task.encoder(), task.grid.joints
         able = [step for step in self.conditions() if task.hiding or not step.declares]
         total, done = len(task.train_ids) + len(task.test_ids) * (1 + len(able) * len(self.draws)), 0
@@ -100,11 +100,11 @@ class DegradedLinear(EncoderProtocol, Linear):
                     task.clips.features(encoder, task.test_ids, source=task.source([step], draw), progress=count)
                 )
                 scores.append(fetch(head.logits(send(x_nD, device))).numpy())
-            figures, found = task.score(np.stack(scores))
+            figures, outcomes = task.score(np.stack(scores))
             own = {name: figures[name] for name in ("accuracy", "accuracy_sd") if name in figures}
             metrics |= {name.replace("accuracy", f"accuracy_{name_of(step)}"): value for name, value in own.items()}
-            predictions[f"predicted_{name_of(step)}"] = found["predicted"]
-            rows.append(row | own | {"draws": (found["predicted"] == found["labels"]).mean(1).tolist()})
+            predictions[f"predicted_{name_of(step)}"] = outcomes["predicted"]
+            rows.append(row | own | {"draws": (outcomes["predicted"] == outcomes["labels"]).mean(1).tolist()})
         notes = [*result.notes]
         if cannot_be:
             notes.append(f"{', '.join(cannot_be)}: cannot be measured; {cannot()}")

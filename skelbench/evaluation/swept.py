@@ -40,7 +40,7 @@ class LinearSwept(Protocol):
     that is best on their clips (ties: the lower loss) is trained again on all training clips, as ``linear`` trains.
     Test labels choose nothing.
 
-    Metrics: those of ``linear`` for the probe trained again; ``accuracy_selected``, of the chosen probe before;
+    Metrics: as ``linear`` for the probe trained again; ``accuracy_selected``, of the chosen probe before;
     ``chosen_lr``, ``chosen_weight_decay``, ``held_out_accuracy``. Rows "sweep" of the curve are the grid, scored on
     held-out clips.
     """
@@ -62,14 +62,14 @@ class LinearSwept(Protocol):
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Sweep, choose, train anew."""
-        kept, held, notes = held_out(features)
+        """Sweep the grid, choose a setting, train with it again."""
+        kept_n, held_n, notes = held_out(features)
         train = Part.of(features.train_x, features.train_y, device)
         pairs = list(product(self.lrs, self.weight_decays))
         classes = features.num_classes
         with one_thread(self.batch_size * train.x_nD.shape[1] * classes * len(pairs)):
-            heads = fit_linear(train.take(kept), classes, self.recipe(), seed, share(progress, 0, 2), pairs=pairs)
-        losses, accuracies, _ = heads.score(train.take(held))
+            heads = fit_linear(train.take(kept_n), classes, self.recipe(), seed, share(progress, 0, 2), pairs=pairs)
+        losses, accuracies, _ = heads.score(train.take(held_n))
         best = max(range(len(pairs)), key=lambda p: (math.isfinite(losses[p]), accuracies[p], -losses[p]))
         _, (on_test,), _ = heads.only(best).score(Part.of(features.test_x, features.test_y, device))
         lr, weight_decay = pairs[best]
@@ -114,11 +114,11 @@ def held_out(features: Features) -> tuple[np.ndarray, np.ndarray, list[str]]:
         everything = Split("train", np.arange(len(subjects)), np.arange(0))
         split = hold_out(everything, NAME, {"subject": subjects, "label": features.train_y}).split
         return split.train, split.test, []
-    kept, held = stratified(features.train_y, HELD_SHARE, seed=0)
-    if not len(held):
+    kept_n, held_n = stratified(features.train_y, HELD_SHARE, seed=0)
+    if not len(held_n):
         raise SkelbenchError(
             f"{NAME} has nothing to choose settings by: the training clips are of one subject and no class has two of "
             "them; use --protocol linear, whose settings are fixed"
         )
-    note = f"subjects are not known: settings were chosen on {len(held)} training clips, stratified by class"
-    return kept, held, [note]
+    note = f"subjects are not known: settings were chosen on {len(held_n)} training clips, stratified by class"
+    return kept_n, held_n, [note]

@@ -1,7 +1,7 @@
 """The contract between a method plugin and the harness (needs torch; descriptors do not).
 
 A method says which views it wants, builds its modules, returns a dict with ``loss`` and moves its EMA after the step.
-It never sees files, labels, devices, mixed precision, checkpoints or process groups. The shape is that of timm's
+It never sees files, labels, devices, mixed precision, checkpoints or process groups. The design follows timm's
 ``TrainingTask``: an ``nn.Module`` whose training forward returns a dict. The methods in ``plugins/`` are examples:
 masked autoencoders that drop tokens, momentum contrast, one encoder per stream, two encoders, two stages, a critic.
 """
@@ -56,10 +56,10 @@ class Context:
     def encoder(self, *other: Any) -> Encoder:
         """A new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
         another family, for which what the method requires need not hold."""
-        made = self.make_encoder(*other)
+        encoder = self.make_encoder(*other)
         if not other:
-            self._width, self._summary_width = made.width, made.summary_width
-        return made
+            self._width, self._summary_width = encoder.width, encoder.summary_width
+        return encoder
 
     @property
     def width(self) -> int:
@@ -107,7 +107,7 @@ class Step:
     batch and the rank. ``op`` tells draws for different purposes apart."""
     world: int = 1
     phase: str = "main"
-    watch: Callable[..., None] = lambda name, what, view=None: None
+    watch: Callable[..., None] = lambda name, key, view=None: None
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
@@ -131,7 +131,7 @@ class Step:
         return self.index / max(1, self.total)
 
     def clips(self, view: View) -> int:
-        """Clips of the step, of all processes together, of which ``view`` has this one's share."""
+        """Number of clips of the step in all processes; ``view`` has the clips of this process."""
         return self.batch or view.clips * self.world * self.pieces
 
     def once(self, view: View, n: int = 1, op: int = 0) -> Tensor:
@@ -148,7 +148,7 @@ class Step:
         return self.means(total, count)
 
     def keep(self, name: str, x: Tensor) -> None:
-        """Keep ``x`` for ``after_step``, where :meth:`kept` has it with those of the step's other pieces; no gradient.
+        """Keep ``x`` for ``after_step``, where :meth:`kept` returns it for all pieces of the step; no gradient.
 
         >>> step = Step(0, 1, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
         >>> step.keep("keys", torch.zeros(2, 8))

@@ -66,7 +66,7 @@ class ExtremeContrast(MomentumContrast):
         ]
         positive_Bn = None
         if mining:
-            near_3Bn = torch.stack([nearest(each[:, 1:], self.config.neighbours) for each in every])
+            near_3Bn = torch.stack([nearest(logits[:, 1:], self.config.neighbours) for logits in every])
             positive_Bn = F.pad(near_3Bn.any(0), (1, 0), value=True)
         contrast_B = info_nce(logits, positive_Bn)
         taught_B = (cross_entropy(as_is, logits) + cross_entropy(with_drop, logits)) / 2
@@ -92,7 +92,7 @@ def drop_energetic(tokens_RND: Tensor, joints: int, limit: float) -> Tensor:
         variance_R11D = square_RTJD.sum((1, 2), keepdim=True) / max(1, tokens_RND.shape[1] - 1)
         attention_RTJD = torch.sigmoid(square_RTJD / (4 * (variance_R11D + 1e-4)) + 0.5)
         scale: float | Tensor = 1.0
-        for kept in (attention_RTJD.mean((1, 3), keepdim=True) < limit, attention_RTJD < limit):
-            left, all_ = distributed.all_reduce_sum(torch.stack([kept.sum(), torch.ones_like(kept).sum()]))
-            scale = scale * kept * (all_ / left.clamp(min=1))
+        for mask in (attention_RTJD.mean((1, 3), keepdim=True) < limit, attention_RTJD < limit):
+            counts, all_ = distributed.all_reduce_sum(torch.stack([mask.sum(), torch.ones_like(mask).sum()]))
+            scale = scale * mask * (all_ / counts.clamp(min=1))
     return (x_RTJD * scale).flatten(1, 2)

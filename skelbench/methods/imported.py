@@ -72,17 +72,17 @@ def masked_autoencoder(
     if any(renamed(name, DECODER) for name in state):
         more, decoder = decoder_of(state, options)
         settings, weights = settings | more, weights | decoder
-    known = {option: name for option, name in method_options.items() if option in options}
-    settings |= {f"method.{name}": options[option] for option, name in known.items()}
+    recognized = {option: name for option, name in method_options.items() if option in options}
+    settings |= {f"method.{name}": options[option] for option, name in recognized.items()}
     return Imported(settings, weights, leftovers(state, ENCODER, DECODER))
 
 
 def check_record(options: Mapping[str, Any], model: str = "") -> None:
     """Refuse a file whose command named another package of MAMP's repository than ``model``; empty: any of them."""
-    said = str(options.get("model", "")).split(".")[0]
-    if said.startswith("model_") and said != model:
-        other = f", not {model}" if model else ""
-        raise SkelbenchError(f"its own record says that it holds {said}{other}; import it as the method it is of")
+    model_name = str(options.get("model", "")).split(".")[0]
+    if model_name.startswith("model_") and model_name != model:
+        note = f", not {model}" if model else ""
+        raise SkelbenchError(f"its own record says that it holds {model_name}{note}; import it as the method it is of")
 
 
 def model_arguments(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,9 +149,9 @@ def _taken(state: Mapping[str, Tensor], names: Mapping[str, str], prefix: str) -
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
     """Our name for ``name``; empty when it is none of ``names``."""
-    for theirs, ours in names.items():
-        if name == theirs or name.startswith(theirs + "."):
-            return ours + name.removeprefix(theirs)
+    for released, ours in names.items():
+        if name == released or name.startswith(released + "."):
+            return ours + name.removeprefix(released)
     return ""
 
 
@@ -163,7 +163,7 @@ def _as_matrix(x: Tensor) -> Tensor:
 
 
 def tensor_of(state: Mapping[str, Tensor], name: str, form: str, fits: Callable[[tuple], bool]) -> Tensor:
-    """The tensor ``name``, of which ``fits(shape)`` holds; else :class:`SkelbenchError`, which says the ``form``."""
+    """The tensor ``name`` if ``fits(shape)`` is true; else :class:`SkelbenchError` with the expected ``form``."""
     tensor = state.get(name)
     if tensor is None or not tensor.numel() or not fits(tuple(tensor.shape)):
         has = "is not there" if tensor is None else f"is {' x '.join(map(str, tensor.shape)) or 'a number'}"

@@ -56,14 +56,15 @@ class LevelContrast(Method):
     def features(self, encoded: Encoded, view: View) -> dict[str, Tensor]:
         """[B, D] of each level."""
         time_RD, space_RD = encoded.time_and_space(self.context.grid.joints)
-        found = zip(LEVELS, (time_RD, space_RD, encoded.summary_RD))
-        return {level: encoded.of_clips(x_RD, view) for level, x_RD in found}
+        levels = zip(LEVELS, (time_RD, space_RD, encoded.summary_RD))
+        return {level: encoded.of_clips(x_RD, view) for level, x_RD in levels}
 
     def embeddings(
         self, views: Mapping[str, View], step: Step
     ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
-        """Unit vectors by level: queries [B, E] and keys [B, E], of which :meth:`after_step` puts those of
-        :data:`LEVELS` into the queue, and the keys [n, E] of the queue."""
+        """Unit vectors by level: queries [B, E], keys [B, E] and keys of the queue [n, E].
+
+        :meth:`after_step` puts the keys of :data:`LEVELS` into the queue."""
         query = self._embeddings(self.encoder, self.heads, views["query"])
         with torch.no_grad():
             key = self._embeddings(self.key_encoder, self.key_heads, views["key"])

@@ -20,7 +20,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class MaskedConfig(Config):
-    """Masking, decoder and crop. Defaults are MAMP's code's; the depth is that of its NTU-120 and PKU-MMD scripts.
+    """Masking, decoder and crop. Defaults are MAMP's code's; the depth follows its NTU-120 and PKU-MMD scripts.
 
     >>> config = MaskedConfig(mask_ratio=0.75, decoder_depth=3)
     >>> config.view(Grid(frames=64, patch=8, joints=25), mask=config.random_mask).mask.lo

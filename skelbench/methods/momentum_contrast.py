@@ -146,9 +146,9 @@ def graph_name(name: str) -> str | None:
         return f"encoder.blocks.{rest}.importance_SJJ"
     if first == "fc":
         return f"head.{rest}"
-    for theirs, ours in BLOCKS.items():
-        if first == "st_gcn_networks" and inner.startswith(theirs + "."):
-            return f"encoder.blocks.{block}.{ours}{inner.removeprefix(theirs)}"
+    for released, ours in BLOCKS.items():
+        if first == "st_gcn_networks" and inner.startswith(released + "."):
+            return f"encoder.blocks.{block}.{ours}{inner.removeprefix(released)}"
     raise SkelbenchError(f"its tensor {name!r} belongs to another model")
 
 

@@ -95,10 +95,10 @@ class MultiGrained(Method):
 
     def _terms(self, embeddings: Sequence[Any]) -> dict[str, Any]:
         """Return the terms of one level from embeddings [B, E] of all views: the first three agree with their mean."""
-        *others, last_BE = embeddings
-        centre_BE = sum(others) / len(others)
+        *earlier, last_BE = embeddings
+        centre_BE = sum(earlier) / len(earlier)
         terms = {
-            "similarity": sum(F.mse_loss(x_BE, last_BE) + F.mse_loss(x_BE, centre_BE) for x_BE in others),
+            "similarity": sum(F.mse_loss(x_BE, last_BE) + F.mse_loss(x_BE, centre_BE) for x_BE in earlier),
             "variance": sum(map(variance_hinge, embeddings)),
             "covariance": sum(map(covariance, embeddings)),
         }

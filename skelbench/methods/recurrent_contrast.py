@@ -64,15 +64,15 @@ def recurrent_encoders(state: Mapping[str, Tensor], encoders: Mapping[str, str],
         SkelbenchError: the file is of another model.
     """
     used = {name: x for name, x in state.items() if not name.startswith(other)}
-    first, *more = (f"{theirs}.{FIRST}" for theirs in encoders)
+    first, *more = (f"{released}.{FIRST}" for released in encoders)
     shape = tuple(tensor_of(used, first, FORM, _is_first).shape)
     for name in more:
         tensor_of(used, name, FORM, lambda s: s == shape)
     if strange := next((name for name in used if name.partition(".")[0] not in encoders), ""):
         raise SkelbenchError(f"its tensor {strange!r} is of another model")
     weights: dict[str, Tensor] = {}
-    for theirs, ours in encoders.items():
-        own = {name.partition(".")[2]: x for name, x in used.items() if name.partition(".")[0] == theirs}
+    for prefix, ours in encoders.items():
+        own = {name.partition(".")[2]: x for name, x in used.items() if name.partition(".")[0] == prefix}
         sizes, tensors = recurrent_weights(own)
         weights |= {f"{ours}.{name}": x for name, x in tensors.items()}
     settings = {f"encoder.{name}": size for name, size in sizes.items()}
@@ -115,6 +115,6 @@ def recurrent_weights(own: Mapping[str, Tensor], normed: bool = True) -> tuple[d
 
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
     """The encoder of a checkpoint of HaLP's or PCM3's code, or of their baselines."""
-    other = ("encoder_k.", "encoder_q.fc.", "queue", "prototypes", "linear.", "recons_decoder.")
+    skipped = ("encoder_k.", "encoder_q.fc.", "queue", "prototypes", "linear.", "recons_decoder.")
     prompts = tuple(f"{name}_prompt" for name in ("cl", "mp", "base", "mask", "recons", "mix"))
-    return recurrent_encoders(state, {"encoder_q": "encoder"}, other + prompts)
+    return recurrent_encoders(state, {"encoder_q": "encoder"}, skipped + prompts)

@@ -236,4 +236,4 @@ def other_views(global_RE: Sequence[Tensor], local_RE: Sequence[Tensor] = ()) ->
             [1., 3.]])
     """
     first, second = global_RE
-    return torch.cat([torch.stack([other, *local_RE], 1) for other in (second, first)])
+    return torch.cat([torch.stack([anchor, *local_RE], 1) for anchor in (second, first)])

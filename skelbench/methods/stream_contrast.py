@@ -77,8 +77,8 @@ class StreamContrast(Method):
         for name in ("query", "key"):
             views[f"{name}-joint"] = config.view(grid)
             for stream in STREAMS[1:]:
-                same = {"crop": Same(parent=f"{name}-joint"), "inherit": True, "augment": ()}
-                views[f"{name}-{stream}"] = config.view(grid).model_copy(update=same | {"stream": stream})
+                shared = {"crop": Same(parent=f"{name}-joint"), "inherit": True, "augment": ()}
+                views[f"{name}-{stream}"] = config.view(grid).model_copy(update=shared | {"stream": stream})
         return views
 
     def embeddings(

@@ -1,4 +1,4 @@
-"""The contract of a masked-prediction target, and what it may look at.
+"""The contract of a masked-prediction target, and the data it may read.
 
 A target owns all that it alone needs (a projection head and its EMA twin, a predictor, a decoder); the method owns the
 encoder, its teacher and the masks. So only target, loss and target-specific modules differ between two targets, and

@@ -67,7 +67,7 @@ class DistortedConfig(Config):
 
 
 class DistortedContrastConfig(DistortedConfig):
-    """The same of momentum contrast of one stream; numbers are those of MoCo in CMD's and HaLP's codes.
+    """The same for momentum contrast of one stream; defaults follow MoCo in CMD's and HaLP's codes.
 
     >>> DistortedContrastConfig(queue=1024).momentum
     0.999
@@ -88,7 +88,7 @@ class SequenceConfig(Config):
     """
 
     resize: Literal["ends", "half-pixel", "uniform-frames", "strided"] = Field(
-        "ends", description="how a clip becomes T frames; P&C: every so many-th recorded one, short clips padded"
+        "ends", description="how a clip becomes T frames; P&C: every k-th recorded one, short clips padded"
     )
 
     def view(self, grid: Grid) -> ViewSpec:

@@ -59,7 +59,7 @@ def info_nce(logits_Bn: Tensor, positive_Bn: Tensor | None = None, several: Lite
 def cross_entropy(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
     """float32 [B], nats: -sum P_teacher log P_student of the softmaxes of two sets of logits over the same keys.
 
-    No gradient reaches the teacher. AimCLR's D3M loss; its gradient is that of :func:`divergence`.
+    No gradient reaches the teacher. AimCLR's D3M loss; it has the gradient of :func:`divergence`.
 
     >>> cross_entropy(torch.zeros(1, 4), torch.zeros(1, 4))  # log 4
     tensor([1.3863])
@@ -114,7 +114,7 @@ class KeyQueue(nn.Module):
         self.register_buffer("keys_KE", torch.zeros(size, width))
 
     def written(self, step: int, clips: int) -> Tensor:
-        """float32 [n, E]: keys pushed in the steps up to ``step``, of ``clips`` clips each, those of all processes
+        """float32 [n, E]: keys pushed in the steps up to ``step``, each of ``clips`` clips in all processes
         (``step.clips(view)``); n is ``size`` once it is full."""
         return self.keys_KE[: step * clips]
 
@@ -125,8 +125,8 @@ class KeyQueue(nn.Module):
 
     @torch.no_grad()
     def push(self, step: int, keys_BE: Tensor) -> None:
-        """Overwrite the oldest keys by those of ``step`` of all processes, in the order of ranks."""
+        """Overwrite the oldest keys with the keys of ``step`` from all processes, in the order of ranks."""
         keys_nE = distributed.gather(keys_BE).to(self.keys_KE.dtype)
         place_n = torch.arange(len(keys_nE), device=keys_nE.device) + step * len(keys_nE)
-        kept = slice(-self.size, None)  # of a step with more keys than places the last ones stay
-        self.keys_KE[place_n[kept] % self.size] = keys_nE[kept]
+        last = slice(-self.size, None)  # of a step with more keys than places the last ones stay
+        self.keys_KE[place_n[last] % self.size] = keys_nE[last]

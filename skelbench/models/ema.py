@@ -19,7 +19,7 @@ def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
 def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
     """A deep copy without gradients.
 
-    ``mode`` "eval": it stays in eval mode when the module it hangs on is set to train, and its batch norms use the
+    ``mode`` "eval": it stays in eval mode when its parent module is set to train, and its batch norms use the
     student's statistics (a teacher that is evaluated too); "train": it is set to train with it, so that its batch norms
     normalise by the batch and gather statistics of their own, and dropout draws again for it (the key encoder of MoCo,
     BYOL's target).
@@ -39,7 +39,7 @@ def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
 def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """teacher <- momentum * teacher + (1 - momentum) * student for all parameters.
 
-    Buffers are copied, but for those of parts that the teacher trains itself (batch norms in train mode).
+    Buffers are copied, except in parts that the teacher trains itself (batch norms in train mode).
 
     >>> student = nn.Linear(1, 1, bias=False)
     >>> teacher = ema_copy(student)
@@ -51,10 +51,10 @@ def ema_update(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """
     torch._foreach_lerp_(list(teacher.parameters()), [p.detach() for p in student.parameters()], 1.0 - momentum)
     pairs = [
-        (mine, theirs)
+        (own, source)
         for part, twin in zip(teacher.modules(), student.modules())
         if not part.training
-        for mine, theirs in zip(part.buffers(recurse=False), twin.buffers(recurse=False))
+        for own, source in zip(part.buffers(recurse=False), twin.buffers(recurse=False))
     ]
     if pairs:
-        torch._foreach_copy_([mine for mine, _ in pairs], [theirs for _, theirs in pairs])
+        torch._foreach_copy_([own for own, _ in pairs], [source for _, source in pairs])

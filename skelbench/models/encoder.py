@@ -99,12 +99,12 @@ class Encoded:
 
 def _coarser(x_RnD: Tensor, count: int) -> Tensor:
     """[R, count, D]: maxima of ever longer means of neighbours."""
-    found = [x_RnD.amax(1)]
+    pooled = [x_RnD.amax(1)]
     for _ in range(count - 1):
         pairs = x_RnD.shape[1] // 2
         x_RnD = x_RnD[:, : 2 * pairs].unflatten(1, (pairs, 2)).mean(2) if pairs else x_RnD
-        found.append(x_RnD.amax(1))
-    return torch.stack(found, 1)
+        pooled.append(x_RnD.amax(1))
+    return torch.stack(pooled, 1)
 
 
 class Standardisation(NamedTuple):
@@ -208,8 +208,8 @@ class Encoder(nn.Module):
         raise lacking(self, "forward(self, view)")
 
     def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
-        """:meth:`forward`; SkelbenchError for a result that is no :class:`Encoded`, or has other rows or widths than
-        declared. ``summary``: only ``summary_RD`` will be read."""
+        """:meth:`forward`; SkelbenchError for a result that is not an :class:`Encoded`, or has other rows or widths
+        than declared. ``summary``: only ``summary_RD`` will be read."""
         summary = summary and self.summarises
         encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
         if not torch.jit.is_tracing():
@@ -225,13 +225,13 @@ class Encoder(nn.Module):
         pooled = self.summary_width if summary else self.features
         for name, width in {"pooled_RD": pooled, "cls_RD": self.width, "tokens_RND": self.width}.items():
             x = getattr(encoded, name)
-            seen: list[Any] = list(getattr(x, "shape", []))
+            shape: list[Any] = list(getattr(x, "shape", []))
             right: list[Any] = [rows, width]
             if name == "tokens_RND":
-                right.insert(1, seen[1] if len(seen) == 3 else "N")
+                right.insert(1, shape[1] if len(shape) == 3 else "N")
             none = x is None if name == "cls_RD" else right[1] == 0
-            if seen != right and not none:
-                raise wrong(self.forward, f"returned {name} of shape {seen}, not {right}: {rows} rows ({kind})")
+            if shape != right and not none:
+                raise wrong(self.forward, f"returned {name} of shape {shape}, not {right}: {rows} rows ({kind})")
 
     def closed_form_macs(self, grid: Grid, visible: int | None = None) -> dict[str, int]:
         """Multiply-accumulates of matrix products for one pass (:attr:`bodies`), by part ("embed", "attention", ...).

@@ -22,8 +22,8 @@ def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Te
     """Mutual information, in nats, between prototype and sample, part by part (chain rule).
 
     ``q_nK``: each sample's distribution. ``parts``: by name, an int64 [n] that says in which group each sample is; each
-    is what is told beyond those before it. ``clip`` is the rest: what tells samples apart that are alike in all parts.
-    Of so few samples as there are information is overestimated, and the less so the fewer the groups.
+    value is the information in addition to the parts before it. ``clip`` is the rest: differences of samples that are
+    the same in all parts. A finite sample overestimates the information, less so with fewer groups.
 
     >>> found = split_information(torch.eye(2).repeat(2, 1), {"slot": torch.tensor([0, 1, 0, 1])})
     >>> {name: round(float(value), 4) for name, value in found.items()}  # all of log 2 is about the slot
@@ -31,13 +31,13 @@ def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Te
     """
     group_n = torch.zeros(len(q_nK), dtype=torch.int64, device=q_nK.device)
     before = _mean_entropy(q_nK, group_n)
-    found = {}
+    information = {}
     for name, part_n in parts.items():
         group_n = torch.unique(torch.stack([group_n, part_n], 1), dim=0, return_inverse=True)[1]
         after = _mean_entropy(q_nK, group_n)
-        found[name], before = before - after, after
-    found["clip"] = before - torch.special.entr(q_nK).sum(1).mean()
-    return found
+        information[name], before = before - after, after
+    information["clip"] = before - torch.special.entr(q_nK).sum(1).mean()
+    return information
 
 
 def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
@@ -50,8 +50,8 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
     """Return at most ``most`` of n samples, one per row of ``view``, per masked token or per clip (an encoder may read
-    its bodies together); and their parts: ``place`` in the grid (of masked tokens), ``view`` (if a clip has several)
-    and body ``slot`` (not of clips).
+    its bodies together); and their parts: ``place`` in the grid (masked tokens), ``view`` (if a clip has several) and
+    body ``slot`` (not of clips).
 
     >>> chosen_n, parts = samples_of(View.of(torch.zeros(3, 2, 16, 25, 3)), n=6, most=6)
     >>> parts["slot"]

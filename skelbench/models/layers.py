@@ -73,5 +73,5 @@ class DropPath(nn.Module):
         """[R, ...]."""
         if not self.training or not self.drop_prob:
             return x
-        kept = 1 - self.drop_prob
-        return x * x.new_empty((len(x),) + (1,) * (x.dim() - 1)).bernoulli_(kept).div_(kept)
+        keep_prob = 1 - self.drop_prob
+        return x * x.new_empty((len(x),) + (1,) * (x.dim() - 1)).bernoulli_(keep_prob).div_(keep_prob)

@@ -281,7 +281,7 @@ def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
         return a @ b
     if a.is_cuda:
         return torch.mm(a, b, out_dtype=dtype)
-    return a.to(dtype) @ b.to(dtype)  # the same products: those of two bfloat16 are exact in float32
+    return a.to(dtype) @ b.to(dtype)  # the same products: two bfloat16 multiply exactly in float32
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:

@@ -15,7 +15,7 @@ from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
 SAMPLES = 1024
-"""Figures are of at most so many samples, fewer if their logits would not fit into a tile."""
+"""Most samples that a diagnostic uses; fewer if their logits would not fit into a tile."""
 
 
 class _Teacher(NamedTuple):
@@ -74,8 +74,8 @@ class PrototypeObjective(nn.Module):
 
     @torch.no_grad()
     def figures(self, view: View | None = None) -> dict[str, Tensor]:
-        """Return figures of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
-        it at once; the samples are from all of them.
+        """Return metrics of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
+        it together; the samples are from all of them.
 
         ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
@@ -86,27 +86,27 @@ class PrototypeObjective(nn.Module):
         """
         if not self._seen:
             return {}
-        seen = self._seen[-1]
-        z_nD = seen.z_nD
-        most = min(SAMPLES, max(1, TILE // len(seen.W_KD)))
+        last = self._seen[-1]
+        z_nD = last.z_nD
+        most = min(SAMPLES, max(1, TILE // len(last.W_KD)))
         samples_nD = sample_rows(gather(sample_rows(z_nD, most)), most)
         if not len(samples_nD):
             return {}
-        q_nK = seen.distributions(samples_nD)
-        found = {
+        q_nK = last.distributions(samples_nD)
+        metrics = {
             "teacher_entropy": torch.special.entr(q_nK).sum(1).mean(),
             "prototypes_used": torch.special.entr(q_nK.mean(0)).sum().exp(),
         }
         if view is not None and len(z_nD):
             chosen_n, parts = samples_of(view, len(z_nD), most)
-            # Of few hidden tokens none may be in the places that are looked at.
-            split = split_information(seen.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
-            found |= {f"{part}_information": value for part, value in split.items()}
-        return found
+            # With few masked tokens, none may be among the sampled positions.
+            split = split_information(last.distributions(z_nD[chosen_n]), parts) if len(chosen_n) else {}
+            metrics |= {f"{part}_information": value for part, value in split.items()}
+        return metrics
 
     def update(self) -> None:
         """After the step: move the running centre by what the teacher put out in it, and forget the step."""
         if self.centre is not None and self._seen:
-            z_nD = torch.cat([seen.z_nD for seen in self._seen])
+            z_nD = torch.cat([step.z_nD for step in self._seen])
             self.centre.update(z_nD, self._seen[-1].W_KD)
         self._seen = []

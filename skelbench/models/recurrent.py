@@ -57,8 +57,8 @@ def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
 
 def flattened(view: View, x_RTJC: Tensor, encoded: Encoded, bodies: int) -> tuple[Tensor, Tensor | None]:
     """``x_RTJC``, of the bodies of ``view``, frame by frame with a row for each of ``encoded``: [R, T, L], and which
-    frames are no padding, bool [R, T] or None. L = 3 J, times ``bodies`` where an encoder has seen that many side by
-    side."""
+    frames are real, not padding, bool [R, T] or None. L = 3 J, times ``bodies`` where an encoder reads that many side
+    by side."""
     if not encoded.per_clip:
         return x_RTJC.flatten(2), view.real_RT
     x_BMTJC = side_by_side(view.with_x(x_RTJC), bodies)
@@ -119,7 +119,7 @@ class FrameDecoder(nn.Module):
             nn.init.uniform_(parameter, -0.04, 0.04)
 
     def forward(self, state_RD: Tensor, x: Tensor, frames: int | None = None) -> Tensor:
-        """[R, T, L]: the state goes on from frame to frame, and reads ``x`` [R, T, L].
+        """[R, T, L]: the state passes from frame to frame and reads ``x`` [R, T, L].
 
         With ``frames`` = T, from a first frame ``x`` [R, L]: each is the one before it, plus what the GRU makes of that
         from a state that is the feature every time, so that nothing is remembered but the feature.
@@ -133,12 +133,12 @@ class FrameDecoder(nn.Module):
         weights = dict(self.gru.named_parameters())
         state_RD = state_RD.to(first_RL.dtype)
         reset_R, update_R, new_R = F.linear(state_RD, weights["weight_hh_l0"], weights["bias_hh_l0"]).chunk(3, 1)
-        frame_RL, made = first_RL, []
+        frame_RL, outputs = first_RL, []
         for _ in range(frames):
             gates_R = F.linear(frame_RL, weights["weight_ih_l0"], weights["bias_ih_l0"])
             to_reset_R, to_update_R, to_new_R = gates_R.chunk(3, 1)
             keep_RD = torch.sigmoid(to_update_R + update_R)
             fresh_RD = torch.tanh(to_new_R + torch.sigmoid(to_reset_R + reset_R) * new_R)
             frame_RL = frame_RL + self.out(fresh_RD + keep_RD * (state_RD - fresh_RD))
-            made.append(frame_RL)
-        return torch.stack(made, 1)
+            outputs.append(frame_RL)
+        return torch.stack(outputs, 1)

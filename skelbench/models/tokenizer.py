@@ -57,7 +57,7 @@ def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
 
 
 class Standardise(nn.Module):
-    """(x - mean) / std with constants per coordinate; they are settings, so they are no part of the state.
+    """(x - mean) / std with constants per coordinate; they are settings, so the state dict does not contain them.
 
     >>> Standardise((0.0, 0.0, 3.0), (1.0, 1.0, 2.0))(torch.tensor([1.0, 1.0, 5.0]))
     tensor([1., 1., 1.])
@@ -80,7 +80,7 @@ class Tokenizer(nn.Module):
     """Patch projection, joint embedding and, where positions in time are learned, temporal embedding.
 
     Args:
-        grid: that of the longest view; shorter views take the first temporal embeddings.
+        grid: grid of the longest view; shorter views take the first temporal embeddings.
         dim: D.
         learned_time: add one learned vector per temporal index.
         class_position: one more row of the joint embedding, for a class token.

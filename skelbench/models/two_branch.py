@@ -98,7 +98,7 @@ TORCH_LAYER = {
 
 
 def post_norm_stack(depth: int, width: int, heads: int, dropout: float = 0.0) -> nn.Sequential:
-    """So many layers, their feed-forward parts as wide as D.
+    """Stack of ``depth`` layers whose feed-forward parts are as wide as D.
 
     >>> len(post_norm_stack(2, width=8, heads=2))
     2

@@ -11,7 +11,7 @@ from skelbench.core.errors import SkelbenchError
 
 KINDS = ("clips", "steps", "flops", "minutes")
 MOST = 1e12
-"""No run sees so many clips, or makes so many steps."""
+"""Upper limit of the clips and steps of a run."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _WRITTEN = re.compile(rf"({'|'.join(KINDS)})=(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMGTPE]?)")
 
@@ -31,16 +31,16 @@ class Budget:
     @classmethod
     def parse(cls, text: Any) -> Budget:
         """``clips=40k``, ``steps=500``, ``flops=2e15``, ``minutes=2.5``; SkelbenchError for anything else."""
-        found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
+        match = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         # Twelve digits: what is printed is read back as the same.
-        amount = float(f"{float(found[2]) * _TIMES[found[3]]:.12g}") if found else 0.0
-        whole = not found or found[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
-        if not found or not 0 < amount < math.inf or not whole:
+        amount = float(f"{float(match[2]) * _TIMES[match[3]]:.12g}") if match else 0.0
+        valid = not match or match[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
+        if not match or not 0 < amount < math.inf or not valid:
             raise SkelbenchError(
                 f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0, of clips and "
                 "steps a whole one; write for example clips=40k or flops=1.5P"
             )
-        return cls(found[1], amount)
+        return cls(match[1], amount)
 
     @property
     def number(self) -> str:

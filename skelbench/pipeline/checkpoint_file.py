@@ -57,15 +57,15 @@ def read_checkpoint(path: Path) -> Checkpoint:
     A file whose name ends in ``.safetensors`` holds a bare state dict; ``config.json`` next to it holds the options.
 
     Raises:
-        SkelbenchError: there is no such file, it is no checkpoint, is damaged, or holds anything that would run code.
+        SkelbenchError: there is no such file, or it is damaged, not a checkpoint, or contains code to run.
     """
     try:
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise SkelbenchError(f"checkpoint {path} cannot be read ({error.strerror}); check the path") from error
     content = _load_safetensors(path) if path.suffix == ".safetensors" else _load(path)
-    whole = content if isinstance(content, Mapping) else {}
-    state = next((whole[key] for key in STATES if isinstance(whole.get(key), Mapping)), whole)
+    mapping = content if isinstance(content, Mapping) else {}
+    state = next((mapping[key] for key in STATES if isinstance(mapping.get(key), Mapping)), mapping)
     if not state or not all(isinstance(name, str) and isinstance(x, Tensor) for name, x in state.items()):
         raise SkelbenchError(
             f"{path} holds no state dict: a mapping of names to tensors is expected, by itself or under "
@@ -78,7 +78,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise SkelbenchError(
             f"{path} holds tensors that are not dense or not finite, first {bad[0]!r}; take an earlier checkpoint"
         )
-    options, epoch = whole.get("args"), whole.get("epoch")
+    options, epoch = mapping.get("args"), mapping.get("epoch")
     options = vars(options) if isinstance(options, argparse.Namespace) else options
     options = options if isinstance(options, Mapping) else {}
     return Checkpoint(path, sha256, state, options, epoch if isinstance(epoch, int) else None)
@@ -95,7 +95,7 @@ def _load(path: Path) -> Any:
                 f"{path} holds {match.group(1)}, not only tensors and plain settings, and was not opened, since that "
                 "can run code; save its state dict alone and import that"
             ) from error
-        raise SkelbenchError(f"{path} is no PyTorch checkpoint, or a damaged one; get the file again") from error
+        raise SkelbenchError(f"{path} is not a PyTorch checkpoint, or a damaged one; get the file again") from error
 
 
 def _load_safetensors(path: Path) -> Any:
@@ -115,20 +115,20 @@ def fit(method: Method, weights: Mapping[str, Tensor], source: str) -> bool:
     """
     own = method.state_dict()
     inference = [method.inference_encoder(), *method.inference_encoders().values()]
-    prefixes = tuple(name + "." for name, module in method.named_modules() if any(module is each for each in inference))
-    whole = not all(name.startswith(prefixes) for name in weights)
-    needed = [name for name in own if whole or name.startswith(prefixes)]
+    prefixes = tuple(name + "." for name, module in method.named_modules() if any(module is part for part in inference))
+    full = not all(name.startswith(prefixes) for name in weights)
+    needed = [name for name in own if full or name.startswith(prefixes)]
     shapes = [{name: tuple(x.shape) for name, x in tensors.items()} for tensors in (weights, own)]
     misfits = [name for name in dict.fromkeys([*needed, *weights]) if shapes[0].get(name) != shapes[1].get(name)]
     if misfits:
-        theirs, ours = (_form(form.get(misfits[0])) for form in shapes)
+        stored, ours = (_form(form.get(misfits[0])) for form in shapes)
         raise SkelbenchError(
-            f"{source} does not fit {type(method).__name__} in this setting: {misfits[0]} is {theirs} in the file and "
+            f"{source} does not fit {type(method).__name__} in this setting: {misfits[0]} is {stored} in the file and "
             f"{ours} in the model ({len(misfits)} of {len(needed)} tensors do not fit); use data of the same skeleton "
             "and leave the settings that the file decides as they are"
         )
     method.load_state_dict(dict(weights), strict=False)
-    return whole
+    return full
 
 
 def _form(shape: tuple[int, ...] | None) -> str:
@@ -141,14 +141,14 @@ def import_weights(
     """A finished run whose weights come from a file instead of training; nothing is written if they do not fit."""
     spec = resolved.spec
     method = build_method(spec, session.host, resolved.store.topology)
-    whole = fit(method, imported.weights, str(checkpoint.path))
+    complete = fit(method, imported.weights, str(checkpoint.path))
     session.results.prepare()
     facts = {
         "file": checkpoint.path.name,
         "sha256": checkpoint.sha256,
         "epoch": checkpoint.epoch,
         "tensors": len(checkpoint.state),
-        "read": f"encoder and {_rest(method)}" if whole else "encoder alone",
+        "read": f"encoder and {_rest(method)}" if complete else "encoder alone",
         "settings": dict(imported.settings),
         "left_out": list(imported.leftover),
     }

@@ -74,11 +74,11 @@ def conclude(
 
     ``uncounted`` is called with each run whose cost cannot be counted, and the error.
     """
-    made, costs, store = [resolved], [], resolved.store
-    made += [make(resolved, session.host) for make in (control, raw_control)] if resolved.method.trains else []
+    group, costs, store = [resolved], [], resolved.store
+    group += [make(resolved, session.host) for make in (control, raw_control)] if resolved.method.trains else []
     pairs: list[tuple[RunDir, Records]] = []
-    for each in made:
-        of = pretrain(session, each) if pairs else run
+    for member in group:
+        of = pretrain(session, member) if pairs else run
         specs = {name: eval_spec(session.host, of, name, like=resolved) for name in protocols}
         records = {name: evaluate(session, of, spec, force, resolved, store) for name, spec in specs.items()}
         pairs.append((of, records))
@@ -91,7 +91,7 @@ def conclude(
                 if not distributed.rank():
                     of.update(uncounted=str(error) or type(error).__name__)
                 if uncounted:
-                    uncounted(each, error)
+                    uncounted(member, error)
         costs.append(cost)
     return Conclusion(pairs, costs[0])
 
@@ -110,9 +110,9 @@ def control(resolved: Resolved, host: Host) -> Resolved:
     """The untrained twin: same encoder, grid, data, precision and seed, no training; the run that `skelbench run
     untrained` makes."""
     spec, method = resolved.spec, host.get("methods", "untrained")
-    seen = {"train": still(spec.train.precision), "components": _topology(spec)}
-    twin = RunSpec(**_method(host, method), **seen, **twin_fields(spec))
-    # A twin has no variant: where a variant changes the encoder, its twin is that of a changed preset.
+    sections = {"train": still(spec.train.precision), "components": _topology(spec)}
+    twin = RunSpec(**_method(host, method), **sections, **twin_fields(spec))
+    # A twin has no variant: if a variant changes the encoder, the twin has a changed preset.
     changed = {
         key: value
         for key, value in resolved.from_preset.items()

@@ -35,31 +35,31 @@ def load_encoder(
     Raises:
         SkelbenchError: the encoder or skeleton of that name is another than the run's.
     """
-    made, other = run.spec, ""
-    for kind, name in (("methods", made.method), ("encoders", made.encoder)):
+    spec, changed = run.spec, ""
+    for kind, name in (("methods", spec.method), ("encoders", spec.encoder)):
         if run.plugin_files and name not in session.host.names(kind):
             raise SkelbenchError(
                 f"{SINGULAR[kind]} {name!r} of run {run.name} is of no plugin here; its training had"
                 f"{run.plugin_files}: give that here too"
             )
     named = named_encoder(run, checkpoint, readout)
-    for component, identity in made.components.items():
+    for component, identity in spec.components.items():
         kind, _, name = component.partition(" ")
         used = kind == "topologies" or named and kind == "encoders"
         if used and session.host.identity(session.host.get(kind, name)) != identity:
-            other = f"{SINGULAR[kind]} {name}"
-    difference = other_encoder(session.host, made.encoder, made.encoder_version, made.encoder_source)
+            changed = f"{SINGULAR[kind]} {name}"
+    difference = other_encoder(session.host, spec.encoder, spec.encoder_version, spec.encoder_source)
     if not named and difference:
-        other = f"encoder {made.encoder} ({difference})"
-    if other:
+        changed = f"encoder {spec.encoder} ({difference})"
+    if changed:
         raise SkelbenchError(
-            f"{other} is not the one that run {run.name} was made with; use that one, or train again with this one"
+            f"{changed} is not the one that run {run.name} was made with; use that one, or train again with this one"
         )
     if named:
-        encoder = as_readout(build_method(made, session.host, topology), named)
-        load_weights(run.encoder_path(checkpoint, named), encoder, made.id, encoder.prepared_state)
+        encoder = as_readout(build_method(spec, session.host, topology), named)
+        load_weights(run.encoder_path(checkpoint, named), encoder, spec.id, encoder.prepared_state)
         return encoder.to(session.device).eval()
-    encoder = build_encoder(made, session.host, topology)
+    encoder = build_encoder(spec, session.host, topology)
     if stream == "fused" and "fuse-streams" not in encoder.abilities:
         raise SkelbenchError(
             f"encoder {run.spec.encoder} of {run.name} cannot {ABILITIES['fuse-streams']}; "
@@ -70,7 +70,7 @@ def load_encoder(
 
 
 def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
-    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are no readouts."""
+    """``readout`` if the method of a run keeps an encoder by that name, else "". Streams are not readouts."""
     return "" if readout in get_args(Stream) or not run.encoder_path(checkpoint, readout).exists() else readout
 
 
@@ -101,10 +101,10 @@ def hiding_of(
 
 def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
     method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
-    ways: list[Hiding] = [way for way in get_args(Hiding) if way in method.requires]
+    ways: list[Hiding] = [hiding for hiding in get_args(Hiding) if hiding in method.requires]
     if "replace-tokens" in ways:
-        kept = tensor_names(run.encoder(checkpoint, stream))
-        if not set(session.host.subclass(encoder, Encoder).prepared_state) <= kept:
+        names = tensor_names(run.encoder(checkpoint, stream))
+        if not set(session.host.subclass(encoder, Encoder).prepared_state) <= names:
             ways.remove("replace-tokens")
     return ways[0] if ways else ""
 

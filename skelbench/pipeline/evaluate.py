@@ -65,14 +65,14 @@ def eval_spec(
         **descriptor.defaults,
         **fields,
     }
-    made = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
-    same = made.data.name == spec.data.name or made.data.fingerprint == spec.data.fingerprint != ""
-    if descriptor.elsewhere and same:
+    evaluation = validated(EvalSpec, values, f"evaluation by {descriptor.name}")
+    same_data = evaluation.data.name == spec.data.name or evaluation.data.fingerprint == spec.data.fingerprint != ""
+    if descriptor.elsewhere and same_data:
         raise SkelbenchError(
-            f"protocol {descriptor.name} measures on other data than the run's: {made.data.name} holds the clips that "
-            "it was made with; give --dataset NAME"
+            f"protocol {descriptor.name} measures on other data than the run's: {evaluation.data.name} holds the "
+            "clips that it was trained on; give --dataset NAME"
         )
-    return made
+    return evaluation
 
 
 def protocol_class(host: Host, name: str) -> type[Protocol]:
@@ -101,16 +101,16 @@ def evaluate(
     def begun() -> dict[str, Any] | None:
         check_finished(run, spec.checkpoint)
         # A second command that wants the same record waits, and reads.
-        held.enter_context(lease)
+        stack.enter_context(lease)
         return there()
 
     lease = Lease(run.path / PROBES, math.inf)
 
-    with ExitStack() as held:  # the first process reads and writes
+    with ExitStack() as stack:  # the first process reads and writes
         if (record := distributed.first(there) or distributed.first(begun)) is not None:
             return record
-        what = f"probing {run.name} by {spec.protocol}"
-        with memory_errors(what, session.device):
+        title = f"probing {run.name} by {spec.protocol}"
+        with memory_errors(title, session.device):
             store = store or clips_of(session, spec, run)
             return _evaluate(session, run, spec, path, like, force, lease, store)
 
@@ -140,9 +140,9 @@ def _evaluate(
         check_alike(run.spec.data, source, spec.data, store.meta.topology)
     notes = [*not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
     fused = [_partner(session, run, name)[0] for name in spec.partners]
-    for one in (run, *fused):
-        about = f"{one.name}: " if fused else ""
-        notes += [about + note for note in not_new_to_parents(session, one.spec, store, split.test)]
+    for member in (run, *fused):
+        about = f"{member.name}: " if fused else ""
+        notes += [about + note for note in not_new_to_parents(session, member.spec, store, split.test)]
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
@@ -153,7 +153,7 @@ def _evaluate(
         with _probing(session, spec, protocol) as advances:
             seed = _seed(spec)
             result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
-    figures = [figure for each in (result.metrics, *result.curve) for figure in each.items()]
+    figures = [figure for metrics in (result.metrics, *result.curve) for figure in metrics.items()]
     if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
         raise SkelbenchError(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
@@ -200,7 +200,7 @@ def _evaluate(
 
 
 def _remove(state: Path) -> None:
-    """The state of an evaluation, and those of several processes that made it together."""
+    """Remove the state of an evaluation, of all processes that took part."""
     for path in state.parent.glob(f"{state.name}*"):
         path.unlink(missing_ok=True)
 
@@ -284,7 +284,7 @@ def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
         raise SkelbenchError(
             f"{run.name} and {partner.name} were trained on different data; fuse runs of the same split"
         )
-    ways = [{**evaluation_defaults(each.spec), "streams": ()} for each in (run, partner)]
+    ways = [{**evaluation_defaults(part.spec), "streams": ()} for part in (run, partner)]
     if different := ", ".join(key for key in ways[0] if ways[0][key] != ways[1][key]):
         raise SkelbenchError(f"{run.name} and {partner.name} prepare clips differently ({different}); fuse equal runs")
     return partner, checkpoint
@@ -303,8 +303,8 @@ def _features(
     session: Session, run: RunDir, checkpoint: str, spec: EvalSpec, stream: Stream, store: ClipStore
 ) -> Features:
     """Features of one stream by the encoder of one run."""
-    way = spec.model_dump_json(include=WAY)
-    key = f"{run.spec.id} {checkpoint} {stream} {way}"
+    choices = spec.model_dump_json(include=WAY)
+    key = f"{run.spec.id} {checkpoint} {stream} {choices}"
     if key not in session.features:
         split = store.split(spec.data.split, spec.data.min_frames)
         encoder = load_encoder(session, run, checkpoint, store.topology, stream, spec.readout)

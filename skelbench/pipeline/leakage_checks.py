@@ -61,10 +61,10 @@ def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.nd
     if not run.views or there is None or there.fingerprint != source.fingerprint:
         return
     trained = there.split(source.split, source.min_frames).train
-    known = np.intersect1d(test, trained) if there is store else store.recurring(test, there, trained)
-    if len(known):
+    overlap = np.intersect1d(test, trained) if there is store else store.recurring(test, there, trained)
+    if len(overlap):
         yield (
-            f"{len(known):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
+            f"{len(overlap):,} of the {len(test):,} test clips are training clips of {source.title} {source.split}, on "
             "which the encoder was trained; its accuracy is not that on clips that it has not seen"
         )
 
@@ -80,6 +80,6 @@ def not_new_to_parents(session: Session, run: RunSpec, store: ClipStore, test: n
             )
             return
         run = parent.spec
-        there = store if run.data.name == store.meta.name else source_of(session, run.data)
+        source = store if run.data.name == store.meta.name else source_of(session, run.data)
         yield from (f"by run {parent.name}, whose weights it began with: {note}"
-                    for note in not_new(run, there, store, test))  # fmt: skip
+                    for note in not_new(run, source, store, test))  # fmt: skip

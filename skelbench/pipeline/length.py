@@ -53,7 +53,7 @@ def length_of(budget: Budget, spec: RunSpec, host: Host, store: ClipStore, timer
 
 
 def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
-    """Training settings of ``spec`` with ``steps`` steps of ``clips`` training clips; unchanged if it has so many."""
+    """Training settings of ``spec`` with ``steps`` steps of ``clips`` training clips; unchanged if already equal."""
     if total_steps(spec, clips) == steps:
         return spec.train
     per_epoch = spec.train.iters_per_epoch or clips / spec.train.batch_size

@@ -73,8 +73,8 @@ def memory_error(error: BaseException, doing: str, device: str, advice: str) -> 
     cause: BaseException | None = error
     while cause is not None:  # torch has no class for the CPU's
         if isinstance(cause, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(cause):
-            there = torch.device(device)
-            has = f" (which has {torch.cuda.mem_get_info(there)[1] / 2**30:.1f} GiB)" if there.type == "cuda" else ""
+            target = torch.device(device)
+            has = f" (which has {torch.cuda.mem_get_info(target)[1] / 2**30:.1f} GiB)" if target.type == "cuda" else ""
             return SkelbenchError(f"out of memory on {device}{has} {doing}: {one_line(cause)}; {advice}")
         cause = cause.__cause__
     return None

@@ -48,8 +48,8 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
     """
     named = (said("observe") or ()) if names is None else names
     every = dict.fromkeys(part.strip() for name in named for part in name.split(",") if part.strip())
-    found: list[ObserverSpec] = [host.get("observers", name) for name in every]  # type: ignore[misc]
-    for spec in found:
+    specs: list[ObserverSpec] = [host.get("observers", name) for name in every]  # type: ignore[misc]
+    for spec in specs:
         missing = [name for name in spec.packages if importlib.util.find_spec(name.partition(".")[0]) is None]
         if missing:
             install = f"'{spec.install}'" if spec.install else " ".join(missing)
@@ -57,7 +57,7 @@ def named_observers(host: Host, names: Iterable[str] | None) -> tuple[ObserverSp
                 f"observer {spec.name} needs {' and '.join(missing)}, which is not installed: pip install {install}, "
                 f"or leave out --observe {spec.name}"
             )
-    return tuple(found)
+    return tuple(specs)
 
 
 class Observing:
@@ -72,8 +72,8 @@ class Observing:
     def _begin(self, host: Host, spec: ObserverSpec) -> None:
         cls = host.load(spec)
         with plugin_code(cls, "(folder)"):
-            made = cls(Path(self._run["directory"]) / spec.name)
-        self._working[spec.name] = host.checked(spec, made, Observer, "skelbench.pipeline.observe.Observer")
+            observer = cls(Path(self._run["directory"]) / spec.name)
+        self._working[spec.name] = host.checked(spec, observer, Observer, "skelbench.pipeline.observe.Observer")
 
     def tell(self, event: str, **values: Any) -> None:
         """Call ``run_started``, ``log`` or ``run_finished`` of every observer that still works."""

@@ -34,7 +34,7 @@ HOW = ("recompute", "accumulate", "compile")
 WARM_STEPS, WARM_COMPILED = 2, 10
 """Untimed first steps, plain and compiled."""
 LEAST_STEPS, MOST_STEPS, SECONDS = 2, 200, 3.0
-"""Steps are timed for so many seconds, within the least and the most number."""
+"""Steps are timed for SECONDS, but at least LEAST_STEPS and at most MOST_STEPS."""
 ESTIMATE_FLOPS = {"cpu": 1e10, "cuda": 5e13}
 """FLOPs of the larger estimated step: half a second on a CPU core; on a GPU longer than launching its kernels."""
 ESTIMATE_STEPS = {"cpu": 1, "cuda": 3}
@@ -52,8 +52,8 @@ class Timer:
     def __call__(self, spec: RunSpec, store: ClipStore) -> Pace:
         """The kept time of a step, else a new one."""
         alike, place = lengthless(spec), hardware(self.session.device)
-        given = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
-        key = digest([alike.id, place, *([given] if given else [])])
+        fixed = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
+        key = digest([alike.id, place, *([fixed] if fixed else [])])
         path = self.session.results.root / "pace" / f"{key}.json"
         if not path.exists():
             if distributed.active():
@@ -128,8 +128,8 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
         times.append(0.0)
         for middle, share in trainer.phase_midpoints:
             warm = kind == "cuda" or not times[:-1]  # kernels are chosen for each size
-            made = [_seconds(trainer, middle + step) for step in range(warm + ESTIMATE_STEPS[kind])]
-            times[-1] += share * min(made[warm:])
+            durations = [_seconds(trainer, middle + step) for step in range(warm + ESTIMATE_STEPS[kind])]
+            times[-1] += share * min(durations[warm:])
     per_clip = max(times[1] - times[0], times[1] / large / 4) / (large - large // 2)
     fixed = max(0.0, times[1] - large * per_clip)
     seconds = steps * (fixed + spec.train.batch_size * per_clip)

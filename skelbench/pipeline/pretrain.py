@@ -42,23 +42,23 @@ THEN = ", then "
 
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:
     """Train ``resolved`` to the end, or continue, or return at once when it is done."""
-    mine: list[RunDir] = []  # with the lock, in the first process
+    locked: list[RunDir] = []  # with the lock, in the first process
 
     def opened() -> tuple[Path, bool]:
         session.results.prepare()
         facts = {"environment": environment(session.device), **resolved.budget}
         run = resolved.open_run(session.results, facts)
-        held.enter_context(alone(run, patience=1.0 if resolved.method.trains else 60.0))
-        mine.append(run)
+        stack.enter_context(alone(run, patience=1.0 if resolved.method.trains else 60.0))
+        locked.append(run)
         if force:
             clear(run, **facts)
         return run.path, run.outcome == "done" and not _lacks_weights(resolved, run)
 
     check_parent(resolved.method, resolved.spec, resolved.setting)
-    with ExitStack() as held:  # the first process makes and locks the directory, the others join it
-        path, done = distributed.first(opened)
-        run = mine[0] if mine else RunDir(path)
-        return run if done else _train(session, resolved, run)
+    with ExitStack() as stack:  # the first process makes and locks the directory, the others join it
+        path, finished = distributed.first(opened)
+        run = locked[0] if locked else RunDir(path)
+        return run if finished else _train(session, resolved, run)
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
@@ -190,22 +190,22 @@ class _Attempt:
         yield settle_threads(trainer, run)
         compiled, note = compile_parts(trainer.method, trainer.device, trainer.spec.train.compile)
         yield note
-        here = environment(self.session.device)
+        machine = environment(self.session.device)
         before = run.checkpoint.exists() and run.info.get("environment", {}).get("hardware")
-        if before and before.split(THEN)[-1] != here["hardware"]:
-            here["hardware"] = before + THEN + here["hardware"]
-            yield f"was trained so far on {before}: its rows will say {here['hardware']}"
+        if before and before.split(THEN)[-1] != machine["hardware"]:
+            machine["hardware"] = before + THEN + machine["hardware"]
+            yield f"was trained so far on {before}: its rows will say {machine['hardware']}"
         elif before:
-            here["hardware"] = before
-        facts = {"environment": here, "train_clips": len(trainer.ids)} | ({"compiled": True} if compiled else {})
+            machine["hardware"] = before
+        facts = {"environment": machine, "train_clips": len(trainer.ids)} | ({"compiled": True} if compiled else {})
         self.record("step", "reason", "memory", "compiled", outcome="running", **facts, **memory_record(trainer))
 
 
 def _memory_advice(spec: RunSpec, run: RunDir) -> str:
     """Settings that need less memory, first those that keep the id of the run."""
-    other = "a smaller --batch-size or preset" + (", or --precision bf16" if spec.train.precision == "fp32" else "")
+    remedy = "a smaller --batch-size or preset" + (", or --precision bf16" if spec.train.precision == "fp32" else "")
     again = "the last state is kept, so run the same command again" if run.checkpoint.exists() else "run again"
-    return f"{again} with --set train.recompute=on or --set train.accumulate=2, or choose {other}"
+    return f"{again} with --set train.recompute=on or --set train.accumulate=2, or choose {remedy}"
 
 
 _settled: tuple[int, int] | None = None

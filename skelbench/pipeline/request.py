@@ -87,8 +87,8 @@ def _several(value: Any) -> Any:
     if not isinstance(value, str | Iterable):
         raise ValueError("give a list")
     values: list[Any] = []
-    for each in [value] if isinstance(value, str) else value:
-        values += comma_separated(each) if isinstance(each, str) else [each]
+    for item in [value] if isinstance(value, str) else value:
+        values += comma_separated(item) if isinstance(item, str) else [item]
     if not values and value not in ([], ()):
         raise ValueError("give a name, or none")
     if "none" in values and len(values) > 1:
@@ -186,8 +186,8 @@ class Request(Arguments):
             "grid.frames": self.clip_length,
             "grid.patch": self.patch,
         }
-        given = {key: value for key, value in options.items() if value is not None}
-        return given if self.tokens is None else token_grid(self.tokens) | given
+        options_given = {key: value for key, value in options.items() if value is not None}
+        return options_given if self.tokens is None else token_grid(self.tokens) | options_given
 
 
 class Work(Arguments):
@@ -302,8 +302,8 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
                 top[key] = value.pop("kind")
             settings |= {f"{key}.{name}": inner for name, inner in value.items()}
         elif isinstance(value, dict) or key not in TOP:
-            known, what = (SECTIONS, "section") if isinstance(value, dict) else (TOP, "key")
-            raise SkelbenchError(f"{path}: {did_you_mean(key, known, what)}")
+            options_known, noun = (SECTIONS, "section") if isinstance(value, dict) else (TOP, "key")
+            raise SkelbenchError(f"{path}: {did_you_mean(key, options_known, noun)}")
         else:
             top[key] = value
     top["plugins"] = named_files(top.get("plugins", []), path)
@@ -328,7 +328,7 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     if name in fields.get(section, ()):
         return key
     if key in TOP and key != "plugins":
-        raise SkelbenchError(f"{key!r} is no setting but an option: write --{key}")
+        raise SkelbenchError(f"{key!r} is an option, not a setting: write --{key}")
     owners = [f"{part}.{key}" for part, names in fields.items() if key in names]
     if len(owners) > 1:
         raise SkelbenchError(f"setting {key!r} is in more than one section; write {' or '.join(owners)}")

@@ -65,7 +65,7 @@ class Resolved:
     variant: str = ""
     """Name of the method's variant, "" = the method as it is."""
     from_preset: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the bare preset, including those of the variant."""
+    """Settings that differ from the bare preset, including the settings of the variant."""
     setting: str = "shared"
     """"shared": the encoder, grid and bodies of every method; "native": the method's own."""
     notes: tuple[str, ...] = ()
@@ -109,16 +109,16 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     choices = {name: layer[name] for layer in (changed, top, request.sets) for name in CHOICES if name in layer}
     choices |= {"encoder": request.encoder} if request.encoder else {}
 
-    alone = {} if request.init_from or request.imported else without_parent(method, native)
+    stage_settings = {} if request.init_from or request.imported else without_parent(method, native)
     own = method.presets.get(preset, {})
     base: list[Layer] = [
         {"train.precision": "bf16" if cuda and has_bf16(device) else "fp32", "data.name": "synthetic"},
-        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **alone},
+        {"grid.frames": 64, "grid.patch": 8, **method.recipe, **(method.native if native else {}), **stage_settings},
         request.presets.get(preset, {**PRESETS.get(preset, {}), **own}),
     ]
     chosen = names([*base, choices])
     parts = Parts.of(host, method, chosen)
-    if preset in PRESETS and preset not in request.presets:  # its sizes are those of the encoder chosen
+    if preset in PRESETS and preset not in request.presets:  # it has the sizes of the encoder chosen
         scaled = _scaled(PRESETS[preset], parts, preset)
         if "train.epochs" in own:  # a length of the method's own instead
             scaled.pop("clips_seen", None)
@@ -138,9 +138,9 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     if not method.weights:
         grid = grid.model_copy(update=NO_PATCH)
     store = open_dataset(data.name, host, data_root)
-    whole, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
-    notes = list(_notes(method, native, store, whole, split))
-    if len(split.train) == len(whole.train):  # the same run, whether asked for or not
+    all_clips, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
+    notes = list(_notes(method, native, store, all_clips, split))
+    if len(split.train) == len(all_clips.train):  # the same run, whether asked for or not
         data = data.model_copy(update={"min_frames": 0})
     data = data_of(data, store, data.name, split.name)
 
@@ -230,8 +230,8 @@ def _settle(
     if not parts.method.trains:
         train = still(train.precision if parts.method.weights else "fp32")
     elif request.imported:  # what decides how the weights are evaluated; no step is made here
-        kept = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
-        train = TrainSpec(epochs=0, batch_size=1, **kept)
+        inherited = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+        train = TrainSpec(epochs=0, batch_size=1, **inherited)
     else:
         steps = tuple(step.model_dump(mode="json") for step in degradations(train))
         train = train.model_copy(update={"degrade": steps})
@@ -247,18 +247,18 @@ def _scaled(preset: Layer, parts: Parts, name: str) -> dict[str, Any]:
     for trait in _traits(parts):
         preset = {**preset, **EXCEPTIONS[trait].get(name, {})}
     fields = {f"{part}.{name}" for part, of_part in parts.fields.items() for name in of_part}
-    known = {key: value for key, value in preset.items() if key == "clips_seen" or key in fields}
-    apart = {key for key in known if _foreign(parts.classes["method"], key)}
+    values = {key: value for key, value in preset.items() if key == "clips_seen" or key in fields}
+    foreign = {key for key in values if _foreign(parts.classes["method"], key)}
     if not (issubclass(optimizer, Optimizer) and optimizer.adaptive):
-        apart.add("train.lr")
-    mine = {key: value for key, value in known.items() if key not in apart}
-    return mine | {f"encoder.{key}": value for key, value in own_of(parts.encoder, name).items()}
+        foreign.add("train.lr")
+    own = {key: value for key, value in values.items() if key not in foreign}
+    return own | {f"encoder.{key}": value for key, value in own_of(parts.encoder, name).items()}
 
 
 def _traits(parts: Parts) -> Iterator[str]:
     """Keys of ``EXCEPTIONS`` that apply to a method, by its settings."""
     config = parts.classes["method"]
-    fields = {name: one for name, one in config.model_fields.items() if not _foreign(config, f"method.{name}")}
+    fields = {name: info for name, info in config.model_fields.items() if not _foreign(config, f"method.{name}")}
     if "queue" in fields:
         yield "queue"
     if {"mask_ratio", "momentum"} <= fields.keys() and "prototypes" not in fields:
@@ -288,13 +288,13 @@ def _user_settings(request: Request, from_file: Layer, parts: Parts) -> dict[str
     return {full_key(key, fields): value for key, value in from_file.items()} | sets | options
 
 
-def _notes(method: MethodSpec, native: bool, store: ClipStore, whole: Split, split: Split) -> Iterator[str]:
+def _notes(method: MethodSpec, native: bool, store: ClipStore, all_clips: Split, split: Split) -> Iterator[str]:
     if native and not method.native:
         yield f"{method.name} has no setting of its own: native is the shared setting"
     if store.meta.dimensions == 2:
         yield "the poses are 2-D: bodies turn in the image plane only, within the tilt limit of each rotation"
-    if left_out := len(whole.train) - len(split.train):
-        yield f"data.min_frames leaves out {left_out:,} of {len(whole.train):,} training clips, and no test clip"
+    if left_out := len(all_clips.train) - len(split.train):
+        yield f"data.min_frames leaves out {left_out:,} of {len(all_clips.train):,} training clips, and no test clip"
 
 
 def _spec(
@@ -393,14 +393,14 @@ def _files(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-    def opener(known: str, root: Path) -> ClipStore:
-        descriptor = host.get("datasets", known)
+    def opener(key: str, root: Path) -> ClipStore:
+        descriptor = host.get("datasets", key)
         opens = host.load(descriptor)
         with plugin_code(opens, "(root)"):
             store = opens(root)
         return host.checked(descriptor, store, ClipStore, "skelbench.data.store.clip_store.ClipStore")
 
-    return roots.open_dataset(name, data_root, {known: partial(opener, known) for known in host.names("datasets")})
+    return roots.open_dataset(name, data_root, {key: partial(opener, key) for key in host.names("datasets")})
 
 
 @contextmanager

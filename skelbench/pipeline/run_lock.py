@@ -44,9 +44,9 @@ def clear(run: RunDir, **facts: Any) -> None:
     """
     try:
         with Lease(run.path / PROBES, 0.0):
-            kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
+            info_kept = {key: value for key, value in run.info.items() if key not in (*RESULTS, *THEIRS)}
             _remove(run, "eval-*", "diagnose-*")  # first: a restarted run must not keep old evaluations
-            write_json(run.path / "run.json", {**kept, **facts, "outcome": "new"})
+            write_json(run.path / "run.json", {**info_kept, **facts, "outcome": "new"})
             _remove(run, "last.pt", "metrics.jsonl", "cost.json", "encoder*.safetensors")
     except Busy as error:
         raise SkelbenchError(

@@ -87,8 +87,8 @@ def prepare(device: str) -> None:
 def _take_memory_in_segments(device: str) -> None:
     """Have PyTorch's CUDA allocator grow its blocks, unless the environment configures it, as batches differ in size:
     SLiM at the paper's size needs 105 GiB instead of 136."""
-    said = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"} & os.environ.keys()
-    if device.startswith("cuda") and not said:
+    variables = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"} & os.environ.keys()
+    if device.startswith("cuda") and not variables:
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 

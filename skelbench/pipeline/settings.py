@@ -1,4 +1,4 @@
-"""The settings of a run as typed objects, from layers of dotted settings of which later ones win."""
+"""The settings of a run as typed objects, from layers of dotted settings; later layers win."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Parts:
     method: MethodSpec
     chosen: Mapping[str, Descriptor]
     classes: Mapping[str, type[Spec]]
-    """Settings class of every section of a run: method, those of ``chosen``, train, grid, data."""
+    """Settings class of every section of a run: method, parts of ``chosen``, train, grid, data."""
 
     @classmethod
     def of(cls, host: Host, method: MethodSpec, names: Mapping[str, Any]) -> Parts:
@@ -67,9 +67,9 @@ class Settings:
         return {f"{part}.{name}": value for part, spec in vars(self).items() for name, value in config(spec).items()}
 
     def unlike(self, other: Settings) -> dict[str, Any]:
-        """Dotted settings whose value is not that of ``other``."""
-        theirs = other.plain()
-        return {key: value for key, value in self.plain().items() if key not in theirs or theirs[key] != value}
+        """Dotted settings whose value differs from the value in ``other``."""
+        baseline = other.plain()
+        return {key: value for key, value in self.plain().items() if key not in baseline or baseline[key] != value}
 
 
 def config(spec: Spec) -> dict[str, Any]:
@@ -92,20 +92,20 @@ def joined(layers: Iterable[Layer]) -> dict[str, Any]:
     final = names(layers)
     values: dict[str, Any] = {}
     for place, layer in enumerate(layers):
-        meant = names(layers[: place + 1])
-        values |= {key: value for key, value in layer.items() if meant.get(head := _head(key)) == final.get(head)}
+        named = names(layers[: place + 1])
+        values |= {key: value for key, value in layer.items() if named.get(head := _head(key)) == final.get(head)}
     return {key: value for key, value in values.items() if key not in CHOICES}
 
 
 def check_layers(parts: Parts, layers: list[Layer], chosen: Mapping[str, Any]) -> None:
     """SkelbenchError for unknown or invalid settings in ``layers``, except settings of components not ``chosen``."""
-    values, meant = joined(layers), names(layers)
+    values, named = joined(layers), names(layers)
     for key in values:
         if key != "clips_seen" and _head(key) not in parts.classes:
             every = [f"{part}.{name}" for part, model in parts.classes.items() for name in model.model_fields]
             raise SkelbenchError(did_you_mean(key, every, "setting", f"sections: {', '.join(parts.classes)}"))
     for part in dict.fromkeys(map(_head, values)):
-        if part in parts.classes and meant.get(part) == chosen.get(part):
+        if part in parts.classes and named.get(part) == chosen.get(part):
             parts.section(values, part)
 
 

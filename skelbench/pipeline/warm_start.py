@@ -46,15 +46,15 @@ def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
     if not stage or spec.init_from or spec.imported or (stage.alone and setting != "native"):
         return
     first, native = stage.after[0], " --native" if setting == "native" else ""
-    alone = "; in the shared setting it can also make its first stage itself" if stage.alone else ""
+    advice = "; in the shared setting it can also make its first stage itself" if stage.alone else ""
     raise SkelbenchError(
         f"method {spec.method} is the second stage of {' or '.join(stage.after)} and needs a finished run of it: train "
-        f"one with `skelbench run {first}{native}`, then add --init-from RUN{alone}"
+        f"one with `skelbench run {first}{native}`, then add --init-from RUN{advice}"
     )
 
 
 def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
-    """SkelbenchError for a second stage of which ``parent`` is not the first."""
+    """SkelbenchError for a second stage whose first stage is not ``parent``."""
     stage, first = method.stage, parent.spec
     if not stage:
         return
@@ -63,14 +63,14 @@ def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
             f"--init-from {parent.name}: method {spec.method} is the second stage of {' or '.join(stage.after)}, and "
             f"that is a run of {first.method}"
         )
-    for part, ours, theirs in (
+    for part, ours, stored in (
         ("encoder", (spec.encoder, spec.encoder_config), (first.encoder, first.encoder_config)),
         ("token grid", (spec.grid.frames, spec.grid.patch), (first.grid.frames, first.grid.patch)),
         ("stream", spec.method_config.get("stream"), first.method_config.get("stream")),
     ):
-        if ours != theirs:
+        if ours != stored:
             raise SkelbenchError(
-                f"--init-from {parent.name}: its {part} is {theirs}, and this run has {ours}; both stages need the same"
+                f"--init-from {parent.name}: its {part} is {stored}, and this run has {ours}; both stages need the same"
             )
 
 

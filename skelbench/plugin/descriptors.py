@@ -61,7 +61,7 @@ class Stage:
 
     __pydantic_config__: ClassVar = {"revalidate_instances": "always"}
     after: tuple[str, ...]
-    """Methods of which a finished run is the first stage: ``("aimclr",)``; a run of any other is rejected."""
+    """Methods whose finished run can be the first stage: ``("aimclr",)``; other runs are rejected."""
     alone: Settings = field(default_factory=dict)
     """Settings of a run that makes its first stage itself, ``{"method.first": 0.5}``, in the shared setting only.
     Empty: no run goes without its first stage."""
@@ -92,7 +92,7 @@ class MethodSpec(Descriptor):
     probe: NativeProbe | None = None
     """Authors' linear probe; None = not known here."""
     stage: Stage | None = None
-    """First stage of a second-stage method; None = it begins with new weights, or with those of any run."""
+    """First stage of a second-stage method; None = it begins with new weights, or with weights of any run."""
     presets: Mapping[str, Settings] = field(default_factory=dict)
     """Further presets of this method (SLiM's ``release``), or its changes of a preset of the harness."""
     variants: Mapping[str, Settings] = field(default_factory=dict)

@@ -58,12 +58,12 @@ class Discovery:
         status.fail("import-error", problem)
 
     def _selected_entry_points(self) -> list[importlib.metadata.EntryPoint]:
-        found = {each.name: each for each in importlib.metadata.entry_points(group=GROUP)}
-        wanted, source = user_config.found("entry_points")
-        for name in wanted or ():
-            if name not in found:
-                self._unreadable(PluginStatus(name, source=source), did_you_mean(name, list(found), "entry point"))
-        return [found[name] for name in sorted(found) if wanted is None or name in wanted]
+        points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+        chosen, source = user_config.found("entry_points")
+        for name in chosen or ():
+            if name not in points:
+                self._unreadable(PluginStatus(name, source=source), did_you_mean(name, list(points), "entry point"))
+        return [points[name] for name in sorted(points) if chosen is None or name in chosen]
 
     def _read_entry_point(self, entry_point: importlib.metadata.EntryPoint) -> None:
         dist = (entry_point.dist.name, entry_point.dist.version) if entry_point.dist else ("", "")
@@ -114,9 +114,9 @@ class Discovery:
         self, status: PluginStatus, file: PluginFile, cache: DescriptorCache, source: str
     ) -> Announcement:
         """Read an announcement from the cache, or by importing the plugin; nothing if that fails."""
-        kept = cache.get(file.module_name, source)
-        if kept is not None:
-            return kept
+        cached = cache.get(file.module_name, source)
+        if cached is not None:
+            return cached
         state: State = "import-error"
         try:
             module = file.load()
@@ -134,10 +134,10 @@ class Discovery:
             self.plugins.append(status)
         if not announcement and status.state == "ok":
             status.fail("invalid", ANNOUNCES_NOTHING)
-        taken = {(entry.kind, entry.name): entry.plugin for entry in self.entries}
+        owners = {(entry.kind, entry.name): entry.plugin for entry in self.entries}
         for kind, descriptor in announcement:
-            if owner := taken.get((kind, descriptor.name)):
-                told = f"{SINGULAR[kind]} {descriptor.name!r} is announced by {owner.name!r} ({owner.source}) already"
-                status.fail("conflict", f"{told}; rename one of them")
+            if owner := owners.get((kind, descriptor.name)):
+                text = f"{SINGULAR[kind]} {descriptor.name!r} is announced by {owner.name!r} ({owner.source}) already"
+                status.fail("conflict", f"{text}; rename one of them")
                 return
         self.entries += [Entry(kind, descriptor, status) for kind, descriptor in announcement]

@@ -38,7 +38,7 @@ def named_file(name: str, what: str, folder: Path = Path()) -> Path:
 def named_files(names: Any, file: Path) -> list[str]:
     """Return the plugin files that a TOML ``file`` lists as ``plugins``, relative to its folder."""
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise SkelbenchError(f'{file}: plugins = {names!r:.60} is no list of files; write plugins = ["my_method.py"]')
+        raise SkelbenchError(f'{file}: plugins = {names!r:.60} is not a list; write plugins = ["my_method.py"]')
     return [str(named_file(name, f"{file}: plugins: {name}", file.parent)) for name in names]
 
 
@@ -70,14 +70,14 @@ class PluginFile:
     @cached_property
     def inside(self) -> list[PluginFile]:
         """Public modules and packages of a package, by name; empty for other files."""
-        found: list[PluginFile] = []
+        files: list[PluginFile] = []
         if self.module and self.path.name == "__init__.py":
-            for each in pkgutil.iter_modules([str(self.path.parent)]):
-                if not each.name.startswith("_"):
-                    path = self.path.parent / each.name
-                    path = path / "__init__.py" if each.ispkg else path.with_suffix(".py")
-                    found.append(PluginFile(path, f"{self.module}.{each.name}"))
-        return found
+            for module in pkgutil.iter_modules([str(self.path.parent)]):
+                if not module.name.startswith("_"):
+                    path = self.path.parent / module.name
+                    path = path / "__init__.py" if module.ispkg else path.with_suffix(".py")
+                    files.append(PluginFile(path, f"{self.module}.{module.name}"))
+        return files
 
     def modules(self) -> Iterator[PluginFile]:
         """Yield this module, and all public modules in it."""

@@ -131,7 +131,7 @@ class Host:
         return self.subclass(descriptor, Spec, field) if getattr(descriptor, field, "") else Spec
 
     def subclass(self, descriptor: Descriptor, base: type[Class], field: str = "target") -> type[Class]:
-        """Import the class that a ``field`` names; SkelbenchError if it is no subclass of ``base``."""
+        """Import the class that a ``field`` names; SkelbenchError if it is not a subclass of ``base``."""
         cls = self.load(descriptor, field)
         if isinstance(cls, type) and issubclass(cls, base):
             return cls
@@ -139,10 +139,10 @@ class Host:
             f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(getattr(descriptor, field))}"
         )
         name = "Config" if field == "config" else base.__name__
-        raise Mistake(f"{about} is no subclass of {name}; make it one")
+        raise Mistake(f"{about} is not a subclass of {name}; make it one")
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
-        """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is no ``cls``."""
+        """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is not a ``cls``."""
         if isinstance(value, cls):
             return value
         about = f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(descriptor.target)}"

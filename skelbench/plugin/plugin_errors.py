@@ -72,13 +72,13 @@ def told(error: BaseException) -> str:
 
 def where(what: Any) -> str:
     """Return file, line and name of a plugin's function, file and name of a class; "" if no plugin defines it."""
-    what = inspect.unwrap(getattr(what, "__func__", what))
-    names = vars(sys.modules.get(getattr(what, "__module__", ""), object))
+    target = inspect.unwrap(getattr(what, "__func__", what))
+    names = vars(sys.modules.get(getattr(target, "__module__", ""), object))
     if not _of_plugin(names):
         return ""
-    code = getattr(what, "__code__", None)
+    code = getattr(target, "__code__", None)
     line = f":{code.co_firstlineno}" if code else ""
-    return _place(code.co_filename if code else inspect.getfile(what), names, line, what.__name__)
+    return _place(code.co_filename if code else inspect.getfile(target), names, line, target.__name__)
 
 
 def _of_plugin(names: Mapping[str, Any]) -> bool:
@@ -91,8 +91,8 @@ def _of_plugin(names: Mapping[str, Any]) -> bool:
 def _place(path: str, names: Mapping[str, Any], line: str, function: str) -> str:
     """Return ``vicreg.py:43, training_step``; in a package ``my_methods/vicreg.py:43, training_step``."""
     file = Path(path)
-    shown = f"{file.parent.name}/{file.name}" if names.get("__package__") else file.name
-    return f"{shown}{line}" + ("" if function == "<module>" else f", {function.strip('<>')}")
+    location = f"{file.parent.name}/{file.name}" if names.get("__package__") else file.name
+    return f"{location}{line}" + ("" if function == "<module>" else f", {function.strip('<>')}")
 
 
 def said(error: BaseException) -> str:
@@ -103,6 +103,6 @@ def said(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         path = ".".join(map(str, (error.title, *first["loc"])))
-        given = "" if first["type"] == "missing" or not first["loc"] else f"={first['input']!r:.60}"
-        return f"{path}{given} is not valid: {first['msg'].removeprefix('Value error, ')}"
+        value = "" if first["type"] == "missing" or not first["loc"] else f"={first['input']!r:.60}"
+        return f"{path}{value} is not valid: {first['msg'].removeprefix('Value error, ')}"
     return f"{kind} {text}" if text[:1] in ("'", '"') else f"{kind}: {text}" if text else kind

@@ -45,8 +45,8 @@ Knob = Linear | Log
 
 def factor(value: Any) -> float | None:
     """Return 0.5 for ``"x0.5"``, None for anything else."""
-    found = _FACTOR.fullmatch(value) if isinstance(value, str) else None
-    return float(found[1]) if found else None
+    match = _FACTOR.fullmatch(value) if isinstance(value, str) else None
+    return float(match[1]) if match else None
 
 
 def space_problem(space: Mapping[str, Knob]) -> str:

@@ -69,19 +69,19 @@ def unpack(archive: Path, folder: Path) -> list[str]:
     try:
         with zipfile.ZipFile(archive) as file:
             members = [(info, _MEMBER.fullmatch(info.filename)) for info in file.infolist()]
-            if other := [info for info, found in members if not found and info.filename != "manifest.json"]:
-                raise SkelbenchError(f"{archive}: member {other[0].filename[:100]!r} is no record of a run")
-            for info, found in members:
-                if found is None:  # the manifest of an earlier version
+            if strangers := [info for info, match in members if not match and info.filename != "manifest.json"]:
+                raise SkelbenchError(f"{archive}: member {strangers[0].filename[:100]!r} is not a record of a run")
+            for info, manifest in members:
+                if manifest is None:  # the manifest of an earlier version
                     continue
-                (folder / found["run"]).mkdir(parents=True, exist_ok=True)
-                with file.open(info) as source, open(folder / found["run"] / found["file"], "xb") as target:
+                (folder / manifest["run"]).mkdir(parents=True, exist_ok=True)
+                with file.open(info) as source, open(folder / manifest["run"] / manifest["file"], "xb") as target:
                     shutil.copyfileobj(source, target)
     except FileNotFoundError as error:
         raise SkelbenchError(f"there is no file {archive}; `skelbench runs export RUN -o FILE` writes one") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise SkelbenchError(f"{archive} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    names = sorted({found["run"] for _, found in members if found})
+    names = sorted({match["run"] for _, match in members if match})
     if not names:
-        raise SkelbenchError(f"{archive} holds no run; it is no file of `skelbench runs export`")
+        raise SkelbenchError(f"{archive} contains no run; it is not a file of `skelbench runs export`")
     return names

@@ -48,14 +48,14 @@ def command() -> str:
     """
     program = Path(sys.argv[0])
     if program.name == "skelbench" or program.parts[-2:] == ("skelbench", "__main__.py"):
-        kept, words = ["skelbench"], iter(sys.argv[1:])
+        arguments, words = ["skelbench"], iter(sys.argv[1:])
         for word in words:
             name, equals, _ = word.partition("=")
             if name not in PLACES:
-                kept.append(word)
+                arguments.append(word)
             elif not equals:
                 next(words, None)  # its value
-        return shlex.join(kept)
+        return shlex.join(arguments)
     return shlex.join(["python", *sys.orig_argv[1:]])
 
 

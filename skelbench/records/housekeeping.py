@@ -14,12 +14,12 @@ from skelbench.records.run_dir import PROBES, RunDir
 from skelbench.records.store import ResultStore
 
 _REMOVED = ".removed-"
-"""Prefix of the folder of a run that is being deleted; hidden folders are no runs."""
+"""Prefix of the folder of a run that is being deleted; hidden folders are not runs."""
 _TAG = re.compile(r"\w[\w.+-]{0,39}")
 
 
 def tag(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
-    """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is no short word."""
+    """Add ``tags`` to ``run`` and return all its tags; SkelbenchError for a tag that is not a short word."""
     for word in tags:
         if not _TAG.fullmatch(word):
             raise SkelbenchError(f"tag {word!r}: give a word of at most 40 letters, digits and . _ + -")
@@ -35,9 +35,9 @@ def untag(run: RunDir, tags: Collection[str]) -> tuple[str, ...]:
 
 
 def _keep_tags(run: RunDir, tags: Sequence[str]) -> tuple[str, ...]:
-    kept = list(dict.fromkeys(tags))
-    run.update("tags", **({"tags": kept} if kept else {}))
-    return tuple(kept)
+    unique = list(dict.fromkeys(tags))
+    run.update("tags", **({"tags": unique} if unique else {}))
+    return tuple(unique)
 
 
 def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> None:
@@ -49,16 +49,16 @@ def remove(store: ResultStore, runs: Sequence[RunDir], force: bool = False) -> N
     if link := next((run for run in runs if run.path.is_symlink()), None):
         raise SkelbenchError(f"run {link.name} is a link to another folder; nothing was removed, remove {link.path}")
     parents = {run.spec.id: run.name for run in runs}
-    for other in () if force else store.read():
-        if other.name not in parents.values() and (parent := parents.get(other.spec.init_from or "")):
+    for dependent in () if force else store.read():
+        if dependent.name not in parents.values() and (parent := parents.get(dependent.spec.init_from or "")):
             raise SkelbenchError(
-                f"run {other.name} starts from {parent} and needs it to be made again; remove both, or give --force"
+                f"run {dependent.name} starts from {parent} and needs it to be made again; remove both, or give --force"
             )
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for run in runs:
             for lock in (run.lock(), Lease(run.path / PROBES)):
                 try:
-                    held.enter_context(lock)
+                    stack.enter_context(lock)
                 except Busy as busy:
                     raise SkelbenchError(
                         f"another process works on run {run.name}; stop it or wait for its end, nothing was removed"

@@ -36,13 +36,13 @@ TRAINING = frozenset({"train_accuracy", "train_loss", "train_loss_fall", "steps"
 
 def measured(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:
     """All further metrics of an evaluation record by name: value and format."""
-    formats, found = record.get("measures", {}), {}
+    formats, measures = record.get("measures", {}), {}
     for name, value in record["metrics"].items():
         if name not in OTHERS and isinstance(value, Real):
             standard = STANDARD.get(name, Measure(share=name.startswith("accuracy_")))
             measure = Measure(**formats[name]) if name in formats else standard
-            found[name] = float(value), Measure(measure.label or name, measure.share)
-    return found
+            measures[name] = float(value), Measure(measure.label or name, measure.share)
+    return measures
 
 
 def own(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:

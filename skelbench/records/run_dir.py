@@ -75,7 +75,7 @@ class RunDir:
         with self.damage():
             facts_of(RunFacts, run.info)
             if run.info.get("id", run.spec.id) != run.spec.id:
-                raise ValueError("its spec is not that of its id")
+                raise ValueError("its spec does not match its id")
         return run
 
     @property
@@ -175,8 +175,8 @@ class RunDir:
         """Weights of the inference encoder for ``stream``, after the last step or at a kept epoch."""
         path = self.encoder_path(checkpoint)
         if checkpoint != "last" and not path.exists():
-            kept = ", ".join(self.snapshots()) or "none"
-            raise SkelbenchError(f"run {self.name} kept no snapshot at epoch {checkpoint}; kept epochs: {kept}")
+            snapshots = ", ".join(self.snapshots()) or "none"
+            raise SkelbenchError(f"run {self.name} kept no snapshot at epoch {checkpoint}; kept epochs: {snapshots}")
         own = self.encoder_path(checkpoint, stream)
         return own if own.exists() else path
 
@@ -188,8 +188,8 @@ class RunDir:
     def update(self, *removed: str, **fields: Any) -> None:
         """Merge ``fields`` into run.json and remove the fields ``removed``; processes do so one after the other."""
         with Lease(self.path / ".run.json.lock", math.inf):
-            kept = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
-            write_json(self.path / "run.json", {**kept, **fields})
+            info = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
+            write_json(self.path / "run.json", {**info, **fields})
 
     def record_path(self, spec: EvalSpec) -> Path:
         return self.path / f"eval-{spec.id}.json"
@@ -227,5 +227,5 @@ class ReadRun(RunDir):
 
     @cached_property
     def _records(self) -> list[dict[str, Any]]:
-        found = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
-        return sorted(filter(None, found), key=lambda record: record["finished"])
+        records = (if_whole(partial(self.record, path)) for path in sorted(self.path.glob("eval-*.json")))
+        return sorted(filter(None, records), key=lambda record: record["finished"])

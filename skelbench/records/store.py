@@ -34,7 +34,7 @@ from skelbench.records.errors import if_whole, warn_once
 from skelbench.records.run_dir import ReadRun, RunDir
 
 FORMAT = 2
-"""Format 2 has views, optimizer and schedule as plain data in the spec, so its ids differ from those of format 1."""
+"""Format 2 has views, optimizer and schedule as plain data in the spec, so its ids differ from ids of format 1."""
 DIGITS = 4
 """Fewest digits that name a run as a part of its id: a slip in a run's number must not name another run."""
 _MARK = "skelbench.json"
@@ -99,7 +99,7 @@ class ResultStore:
         return sorted(by_id.values(), key=lambda run: run.name)
 
     def runs(self) -> Iterator[RunDir]:
-        """The runs of :meth:`read`, each of which reads its files again."""
+        """The runs of :meth:`read`, each reads its files again."""
         return (RunDir(run.path) for run in self.read())
 
     def numbered(self) -> list[ReadRun]:
@@ -118,7 +118,7 @@ class ResultStore:
 
         ``slim`` means the method rather than its variants, ``slim:glcl-only`` the variant. A whole name, id or title
         goes before the number (``7``, ``#7``) of :meth:`numbered`, and the number before a part. Fewer digits than
-        :data:`DIGITS` are no part of an id, because most ids have a 7.
+        :data:`DIGITS` do not match an id, because most ids have a 7.
         """
         name, _, checkpoint = pattern.partition("@")
         if not name:  # a part of every name, for example of a shell variable that is not set
@@ -139,13 +139,13 @@ class ResultStore:
         if matches:
             names = ", ".join(run.name for run in matches[:5])
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
-        known = {part for run in runs for part in (run.name, run.title, _id(run))}
-        if not known:
+        spellings = {part for run in runs for part in (run.name, run.title, _id(run))}
+        if not spellings:
             raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
         if digits:
-            there = f"runs have the numbers 1 to {len(runs)}"
-            raise SkelbenchError(f"there is no run {name} in {self.root}: {there}; see `skelbench runs list`")
-        raise SkelbenchError(did_you_mean(name, sorted(known), "run", "`skelbench runs list` shows all"))
+            hint = f"runs have the numbers 1 to {len(runs)}"
+            raise SkelbenchError(f"there is no run {name} in {self.root}: {hint}; see `skelbench runs list`")
+        raise SkelbenchError(did_you_mean(name, sorted(spellings), "run", "`skelbench runs list` shows all"))
 
     def whole(self, pattern: str) -> RunDir:
         """The run of :meth:`find`; SkelbenchError for a snapshot."""
@@ -189,7 +189,7 @@ class ResultStore:
         """Record the names by which an existing run is requested now, if they say more than the recorded ones."""
         with run.damage():
             if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):
-                raise ValueError("its spec is not that of its id")
+                raise ValueError("its spec does not match its id")
         if run.info["modified"] and not modified:  # requested by the preset and variant that the run equals
             run.update(preset=preset, variant=variant, modified={})
         elif _other_budget(run.info["modified"], modified):

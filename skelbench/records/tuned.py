@@ -135,7 +135,7 @@ class TuningRecord(Spec):
 def write(store: ResultStore, record: TuningRecord) -> Path:
     """Write ``record`` and return its path; a complete record is never replaced by an incomplete one."""
     path = store.root / "tuned" / record.name
-    if not record.complete and path.exists() and (there := if_whole(partial(_read, path))) and there.complete:
+    if not record.complete and path.exists() and (stored := if_whole(partial(_read, path))) and stored.complete:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, record.model_dump(mode="json"))

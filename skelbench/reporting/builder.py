@@ -110,12 +110,12 @@ def probed(frame: DataFrame, **wanted: Any) -> DataFrame:
 def fill(columns: Iterable[Column | Measure], group: DataFrame) -> dict[str, Any]:
     """The cells of one row from its evaluations."""
     first, row = group.iloc[0], dict[str, Any]()
-    for one in columns:
-        if isinstance(one, Measure):
-            picked = one.pick(group)
-            row[one.key] = Cell() if picked is None else one.cell(picked)
-        elif one.key in group:
-            row[one.key] = str(first[one.key])
+    for column in columns:
+        if isinstance(column, Measure):
+            picked = column.pick(group)
+            row[column.key] = Cell() if picked is None else column.cell(picked)
+        elif column.key in group:
+            row[column.key] = str(first[column.key])
     return row
 
 
@@ -142,32 +142,35 @@ def build(
 
     columns = [*_expanded(layout, inputs)]
     if not rows:
-        shown = tuple(replace(one, shown=one.shown is True) for one in columns)
-        return Table(layout.title, shown, notes=(layout.how,), footnotes=layout.footnotes)
+        columns_shown = tuple(replace(column, shown=column.shown is True) for column in columns)
+        return Table(layout.title, columns_shown, notes=(layout.how,), footnotes=layout.footnotes)
     blocks = _blocks(layout.block, rows)
     for block in blocks:
-        adjust([one.row for one in block])
+        adjust([cell_row.row for cell_row in block])
     own = [row for row, _ in rows if not is_printed(row)]
-    varying, constant = alike(own, [one.key for one in columns if one.shown == "varies"])
-    told = [*_compared(layout, blocks, varying, inputs)] if inputs else []
+    varying, constant = alike(own, [column.key for column in columns if column.shown == "varies"])
+    sentences = [*_compared(layout, blocks, varying, inputs)] if inputs else []
     cells = [row for row, _ in rows]
     if layout.order:
         cells.sort(key=layout.order)
     filled = {key for row in cells for key, value in row.items() if _value(value) not in (None, "")}
     shows = {"varies": varying | {*show}, "filled": filled | {*show}}
-    columns = [replace(one, shown=one.shown is True or one.key in shows.get(str(one.shown), show)) for one in columns]
-    keys = {one.key for one in columns}
-    kept = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
-    runs = [one.runs for one in rows if one.runs is not None and "subjects" in one.runs]
+    columns = [
+        replace(column, shown=column.shown is True or column.key in shows.get(str(column.shown), show))
+        for column in columns
+    ]
+    keys = {column.key for column in columns}
+    shown_rows = tuple({key: value for key, value in row.items() if key in keys} for row in cells)
+    runs = [filled.runs for filled in rows if filled.runs is not None and "subjects" in filled.runs]
     frame = pandas.concat(runs) if runs else None
     below = {**layout.footnotes, **(footnotes(frame) if frame is not None else {}), **(texts or {})}
-    below |= published.footnotes(kept)
-    used = {note for one in columns for note in one.footnotes} | {*footnotes_of(kept, below)}
+    below |= published.footnotes(shown_rows)
+    used = {note for column in columns for note in column.footnotes} | {*footnotes_of(shown_rows, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
     common = [f"All rows: {', '.join(constant)}."] if constant else []
-    every = (*common, *layout.notes, *notes, *subjects, *told)
-    table = Table(layout.title, tuple(columns), kept, every, below)
+    every = (*common, *layout.notes, *notes, *subjects, *sentences)
+    table = Table(layout.title, tuple(columns), shown_rows, every, below)
     return table.ranked(within=partial(block_of, layout.block))
 
 
@@ -183,21 +186,21 @@ def _value(cell: Any) -> Any:
 
 def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
     """The columns, each accuracy followed by the columns of the comparisons that ``inputs`` asks for."""
-    for one in layout.columns:
-        yield one.column if isinstance(one, Measure) else one
-        if inputs and isinstance(one, Measure) and one.predicted:
+    for column in layout.columns:
+        yield column.column if isinstance(column, Measure) else column
+        if inputs and isinstance(column, Measure) and column.predicted:
             if inputs.against and layout.against:
                 yield from significance.against_columns(inputs.against)
             if inputs.significance:
-                yield from significance.RANKS if layout.ranks else (significance.letters_of(one.key),)
+                yield from significance.RANKS if layout.ranks else (significance.letters_of(column.key),)
 
 
 def _blocks(keys: Sequence[str], rows: Iterable[Filled]) -> list[list[Filled]]:
     """The rows that runs fill, block by block."""
     blocks: dict[tuple[str, ...], list[Filled]] = {}
-    for one in rows:
-        if one.runs is not None:
-            blocks.setdefault(block_of(keys, one.row), []).append(one)
+    for filled in rows:
+        if filled.runs is not None:
+            blocks.setdefault(block_of(keys, filled.row), []).append(filled)
     return [*blocks.values()]
 
 
@@ -222,12 +225,14 @@ def _significant(
     first = block[0].row
     place = [f"{first['dataset']} / {first['split']}"] if "dataset" in first else []
     place += [f"{key} {_value(first[key])}".removesuffix("+") for key in layout.block if key in varying]
-    for one in (one for one in layout.columns if isinstance(one, Measure) and one.predicted):
-        there = [(row, picked) for row, runs in block if runs is not None and (picked := one.pick(runs)) is not None]
-        values = [row[one.key].value for row, _ in there]
-        key = "letters" if layout.ranks else significance.letters_of(one.key).key
-        note = significance.mark(there, values, inputs.store, one.predicted, key)
-        where = ", ".join([*place, *([] if layout.ranks else [one.column.header])])
+    for measure in (measure for measure in layout.columns if isinstance(measure, Measure) and measure.predicted):
+        present = [
+            (row, picked) for row, runs in block if runs is not None and (picked := measure.pick(runs)) is not None
+        ]
+        values = [row[measure.key].value for row, _ in present]
+        key = "letters" if layout.ranks else significance.letters_of(measure.key).key
+        note = significance.mark(present, values, inputs.store, measure.predicted, key)
+        where = ", ".join([*place, *([] if layout.ranks else [measure.column.header])])
         yield from [f"{where}: {note}"] if note else []
 
 

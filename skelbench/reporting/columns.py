@@ -45,8 +45,8 @@ def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", 
     """
 
     def pick(group: DataFrame) -> DataFrame | None:
-        there = (group[group["protocol"] == name] for name in protocols)
-        has = (one for one in there if len(one) and all(not metric or metric in m for m in one["measures"]))
+        groups = (group[group["protocol"] == name] for name in protocols)
+        has = (rows for rows in groups if len(rows) and all(not metric or metric in m for m in rows["measures"]))
         return max(has, key=len, default=None)
 
     column = Column(key, header, ".1f", best="max")
@@ -90,20 +90,20 @@ class ColumnTable:
     def __call__(self, inputs: TableInputs) -> Table:
         """The table of the evaluations in ``inputs``; without any, of the published figures."""
         frame = self.evaluations(inputs)
-        wanted = self.columns(frame)
-        protocols = {name for column in wanted for name in column.protocols}
+        columns = self.columns(frame)
+        protocols = {name for column in columns for name in column.protocols}
         frame = controls_beside(frame[frame["protocol"].isin(protocols)])
-        keys = {column.key for column in wanted}
-        layout = self._layout(wanted)
+        keys = {column.key for column in columns}
+        layout = self._layout(columns)
         setting = ["title", *self.keys, "data", "tokens", *_SHOWN]
         rows = over_seeds(layout.columns, trainings(frame, setting))
-        rows = [one for one in rows if any(one.row[key].value is not None for key in keys)]
+        rows = [filled for filled in rows if any(filled.row[key].value is not None for key in keys)]
         own = [row for row, _ in rows]
         papers = [row for row in self._papers(inputs, own) if keys & row.keys()]
         for row in own if papers else ():
             row["method"] = _smaller(row)
-        gone = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *own))}
-        layout = replace(layout, columns=[one for one in layout.columns if one.key not in gone])
+        empty = {key for key in keys if not any(_filled(row.get(key)) for row in (*papers, *own))}
+        layout = replace(layout, columns=[column for column in layout.columns if column.key not in empty])
         notes = [
             *([] if rows else [self.how]),
             *(self.notes if rows or papers else ()),
@@ -113,7 +113,7 @@ class ColumnTable:
         studied = self.name in inputs.host.names("studies")
         also = f"; `skelbench study {self.name}` runs the methods that are here" if studied else ""
         presets = sorted({row["preset"].removesuffix("+") for row in own})
-        texts = {"printed": PRINTED + also, **{f"preset {one}": SMALLER.format(one) for one in presets}}
+        texts = {"printed": PRINTED + also, **{f"preset {preset}": SMALLER.format(preset) for preset in presets}}
         show = {"stream"} if any(row["stream"] != "joint" for row in papers) else set()
         every = [*rows, *map(Filled, papers)]
         return build(layout, every, inputs, notes=notes, texts=texts, show=show)
@@ -154,19 +154,19 @@ class ColumnTable:
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
             stream = row.labels.get("stream", "joint")
-            for one in figures:
-                column, place = self.published_at(row, one)
+            for figure in figures:
+                column, place = self.published_at(row, figure)
                 full = self._full(place)
                 if places and full not in places:
                     continue
-                name = one["method"] + (f":{row.variant}" if row.variant else "")
+                name = figure["method"] + (f":{row.variant}" if row.variant else "")
                 first = {
                     "title": row.title,
                     "method": Cell(name, published=True, footnotes=("printed",)),
                     **{key: Cell(places.get(full, place)[key], published=True) for key in self.keys},
                     "stream": stream,
                 }
-                rows.setdefault((row.title, stream, *full), first).setdefault(column, published.cell(one))
+                rows.setdefault((row.title, stream, *full), first).setdefault(column, published.cell(figure))
         yield from rows.values()
 
     def _full(self, place: Mapping[str, Any]) -> tuple[str, ...]:
@@ -197,23 +197,23 @@ def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 def _picked(measures: Sequence[Measure], group: DataFrame) -> list[DataFrame]:
     """The evaluations of a row that any of its columns shows."""
-    return [one for measure in measures if (one := measure.pick(group)) is not None] or [group]
+    return [picked for measure in measures if (picked := measure.pick(group)) is not None] or [group]
 
 
 def _changed(measures: Sequence[Measure], group: DataFrame) -> str:
     """Changed settings of the evaluations behind the shown numbers."""
-    return "; ".join(dict.fromkeys(text for one in _picked(measures, group) for text in one["changed"] if text))
+    return "; ".join(dict.fromkeys(text for picked in _picked(measures, group) for text in picked["changed"] if text))
 
 
 def _seeds(measures: Sequence[Measure], group: DataFrame) -> int | str:
     """Number of seeds behind the shown numbers: ``3``, or ``1 to 3``."""
-    counts = {len(one) for one in _picked(measures, group)}
+    counts = {len(picked) for picked in _picked(measures, group)}
     return counts.pop() if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def _runs(measures: Sequence[Measure], group: DataFrame) -> str:
     """Names of the runs behind the shown numbers."""
-    return ", ".join(dict.fromkeys(str(run) for one in _picked(measures, group) for run in one["run"]))
+    return ", ".join(dict.fromkeys(str(run) for picked in _picked(measures, group) for run in picked["run"]))
 
 
 def _smaller(row: Mapping[str, Any]) -> Cell:

@@ -21,9 +21,9 @@ class Controls:
 
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
-        there = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
+        finished = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
         # Twins of before they knew the version of their skeleton count where there is no other.
-        for run in sorted(there, key=lambda run: not run.spec.components):
+        for run in sorted(finished, key=lambda run: not run.spec.components):
             kind = run.about["method"]
             self._found[kind].setdefault(_SHAPES[kind](run.spec), run)
 
@@ -50,8 +50,8 @@ _SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _
 def question(record: Mapping[str, Any], seed: bool = True) -> str:
     """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
     ``seed`` False: the seed may differ too, as the control ``raw`` has none."""
-    apart = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
-    return digest({key: value for key, value in record["spec"].items() if key not in apart}, 24)
+    excluded = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
+    return digest({key: value for key, value in record["spec"].items() if key not in excluded}, 24)
 
 
 def controls_beside(rows: DataFrame) -> DataFrame:
@@ -65,12 +65,12 @@ def controls_beside(rows: DataFrame) -> DataFrame:
     for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
         tested = rows[rows["checkpoint"] == "last"]
         tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))
-        found = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
-        if found.empty:  # of no type that could be compared
+        values = tested.loc[tested[control].notna(), [control, *alike, *places]].drop_duplicates()
+        if values.empty:  # of no type that could be compared
             continue
-        found = found.rename(columns={control: key})
-        beside = rows.drop(columns=places).reset_index(names="row").merge(found, on=[key, *alike])
-        if len(beside):
-            kept = rows.drop(beside["row"].unique())
-            rows = pandas.concat([kept, beside.drop(columns="row")], ignore_index=True)
+        values = values.rename(columns={control: key})
+        merged = rows.drop(columns=places).reset_index(names="row").merge(values, on=[key, *alike])
+        if len(merged):
+            unmatched = rows.drop(merged["row"].unique())
+            rows = pandas.concat([unmatched, merged.drop(columns="row")], ignore_index=True)
     return rows

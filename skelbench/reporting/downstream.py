@@ -54,13 +54,13 @@ def skelbench_tables() -> list[TableSpec]:
 
 def fine_tuned(frame: DataFrame) -> list[Measure]:
     """``supervised``, ``finetune`` and every recipe of another source."""
-    there = sorted(name for name in set(frame["protocol"]) if name.startswith("finetune@"))
-    return [measured(name, name, (name,)) for name in ("supervised", "finetune", *there)]
+    protocols = sorted(name for name in set(frame["protocol"]) if name.startswith("finetune@"))
+    return [measured(name, name, (name,)) for name in ("supervised", "finetune", *protocols)]
 
 
 def few_labels(frame: DataFrame) -> list[Measure]:
     """1 and 10 %, and every recipe of another source behind them."""
-    there = {name for name in frame["protocol"] if name.startswith("semi@")} | {"semi@1", "semi@10"}
+    protocols = {name for name in frame["protocol"] if name.startswith("semi@")} | {"semi@1", "semi@10"}
 
     def order(name: str) -> tuple[str, int]:
         share, _, source = name.removeprefix("semi@").partition("@")
@@ -70,19 +70,19 @@ def few_labels(frame: DataFrame) -> list[Measure]:
         share, _, source = name.removeprefix("semi@").partition("@")
         return f"{share} %" + (f", {source}" if source else "")
 
-    return [measured(name, header(name), (name,)) for name in sorted(there, key=order)]
+    return [measured(name, header(name), (name,)) for name in sorted(protocols, key=order)]
 
 
 def conditions(*protocols: str, usual: Sequence[str] = ()) -> Callable[[DataFrame], list[Measure]]:
     """Clean clips and every condition that one of ``protocols`` was measured under, ``usual`` ones among them."""
 
     def columns(frame: DataFrame) -> list[Measure]:
-        found = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
+        names = {*usual, *_names(frame[frame["protocol"].isin(protocols)])}
         return [
             measured("clean", "Clean", protocols),
             *(
                 measured(name, _header(name), protocols, f"accuracy_{name}", f"predicted_{name}")
-                for name in sorted(found, key=_order)
+                for name in sorted(names, key=_order)
             ),
         ]
 
@@ -165,7 +165,7 @@ class Transfer(ColumnTable):
     def evaluations(self, inputs: TableInputs) -> DataFrame:
         """Evaluations by the protocols that measure on other data; ``dataset`` is the target."""
         frame = inputs.frame
-        elsewhere = {one.name for one in inputs.host.all("protocols") if getattr(one, "elsewhere", False)}
+        elsewhere = {spec.name for spec in inputs.host.all("protocols") if getattr(spec, "elsewhere", False)}
         frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
         targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]
         return frame.assign(dataset=targets)

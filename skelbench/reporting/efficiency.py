@@ -128,19 +128,19 @@ def _machine(group: DataFrame, store: ResultStore) -> dict[str, Any]:
     import pandas
 
     costs = [cost for name in group["run"] if (cost := if_whole(partial(RunDir.cost, RunDir(store.root / name))))]
-    whole = len(costs) == len(group)
-    found = pandas.json_normalize(costs if whole else []).dropna(axis="columns")
+    complete = len(costs) == len(group)
+    measured = pandas.json_normalize(costs if complete else []).dropna(axis="columns")
 
     def over(key: str) -> float | None:
-        return mean(found[key].tolist()) if key in found else None
+        return mean(measured[key].tolist()) if key in measured else None
 
     def text(key: str) -> str:
-        return ", ".join(dict.fromkeys(map(str, found[key]))) if key in found else ""
+        return ", ".join(dict.fromkeys(map(str, measured[key]))) if key in measured else ""
 
     device, threads = text("latency.batch 1.device"), text("latency.batch 1.threads")
     memory = over("peak_memory.bytes")
     return {
-        "method": Cell(group["title"].iloc[0], footnotes=() if whole else ("costless",)),
+        "method": Cell(group["title"].iloc[0], footnotes=() if complete else ("costless",)),
         "latency_1": over("latency.batch 1.median_ms"),
         "latency_64": over("latency.batch 64.median_ms"),
         "memory": None if memory is None else memory / 1e6,

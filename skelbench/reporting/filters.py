@@ -65,14 +65,16 @@ class Filters(Arguments):
 
     def runs(self, runs: Sequence[ReadRun]) -> list[Any]:
         """The wanted ``runs``."""
-        found = [
+        runs_kept = [
             run
             for run in runs
             if self.takes(dataset=run.about["data"], method=run.title, preset=run.about["preset"], tag=run.tags)
         ]
         if not self.protocol:
-            return found
-        return [run for run in found if any(self.takes(protocol=one["spec"]["protocol"]) for one in run.records())]
+            return runs_kept
+        return [
+            run for run in runs_kept if any(self.takes(protocol=record["spec"]["protocol"]) for record in run.records())
+        ]
 
     def rows(self, frame: DataFrame) -> DataFrame:
         """The wanted rows of :func:`skelbench.reporting.frame.frame`.
@@ -80,8 +82,8 @@ class Filters(Arguments):
         Paired tests against the controls are in the frame already: a control need not be wanted itself.
         """
         for kind in self.wanted:
-            wanted = [self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]
-            frame = frame.iloc[[place for place, one in enumerate(wanted) if one]]
+            matches = [self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]
+            frame = frame.iloc[[place for place, match in enumerate(matches) if match]]
         return frame
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:
@@ -99,24 +101,24 @@ class Filters(Arguments):
         def datasets() -> Iterator[str]:
             yield from host.names("datasets")
             for run in runs:
-                yield from (run.about["dataset"], *(one["spec"]["data"]["name"] for one in run.records()))
+                yield from (run.about["dataset"], *(record["spec"]["data"]["name"] for record in run.records()))
 
-        methods = [one for one in host.all("methods") if isinstance(one, MethodSpec)]
-        variants = (f"{one.name}:{variant}" for one in methods for variant in one.variants)
-        known: dict[str, Callable[[], Iterable[str]]] = {
+        methods = [spec for spec in host.all("methods") if isinstance(spec, MethodSpec)]
+        variants = (f"{spec.name}:{variant}" for spec in methods for variant in spec.variants)
+        values: dict[str, Callable[[], Iterable[str]]] = {
             "dataset": datasets,
             "method": lambda: chain(
                 host.names("methods"), variants, *(_names("method", title) for title in {run.title for run in runs})
             ),
             "protocol": lambda: host.names("protocols"),
-            "preset": lambda: chain(BLURB, *(one.presets for one in methods), (run.about["preset"] for run in runs)),
+            "preset": lambda: chain(BLURB, *(spec.presets for spec in methods), (run.about["preset"] for run in runs)),
             "tag": lambda: chain(*(run.tags for run in runs)),
         }
         for kind, names in self.wanted.items():
-            there = set(known[kind]())
-            hint = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" and not there else ""
-            if unknown := [name for name in names if name not in there]:
-                raise SkelbenchError(did_you_mean(unknown[0], there, _CALLED[kind], hint))
+            present = set(values[kind]())
+            hint = "no run has one yet: skelbench runs tag RUN TAG" if kind == "tag" and not present else ""
+            if unknown := [name for name in names if name not in present]:
+                raise SkelbenchError(did_you_mean(unknown[0], present, _CALLED[kind], hint))
 
 
 def _names(kind: str, value: str | Collection[str]) -> set[str]:

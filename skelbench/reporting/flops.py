@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DENSE = "30x25"
 SCOPE = (
-    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 over that of the row. Train encoder: one forward "
+    f"GFLOPs of a clip with {BODIES} bodies. Vs 30x25: cost of 30x25 / cost of the row. Train encoder: one forward "
     "pass of one view; train decoder: forward, all views; whole step: all views, teacher, heads, forward and backward."
 )
 MORE = "Shown: methods with published costs, at 30, 15 and 8 temporal tokens. All methods and grids: --all."
@@ -189,11 +189,11 @@ def _build(
         }
         row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in keys else {}
         rows.append(row | figures.get((name, cost.tokens), {}))
-    there = {slug(cost.method) for cost in costs}
+    measured = {slug(cost.method) for cost in costs}
     for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
-        if "published_encoder" in values and slug(method) not in there:
-            alone = Cell(method, published=True, footnotes=("published",))
-            rows.append({"method": alone, "tokens": Cell(tokens, published=True), **values})
+        if "published_encoder" in values and slug(method) not in measured:
+            only_published = Cell(method, published=True, footnotes=("published",))
+            rows.append({"method": only_published, "tokens": Cell(tokens, published=True), **values})
     # "plugin" is the method as it is called here; "method" has the spelling of papers.
     leading = Column("method", "Method"), Column("tokens", "Tokens"), Column("plugin", "Plugin", shown=False)
     printed_as = {column.key: column for column in paper}
@@ -224,13 +224,13 @@ def _notes(costs: list[CostRow], texts: Sequence[str]) -> Iterator[str]:
 
 
 def _published(
-    shown: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
+    methods: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
 ) -> dict[tuple[str, str], dict[str, float]]:
     """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
     values: dict[tuple[str, str], dict[str, float]] = {}
     for row in every:
         column = _PRINTED.get((row["protocol"], row["metric"]), "")
-        if column in shown:
+        if column in methods:
             place = names[slug(row["method"])], row["variant"].split(",")[0]
             values.setdefault(place, {}).setdefault(column, row["value"])
     return values

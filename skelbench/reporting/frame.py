@@ -82,8 +82,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     runs = [run for run in every if run.outcome == "done"]
     shared = _Shared(runs)
     rows = [row for run in runs for row in _rows(run, shared)]
-    found = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
-    return found.assign(**{name: pandas.to_numeric(found[name]) for name in NUMBERS})
+    frame = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
+    return frame.assign(**{name: pandas.to_numeric(frame[name]) for name in NUMBERS})
 
 
 def _rows(run: ReadRun, shared: _Shared) -> Iterator[dict[str, Any]]:
@@ -91,17 +91,17 @@ def _rows(run: ReadRun, shared: _Shared) -> Iterator[dict[str, Any]]:
     own = _of_run(run, shared)
     for record in run.records():
         partners = [name.partition("@")[::2] for name in record["spec"].get("partners", ())]
-        there = [(shared.by_id[name], epoch) for name, epoch in partners if name in shared.by_id]
-        trained = [[shared.training(partner), epoch] for partner, epoch in there]
-        seen = chain(streams_seen(run.spec), *(streams_seen(partner.spec) for partner, _ in there))
+        partner_runs = [(shared.by_id[name], epoch) for name, epoch in partners if name in shared.by_id]
+        trained = [[shared.training(partner), epoch] for partner, epoch in partner_runs]
+        streams = chain(streams_seen(run.spec), *(streams_seen(partner.spec) for partner, _ in partner_runs))
         probe, group = shared.usual.changed(run, record), digest([own["training"], question(record, seed=False)])
-        changed = [run.about["changed"], *(_fused(run, *partner) for partner in there), probe]
+        changed = [run.about["changed"], *(_fused(run, *partner) for partner in partner_runs), probe]
         yield (
             own
             | _of_record(run, record, shared)
             | {
                 "group": digest([group, trained, len(partners)]) if partners else group,
-                "trained_on": stream_names(seen),
+                "trained_on": stream_names(streams),
                 "changed": ", ".join(filter(None, changed)),
                 "probe": probe,
                 **_tests(run, record, shared),
@@ -209,11 +209,11 @@ def _of_record(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict
 def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
     """``with cmd:bone@50 (train.lr=0.1)`` for a fused run that is not like ``run``; "" for one of another stream
     alone."""
-    theirs = {name: partner.about[name] for name in ("method", "preset", "changed")}
-    other = {name: value for name, value in theirs.items() if value != run.about[name]}
-    named = ", ".join(value for name, value in other.items() if value and name != "method")
+    partner_facts = {name: partner.about[name] for name in ("method", "preset", "changed")}
+    differences = {name: value for name, value in partner_facts.items() if value != run.about[name]}
+    named = ", ".join(value for name, value in differences.items() if value and name != "method")
     text = f"with {partner.title}{epoch and f'@{epoch}'}{named and f' ({named})'}"
-    return text if other or epoch else ""
+    return text if differences or epoch else ""
 
 
 def _asked(record: Mapping[str, Any], seed: bool) -> tuple[str, ...]:
@@ -226,19 +226,19 @@ def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str
     fused = [shared.by_id.get(name.partition("@")[0]) for name in record["spec"].get("partners", ())]
     for kind in CONTROLS:
         seed, control = kind == "untrained", shared.control(kind, run)
-        beside = [one and shared.control(kind, one) for one in fused]
-        asked = question(record, seed), *(other.about["id"] for other in beside if other)
-        if control is None or None in beside or (same := shared.asked(control, seed).get(asked)) is None:
+        controls = [member and shared.control(kind, member) for member in fused]
+        key = question(record, seed), *(control_run.about["id"] for control_run in controls if control_run)
+        if control is None or None in controls or (twin := shared.asked(control, seed).get(key)) is None:
             continue
         if seed:
-            cells |= {"control_run": control.name, "control_accuracy": same["metrics"]["accuracy"]}
+            cells |= {"control_run": control.name, "control_accuracy": twin["metrics"]["accuracy"]}
         else:
-            cells["raw_evaluation"] = same["id"]
-        mine, theirs = (
-            if_whole(partial(shared.read, one.path, row["id"], row["predictions"]))
-            for one, row in ((run, record), (control, same))
+            cells["raw_evaluation"] = twin["id"]
+        own, base = (
+            if_whole(partial(shared.read, side.path, row["id"], row["predictions"]))
+            for side, row in ((run, record), (control, twin))
         )
-        test = mine and theirs and if_whole(partial(paired_outcomes, mine, theirs, (run.name, control.name)))
+        test = own and base and if_whole(partial(paired_outcomes, own, base, (run.name, control.name)))
         if test:
             prefix = "" if seed else "raw_"
             cells |= {f"{prefix}difference": test.difference, f"{prefix}p_value": test.p_value}
@@ -252,7 +252,7 @@ class _UsualSettings:
         self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for run in runs:
             places = (run.name,) if run.about["method"] in CONTROLS else (run.name, f"preset {run.preset}", "")
-            for record in (one for one in run.records() if one["standard"]):
+            for record in (record for record in run.records() if record["standard"]):
                 for place in places:
                     self._found.setdefault((record["spec"]["protocol"], place), record["spec"])
 
@@ -267,8 +267,8 @@ class _UsualSettings:
         places = ((evaluated["protocol"], place) for place in (run.name, f"preset {run.preset}", ""))
         place = next((place for place in places if place in self._found), None)
         if place is not None:
-            usual, apart = _settings(self._found[place]), () if place[1] == run.name else _OF_THE_RUN
-            own = {name: value for name, value in _settings(evaluated).items() if name not in apart}
+            usual, excluded = _settings(self._found[place]), () if place[1] == run.name else _OF_THE_RUN
+            own = {name: value for name, value in _settings(evaluated).items() if name not in excluded}
             changed += [f"probe.{name}={value}" for name, value in own.items() if value != usual.get(name)]
         changed += [f"probe.seed={evaluated['seed']}"] if evaluated["seed"] != run.spec.seed else []
         return ", ".join(changed) or ("" if _elsewhere(run, evaluated) else UNKNOWN)
@@ -292,9 +292,9 @@ def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
 
     A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
     """
-    whole = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
+    totals = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
     if checkpoint == "last":
-        return whole
+        return totals
     epoch, lines = float(checkpoint), if_whole(partial(logged_lines, run)) or []
     if timed := [line for line in lines if line.get("seconds") is not None]:
         epochs = [0.0, *(line["epoch"] for line in timed)]
@@ -302,7 +302,7 @@ def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
         logged = {name: [0.0, *(line[key] for line in timed)] for name, key in keys.items()}
         return {name: float(np.interp(epoch, epochs, values)) for name, values in logged.items()}
     share = min(1.0, epoch / run.spec.train.epochs) if run.spec.train.epochs else 0.0
-    return {name: None if value is None else share * value for name, value in whole.items()}
+    return {name: None if value is None else share * value for name, value in totals.items()}
 
 
 def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
@@ -317,7 +317,7 @@ def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float |
 
 def but_for_seed(run: RunDir) -> str:
     """Hash that seeds of one setting share. The first stage of a second one counts only if it is a changed setting."""
-    spec, same = run.spec, dict[str, Any](seed=0)
+    spec, shared_settings = run.spec, dict[str, Any](seed=0)
     if spec.init_from is not None and "init_from" not in run.info["modified"]:
-        same |= {"init_from": "first stage"}
-    return digest(spec.model_copy(update=same).model_dump(mode="json"))
+        shared_settings |= {"init_from": "first stage"}
+    return digest(spec.model_copy(update=shared_settings).model_dump(mode="json"))

@@ -108,21 +108,21 @@ class TableInputs:
     @property
     def measures(self) -> dict[str, Measure]:
         """Metrics of the records, by name."""
-        return {name: how for each in self.frame["measures"] for name, (_, how) in each.items()}
+        return {name: how for measures in self.frame["measures"] for name, (_, how) in measures.items()}
 
     @property
     def added_notes(self) -> list[str]:
         """Note on the number of runs that were added from files."""
-        shown = self.every["run"].isin({*self.frame["run"], *self.also_shown}) & self.every["added"].notna()
-        count, where = self.every["run"][shown].nunique(), "`skelbench runs list --columns +added`"
+        visible = self.every["run"].isin({*self.frame["run"], *self.also_shown}) & self.every["added"].notna()
+        count, where = self.every["run"][visible].nunique(), "`skelbench runs list --columns +added`"
         return [f"Added from files, not made here: {count} runs ({where})."] if count else []
 
     def check_answered(self, name: str, table: Table | None = None) -> None:
         """Reject options that table ``name`` has no column for; ``table`` None: it never has."""
-        known = [column.key for column in table.columns] if table else []
+        listed = [column.key for column in table.columns] if table else []
         keys = {"significance": "letters", "against": "against", "best_on_test": "accuracy_best_on_test"}
         for option, key in keys.items():
-            if getattr(self, option) and (not table or table.rows) and not any(one.endswith(key) for one in known):
+            if getattr(self, option) and (not table or table.rows) and not any(name.endswith(key) for name in listed):
                 flag = option.replace("_", "-")
                 raise SkelbenchError(f"table {name} has nothing to show for --{flag}; leave it out or use table linear")
 
@@ -155,8 +155,8 @@ class TableInputs:
     @property
     def left_out(self) -> int:
         """Number of runs with evaluations that ``--all`` would add."""
-        gone = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
-        return len(set(gone) - set(self.also_shown))
+        excluded = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
+        return len(set(excluded) - set(self.also_shown))
 
     @property
     def data_place(self) -> Path:

@@ -70,9 +70,9 @@ class Papers:
         """Keys of the figures that are shown even without a run."""
         for row, figures in figures_of(inputs, NAME):
             self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
-            for one in figures:
-                key = (row.title, one["variant"], one["dataset"], full_name(one["split"]))
-                self.figures.setdefault(key, one)
+            for figure in figures:
+                key = (row.title, figure["variant"], figure["dataset"], full_name(figure["split"]))
+                self.figures.setdefault(key, figure)
                 self.expected += [key] if row.expected else []
         self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
 
@@ -88,23 +88,23 @@ class Papers:
         """Give a row of runs its group and its published figure."""
         title = row["method"].value
         row |= {"group": self.group(title), "paper": Cell()}
-        if one := self.printed(title, *(row[key] for key in _PLACE)):
+        if printed := self.printed(title, *(row[key] for key in _PLACE)):
             size = () if row["preset"].removesuffix("+") in published.SIZES else ("size",)
-            row["paper"] = published.cell(one, *size)
+            row["paper"] = published.cell(printed, *size)
 
     def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of figures alone: of methods without a run on a data set, split and stream that other runs are on."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
-        there = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
+        filled = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
         for title, stream, dataset, split in self.expected:
-            if (stream, dataset, split) in places and (title, dataset, split) not in there:
-                one = self.figures[(title, stream, dataset, split)]
-                shown = stream, dataset, places[(stream, dataset, split)]
+            if (stream, dataset, split) in places and (title, dataset, split) not in filled:
+                figure = self.figures[(title, stream, dataset, split)]
+                place = stream, dataset, places[(stream, dataset, split)]
                 yield {
-                    **{key: Cell(value, published=True) for key, value in zip(_PLACE, shown, strict=True)},
-                    "method": Cell(one["method"], published=True, footnotes=("printed",)),
+                    **{key: Cell(value, published=True) for key, value in zip(_PLACE, place, strict=True)},
+                    "method": Cell(figure["method"], published=True, footnotes=("printed",)),
                     "group": self.group(title),
-                    "paper": published.cell(one),
+                    "paper": published.cell(figure),
                 }
 
 
@@ -119,21 +119,21 @@ def table(inputs: TableInputs) -> Table:
     frame = inputs.frame
     linear = controls_beside(builder.probed(with_other_protocols(frame)))
     layout = _layout(inputs)
-    keys = ["title", *(one.key for one in layout.columns if isinstance(one, Column) and one.key in linear)]
+    keys = ["title", *(column.key for column in layout.columns if isinstance(column, Column) and column.key in linear)]
     rows = builder.over_seeds(layout.columns, seeds_of(linear, keys))
     papers, show, own = Papers(inputs), set[str](), [row for row, _ in rows]
     for row in own:
         papers.beside(row)
-    alone = [builder.Filled(row) for row in papers.alone(own)]
-    if len({row["group"] for row in (*own, *(row for row, _ in alone))} - {CONTROL_GROUP}) > 1:
+    unmatched = [builder.Filled(row) for row in papers.alone(own)]
+    if len({row["group"] for row in (*own, *(row for row, _ in unmatched))} - {CONTROL_GROUP}) > 1:
         show.add("group")
     if any(row["trained_on"] not in ("", row["stream"]) for row in own):
         show |= {"trained_on", "stream"}
     notes = [TRAINED_ON] if "trained_on" in show else []
-    if alone or any(row["paper"].value is not None for row in own):
+    if unmatched or any(row["paper"].value is not None for row in own):
         notes += published.notes(inputs.host, NAME)
     layout = replace(layout, order=partial(_order, own, papers.order))
-    return builder.build(layout, [*rows, *alone], inputs, notes=notes, show=show)
+    return builder.build(layout, [*rows, *unmatched], inputs, notes=notes, show=show)
 
 
 def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
@@ -143,7 +143,7 @@ def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, 
         return (row["setting"] != "shared", *(row[key] for key in BLOCK[1:-1]))
 
     if row["method"].published:
-        first = min(block(one) for one in own if all(one[key] == row[key].value for key in _PLACE))
+        first = min(block(row_own) for row_own in own if all(row_own[key] == row[key].value for key in _PLACE))
         return first, groups.index(row["group"]), True, -row["paper"].value
     return block(row), groups.index(row["group"]), False, -row["accuracy"].value
 
@@ -181,9 +181,9 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         builder.Measure(Column("tags", "Tags", shown="filled", minor=True), _tags),
         replace(builder.RUN, column=replace(builder.RUN.column, minor=True)),
     ]
-    taken = {one.key for one in columns}
+    keys = {column.key for column in columns}
     for name, how in inputs.measures.items():
-        key = f"metric {name}" if name in taken else name
+        key = f"metric {name}" if name in keys else name
         column = Column(key, how.label, ".1f" if how.share else ".4g", shown=False)
         columns.append(builder.Measure(column, partial(metric, name=name)))
     empty = (
@@ -211,4 +211,4 @@ def _clips(group: DataFrame) -> int | None:
 
 def _tags(group: DataFrame) -> str:
     """Tags of any of the runs, each once."""
-    return ", ".join(dict.fromkeys(tag for each in group["tags"] for tag in each.split(", ") if tag))
+    return ", ".join(dict.fromkeys(tag for tags in group["tags"] for tag in tags.split(", ") if tag))

@@ -61,8 +61,8 @@ def table(inputs: TableInputs) -> Table:
     rows: list[Filled] = []
     notes: list[str] = []
     for _, block in frame.groupby(list(BLOCK), sort=False):
-        found, reasons = _block(block)
-        rows += map(Filled, found)
+        pooled, reasons = _block(block)
+        rows += map(Filled, pooled)
         notes += reasons
     if not rows and notes:
         return replace(build(LAYOUT, ()), notes=tuple(dict.fromkeys(notes)))
@@ -88,8 +88,8 @@ def _block(block: DataFrame) -> tuple[list[dict[str, Any]], list[str]]:
     pooled = {title: [tasks[task] for task in shared] for title, tasks in enough.items()}
     fewer = sorted(titles - set(enough))
     notes = {f"left out, with fewer than {TASKS} tasks of {SEEDS} seeds:": fewer, OLDER: older}
-    said = [f"{where}: {note} {', '.join(names)}." for note, names in notes.items() if names]
-    return list(_rows(block.iloc[0], pooled)), said
+    messages = [f"{where}: {note} {', '.join(names)}." for note, names in notes.items() if names]
+    return list(_rows(block.iloc[0], pooled)), messages
 
 
 def _rows(first: Mapping[str, Any], pooled: Mapping[str, Scores]) -> Iterator[dict[str, Any]]:
@@ -110,6 +110,6 @@ def _rows(first: Mapping[str, Any], pooled: Mapping[str, Scores]) -> Iterator[di
         }
 
 
-def _cell(found: Pooled, times: float = 1) -> Cell:
-    low, high = found.interval
-    return Cell(times * found.value, interval=(times * low, times * high), interval_over="seeds within tasks")
+def _cell(pooled: Pooled, times: float = 1) -> Cell:
+    low, high = pooled.interval
+    return Cell(times * pooled.value, interval=(times * low, times * high), interval_over="seeds within tasks")

@@ -84,7 +84,7 @@ def _read(file: str) -> tuple[Figure, ...]:
 
 def splits_of(split: str) -> frozenset[str]:
     """Full names of ``xsub+xview mean``; a single split is one."""
-    return frozenset(full_name(one.strip()) for one in split.removesuffix(" mean").split("+"))
+    return frozenset(full_name(part.strip()) for part in split.removesuffix(" mean").split("+"))
 
 
 def slug(method: str) -> str:

@@ -159,8 +159,8 @@ def to_csv(table: Table) -> str:
         always = {"value", *column.beside}
         never = {"published"} - always if column.published else set()
         for suffix, kind, values in parts:
-            given = any(value is not None and value is not False for value in values)
-            if kind in always or (given and kind not in never):
+            filled = any(value is not None and value is not False for value in values)
+            if kind in always or (filled and kind not in never):
                 header.append(column.key + suffix)
                 for row, value in zip(rows, values, strict=True):
                     row.append(value)
@@ -173,7 +173,7 @@ def to_json(table: Table) -> str:
     """Everything the table holds; a cell lists only what it has beside its value."""
 
     def cell_json(cell: Cell) -> dict[str, object]:
-        parts = {one.name: _raw(getattr(cell, one.name)) for one in fields(cell)}
+        parts = {field.name: _raw(getattr(cell, field.name)) for field in fields(cell)}
         empty = [name for name, part in parts.items() if part in (None, "", ()) or part is False]
         return {name: part for name, part in parts.items() if name == "value" or name not in empty}
 
@@ -221,8 +221,8 @@ _LATEX_MARKUP = _Markup(
 
 def latex(table: Table) -> str:
     """A ``table*`` environment with booktabs rules over both columns of a page, without names of runs."""
-    shown = [column for column in table.shown if column.key != "run"]
-    table = table.narrowed(shown)
+    columns = [column for column in table.shown if column.key != "run"]
+    table = table.narrowed(columns)
 
     def line(cells: Iterable[str]) -> str:
         """A row; at its beginning ``[`` or ``*`` would be an option of the command before it."""
@@ -232,8 +232,8 @@ def latex(table: Table) -> str:
         for place, (heading, rows) in enumerate(table.sections):
             if heading:
                 yield from [r"\midrule"] if place else []
-                yield rf"\multicolumn{{{len(shown)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
-            yield from (line(_LATEX_MARKUP.cell(table, one, row[one.key]) for one in shown) for row in rows)
+                yield rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{_latex_text(heading)}}}}} \\"
+            yield from (line(_LATEX_MARKUP.cell(table, column, row[column.key]) for column in columns) for row in rows)
 
     label = re.sub(r"[^a-z0-9]+", "-", (table.name or table.title).lower()).strip("-") or "table"
     lines = [
@@ -243,12 +243,12 @@ def latex(table: Table) -> str:
         rf"\caption{{{_latex_text(table.title)}}}",
         rf"\label{{tab:{label}}}",
     ]
-    if shown:  # LaTeX takes no grid without columns
+    if columns:  # LaTeX takes no grid without columns
         lines += [
             r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{{''.join('r' if table.numeric(column) else 'l' for column in shown)}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if table.numeric(column) else 'l' for column in columns)}}}",
             r"\toprule",
-            line(_LATEX_MARKUP.header(table, column) for column in shown),
+            line(_LATEX_MARKUP.header(table, column) for column in columns),
             r"\midrule",
             *body(),
             r"\bottomrule",

@@ -47,9 +47,9 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
-        "Every row is a training of its own, whose learning rate has run its whole course; to have another length "
-        f"than the preset is no changed setting here. {FLOPS}. p: against the untrained encoder, the largest over "
-        f"seeds, Holm-adjusted over the rows beside it. {INTERVALS}",
+        "Every row is a training of its own with its whole learning rate schedule; another training length than the "
+        f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
+        f"over seeds, Holm-adjusted over the rows of this group. {INTERVALS}",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )
@@ -65,8 +65,8 @@ def table(inputs: TableInputs) -> Table:
     """A row per method and length, over its seeds."""
     frame = with_other_protocols(trainings(inputs))
     frame = frame.assign(preset=frame["preset"].str.removesuffix("+"))
-    shown = builder.probed(frame, checkpoint="last", source="")
-    rows = builder.over_seeds(LAYOUT.columns, seeds_of(shown, ["title", *BLOCK, "others", "clips_seen"]))
+    probed = builder.probed(frame, checkpoint="last", source="")
+    rows = builder.over_seeds(LAYOUT.columns, seeds_of(probed, ["title", *BLOCK, "others", "clips_seen"]))
     return builder.build(LAYOUT, rows)
 
 
@@ -79,13 +79,13 @@ def trainings(inputs: TableInputs) -> DataFrame:
     frame = frame[frame["clips_seen"].astype(float) > 0]
     trained = {}
     for run in inputs.stored:
-        others = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
-        trained[run.name] = run.about["changed"], others
+        changes_made = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
+        trained[run.name] = run.about["changed"], changes_made
     pairs = zip(frame["run"], frame["changed"])
     changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
     frame = frame.assign(others=[text.removeprefix(", ") for text in changes])
     if inputs.exact_only:
-        alone = (frame["others"] == "") & frame["standard"].astype(bool)
-        frame = frame[alone | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][alone])))]
+        usual = (frame["others"] == "") & frame["standard"].astype(bool)
+        frame = frame[usual | (frame["checkpoint"].ne("last") & frame["group"].isin(set(frame["group"][usual])))]
         inputs.also_shown = {*inputs.also_shown, *frame["run"]}
     return frame

@@ -59,9 +59,9 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
         if (rows["checkpoint"] == "last").all():
             continue
         evaluated = rows.groupby("run")["checkpoint"].nunique()
-        whole = rows[rows["run"].isin(evaluated.index[evaluated == rows["checkpoint"].nunique()])]
-        if len(whole) and not whole.duplicated(["checkpoint", "seed"]).any():
-            yield whole
+        complete = rows[rows["run"].isin(evaluated.index[evaluated == rows["checkpoint"].nunique()])]
+        if len(complete) and not complete.duplicated(["checkpoint", "seed"]).any():
+            yield complete
         else:
             yield from (own for _, own in rows.groupby("run") if (own["checkpoint"] != "last").any())
 
@@ -92,17 +92,17 @@ def accuracy(group: DataFrame) -> Cell:
     draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
     sd = first["accuracy_sd"] if len(group) == 1 and draws > 1 else None
     if sd is not None and sd == sd:
-        half, what = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
-        cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {what}")
-        notes = (f"over {what}", *notes)
+        half, noun = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
+        cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {noun}")
+        notes = (f"over {noun}", *notes)
     low, high = interval
     return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
 
 
 def footnotes(frame: DataFrame) -> dict[str, str]:
     """Footnotes of the cells of this module."""
-    drawn = sorted({what or "draws" for what in frame["drawn"]})
-    over = {f"over {what}": f"of one seed: ± is a 95 % t interval over its {what}" for what in drawn}
+    drawn = sorted({noun or "draws" for noun in frame["drawn"]})
+    over = {f"over {noun}": f"of one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
     return {"raw": RAW, "subjects": SUBJECTS, **over}
 
 
@@ -162,17 +162,17 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
     """Note on the number of subjects of each data set and split, and where it is too small."""
-    told = []
+    notes = []
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
-        known = group["subjects"].dropna()
-        if known.empty:
-            told.append(f"one or not known for {dataset} / {split}, so over clips alone")
+        subjects = group["subjects"].dropna()
+        if subjects.empty:
+            notes.append(f"one or not known for {dataset} / {split}, so over clips alone")
             continue
-        count = int(known.max())
+        count = int(subjects.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
-        partly = ", not known to some evaluations, which rest on clips alone" if len(known) < len(group) else ""
-        told.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
-    yield f"Subjects: {'; '.join(told)}."
+        partly = ", not known to some evaluations, which rest on clips alone" if len(subjects) < len(group) else ""
+        notes.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
+    yield f"Subjects: {'; '.join(notes)}."
 
 
 def every_seed(group: DataFrame) -> float | None:
@@ -199,12 +199,12 @@ def with_other_protocols(frame: DataFrame) -> DataFrame:
     announced = frame[frame["probe"] == ""]
     knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
     accuracies = dict(zip(_places(knn), knn["accuracy"]))
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_place: dict[tuple[Any, ...], dict[str, Any]] = {}
     for place, measures in zip(_places(announced), announced["measures"]):
-        known = found.setdefault(place, {})
-        known |= {name: None if name in known else value for name, value in measures.items()}
-    others = [{name: one for name, one in found.get(place, {}).items() if one} for place in _places(frame)]
-    measures = [theirs | own for theirs, own in zip(others, frame["measures"])]
+        merged = by_place.setdefault(place, {})
+        merged |= {name: None if name in merged else value for name, value in measures.items()}
+    partners = [{name: value for name, value in by_place.get(place, {}).items() if value} for place in _places(frame)]
+    measures = [partner | own for partner, own in zip(partners, frame["measures"])]
     return frame.assign(knn=[accuracies.get(place, math.nan) for place in _places(frame)], measures=measures)
 
 
@@ -215,9 +215,9 @@ def _places(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
 
 def metric(group: DataFrame, name: str) -> Cell:
     """Mean over seeds of the metric ``name``, in percent if it is a share; empty unless every seed has it."""
-    if not all(name in each for each in group["measures"]):
+    if not all(name in measures for measures in group["measures"]):
         return Cell()
-    return spread([each[name][0] * (100 if each[name][1].share else 1) for each in group["measures"]])
+    return spread([measures[name][0] * (100 if measures[name][1].share else 1) for measures in group["measures"]])
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:

@@ -72,13 +72,13 @@ def mark(
     for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
         different[i, j] = different[j, i] = p <= ALPHA
     untested = [(order[i], order[j]) for i, j in pairs if (i, j) not in tested]
-    shown = ranks([float(format(values[place], ".1f")) for place in order])
-    for place, rank, name in zip(order, shown, letters(different), strict=True):
+    printed_ranks = ranks([float(format(values[place], ".1f")) for place in order])
+    for place, rank, name in zip(order, printed_ranks, letters(different), strict=True):
         row = there[place][0]
         row[letters_key] = name
         if letters_key == "letters":
-            others = [other for pair in untested if place in pair for other in pair if other != place]
-            row |= {"rank": rank, "untested": "; ".join(str(there[other][0]["run"]) for other in others)}
+            rivals = [rival for pair in untested if place in pair for rival in pair if rival != place]
+            row |= {"rank": rank, "untested": "; ".join(str(there[rival][0]["run"]) for rival in rivals)}
     notes = [_detectable([*tested.values()])] if predicted == "predicted" else []  # once, for the headline
     if untested:
         notes.append(f"{_pairs(len(untested))} without a seed or the same test clips in common: not tested.")
@@ -101,10 +101,10 @@ def _detectable(tests: Sequence[SeedsTest]) -> str:
     fewest = min(subjects) if subjects else None
     points = 100 * minimum_detectable_difference(int(clips / effect), discordance, ALPHA / pairs, subjects=fewest)
     text += f"; two rows differ on {median(test.differing for test in tests):.1%} of them (median)"
-    found = f"found with 80 % power, adjusted for {_pairs(pairs)}"
+    power = f"found with 80 % power, adjusted for {_pairs(pairs)}"
     if not math.isfinite(points):
-        return f"{text}: too few for any difference to be {found}."
-    return f"{text}. The smallest true difference {found}: {points:.1f} points."
+        return f"{text}: too few for any difference to be {power}."
+    return f"{text}. The smallest true difference {power}: {points:.1f} points."
 
 
 def _pairs(count: int) -> str:
@@ -146,11 +146,11 @@ def _rivals(
     block: Sequence[tuple[dict[str, Any], DataFrame]], row: Mapping[str, Any], title: str
 ) -> Iterator[DataFrame]:
     """Evaluations of the row of ``title`` most like ``row``; none where several are, and for the method itself."""
-    own = [one for one in block if one[0]["method"].value == title]
+    own = [entry for entry in block if entry[0]["method"].value == title]
     if row["method"].value == title:
         return
     for keys in LIKE:
-        like = [runs for other, runs in own if all(other[key] == row[key] for key in keys)]
+        like = [runs for entry, runs in own if all(entry[key] == row[key] for key in keys)]
         if like:
             yield from like if len(like) == 1 else ()
             return

@@ -58,8 +58,8 @@ FOOTNOTES = {
 NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
     "seed; over raw: minus the clip's coordinates, no network. "
-    f"{INTERVALS} p: exact sign-flip test, the larger of that over test clips and that over subjects, "
-    "Holm-adjusted over the rows beside it. Brackets and p speak of these trained encoders, not of other "
+    f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, "
+    "Holm-adjusted over the rows of this group. Brackets and p apply to these trained encoders, not of other "
     "pre-training seeds.",
     f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step.",
 )
@@ -117,10 +117,10 @@ class Row:
 
     def fits(self, frame: DataFrame) -> DataFrame:
         """The evaluations in ``frame`` of runs of this row."""
-        mine = (frame["method"] == self.method) & (frame["variant"] == self.variant)
+        matches = (frame["method"] == self.method) & (frame["variant"] == self.variant)
         if self.grid:
-            mine &= (frame["frames"] == self.grid[0]) & (frame["patch"] == self.grid[1])
-        return frame[mine]
+            matches &= (frame["frames"] == self.grid[0]) & (frame["patch"] == self.grid[1])
+        return frame[matches]
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ class StudyTable:
         """
         rows, replaced = list(self.rows(block) if callable(self.rows) else self.rows), list[str]()
         runs = [newest(row.fits(block), replaced) for row in rows]
-        there = [row for row, group in zip(rows, runs, strict=True) if group is not None]
+        filled = [row for row, group in zip(rows, runs, strict=True) if group is not None]
         first, takes = block.iloc[0], inputs.filters.takes
-        if len(there) < 2 and not (first["exact"] and any(row.against is not None for row in there)):
+        if len(filled) < 2 and not (first["exact"] and any(row.against is not None for row in filled)):
             return
         older += replaced
         usual = first["exact"] and not first["source"] and (first["protocol"], first["stream"]) == ("linear", "joint")
@@ -185,8 +185,8 @@ class StudyTable:
                 }
                 cells |= self.measure(group, inputs.store) if self.measure else {}
                 cells |= self._labels(row, group, inputs.host)
-                if row.against is not None and (other := runs[row.against]) is not None:
-                    cells |= _test(group, other, inputs.store)
+                if row.against is not None and (baseline := runs[row.against]) is not None:
+                    cells |= _test(group, baseline, inputs.store)
                 yield builder.Filled(cells | {"tokens": group["tokens"].iloc[0]}, group)
             elif usual and row.expected and takes(method=row.title):
                 common = {key: first[key] for key in self.block}
@@ -200,10 +200,10 @@ class StudyTable:
         grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
         cells = {"title": row.title, **grid, **row.labels}
         columns, dataset = {column.key for column in self.paper}, runs["dataset"].iloc[0]
-        for one in row.printed.figures(host) if row.printed else ():
-            key = PAPER.get((one["metric"], one["split"]))
-            if key in columns and (one["metric"] != "accuracy" or one["dataset"] == dataset):
-                cells[key] = Cell(one["value"], one["std"], published=True)
+        for figure in row.printed.figures(host) if row.printed else ():
+            key = PAPER.get((figure["metric"], figure["split"]))
+            if key in columns and (figure["metric"] != "accuracy" or figure["dataset"] == dataset):
+                cells[key] = Cell(figure["value"], figure["std"], published=True)
         return cells
 
     def layout(self) -> builder.Layout:
@@ -231,7 +231,7 @@ class StudyTable:
             builder.mean_of(column("batch_size", "Batch", ",.0f"), "batch_size"),
             builder.mean_of(column("clips_seen", "Clips seen", ",.0f"), "clips_seen"),
             builder.mean_of(column("train_minutes", "Training, minutes", ".1f"), "train_seconds", per=60),
-            *(replace(one, shown="filled" if one.shown else False) for one in self.paper),
+            *(replace(column, shown="filled" if column.shown else False) for column in self.paper),
             replace(builder.RUN, column=column("run", "Run")),
         ]
         how = (
@@ -262,30 +262,30 @@ def variants(
 def announced(inputs: TableInputs, table: str) -> list[Sequence[Row]]:
     """The rows that plugins announce for ``table`` (hook ``skelbench_rows``), a list per announcement."""
     host = inputs.host
-    found = [one for one in host.all("rows") if isinstance(one, RowsSpec) and one.table == table]
-    return [host.checked(one, host.load(one), Sequence, "list of rows") for one in found]
+    specs = [spec for spec in host.all("rows") if isinstance(spec, RowsSpec) and spec.table == table]
+    return [host.checked(spec, host.load(spec), Sequence, "list of rows") for spec in specs]
 
 
 def figures_of(inputs: TableInputs, table: str) -> Iterator[tuple[Row, list[published.Figure]]]:
     """The rows that plugins announce for ``table``, each with its published accuracies that pass the filters."""
     for row in chain.from_iterable(announced(inputs, table)):
         figures = row.printed.figures(inputs.host, metric="accuracy") if row.printed else []
-        yield row, [one for one in figures if inputs.filters.takes(method=row.title, dataset=one["dataset"])]
+        yield row, [figure for figure in figures if inputs.filters.takes(method=row.title, dataset=figure["dataset"])]
 
 
-def _test(group: DataFrame, other: DataFrame, store: ResultStore) -> dict[str, Any]:
+def _test(group: DataFrame, baseline: DataFrame, store: ResultStore) -> dict[str, Any]:
     """Cells of the difference to another row's runs, and its p-value before adjustment."""
-    test = if_whole(partial(paired_over_seeds, store, group, other))
+    test = if_whole(partial(paired_over_seeds, store, group, baseline))
     if test is None:
         return {}
     cell = difference(test)
-    partly = ("shared",) if test.seeds < max(len(group), len(other)) else ()
+    partly = ("shared",) if test.seeds < max(len(group), len(baseline)) else ()
     return {"difference": replace(cell, footnotes=(*partly, *cell.footnotes)), "p_value": test.p_value}
 
 
 def _versions(filled: Iterable[builder.Filled]) -> Iterator[str]:
     """Notes on methods whose rows come from several versions, which differ in more than the rows say."""
-    runs = {(one["method"].iloc[0], int(one["version"].iloc[0])) for _, one in filled if one is not None}
+    runs = {(group["method"].iloc[0], int(group["version"].iloc[0])) for _, group in filled if group is not None}
     for method, count in Counter(method for method, _ in runs).items():
         if count > 1:
             yield f"Rows of {method} come from {count} of its versions; the study runs the older ones again."
@@ -293,5 +293,5 @@ def _versions(filled: Iterable[builder.Filled]) -> Iterator[str]:
 
 def _over_untrained(group: DataFrame) -> Cell:
     cell = builder.OVER_UNTRAINED.cell(group)
-    shown = (group["difference"].gt(0) & group["p_value"].le(0.05)).all()
-    return cell if cell.value is None or shown else replace(cell, footnotes=("untrained",))
+    significant = (group["difference"].gt(0) & group["p_value"].le(0.05)).all()
+    return cell if cell.value is None or significant else replace(cell, footnotes=("untrained",))

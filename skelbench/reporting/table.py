@@ -113,11 +113,11 @@ class Table:
         keys = [column.key for column in self.columns]
         if len(set(keys)) != len(keys):
             raise ValueError(f"table {self.title!r} has two columns of one key: {keys}")
-        known, published = set(keys), {column.key for column in self.columns if column.published}
+        keys_known, published = set(keys), {column.key for column in self.columns if column.published}
         self._known(note for column in self.columns for note in column.footnotes)
         rows = []
         for row in self.rows:
-            if unknown := sorted(set(row) - known):
+            if unknown := sorted(set(row) - keys_known):
                 raise ValueError(f"table {self.title!r} has no column {', '.join(unknown)}")
             cells = {key: value if isinstance(value := row.get(key), Cell) else Cell(value) for key in keys}
             for cell in cells.values():
@@ -164,11 +164,11 @@ class Table:
 
     def narrowed(self, columns: Sequence[Column]) -> Table:
         """The same rows with ``columns`` alone, in their order, and the headings; used footnotes start at a."""
-        kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
-        rows = tuple({column.key: row[column.key] for column in kept} for row in self.rows)
+        columns_kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
+        rows = tuple({column.key: row[column.key] for column in columns_kept} for row in self.rows)
         used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
         footnotes = {key: text for key, text in self.footnotes.items() if key in used}
-        return replace(self, columns=kept, rows=rows, footnotes=footnotes)
+        return replace(self, columns=columns_kept, rows=rows, footnotes=footnotes)
 
     def ranked(
         self,
@@ -205,10 +205,10 @@ def footnotes_of(rows: Iterable[Mapping[str, Any]], texts: Mapping[str, str]) ->
 
 def _rank(column: Column, rows: Iterable[dict[str, Cell]]) -> None:
     own = [row for row in rows if not row[column.key].published and is_number(row[column.key].value)]
-    shown: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}
-    if len(shown) < 2:
+    texts: dict[str, Any] = {column.text(row[column.key].value): row[column.key].value for row in own}
+    if len(texts) < 2:
         return
-    order = sorted(shown, key=shown.__getitem__, reverse=column.best == "max")
+    order = sorted(texts, key=texts.__getitem__, reverse=column.best == "max")
     marks: dict[str, Mark] = {order[0]: "best", order[1]: "second"}
     for row in own:
         row[column.key] = replace(row[column.key], mark=marks.get(column.text(row[column.key].value)))
@@ -276,7 +276,8 @@ def with_columns(table: Table, names: Sequence[str]) -> Table:
     chosen = {column.key: column for column in named}
     if all(name.startswith("+") for name in names):
         more = (
-            replace(one, shown=True, asked=True, heads=False) if one.key in chosen else one for one in table.columns
+            replace(column, shown=True, asked=True, heads=False) if column.key in chosen else column
+            for column in table.columns
         )
         return replace(table, columns=tuple(more))
     unheaded = replace(table, columns=tuple(replace(column, heads=False) for column in table.columns))

@@ -106,11 +106,11 @@ def curves(runs: DataFrame, store: ResultStore) -> dict[str, Cell]:
     mean = {key: float(np.mean([seed[key] for seed in seeds])) for key in seeds[0]}
     at_end = {key: spread([seed[key] for seed in seeds]) for key in ("loss_end", "rank_end", "rank_encoder")}
     collapsed = runs[runs["collapse"].notna()]
-    found = [f"seed {seed}: {what}" for seed, what in zip(collapsed["seed"], collapsed["collapse"], strict=True)]
+    notes = [f"seed {seed}: {text}" for seed, text in zip(collapsed["seed"], collapsed["collapse"], strict=True)]
     return {key: at_end.get(key, Cell(value)) for key, value in mean.items()} | {
         "loss_fall": Cell(mean["loss_start"] / mean["loss_end"] if mean["loss_end"] > 0 else None),
-        "rank_end": replace(at_end["rank_end"], footnotes=("collapse",) if found else ()),
-        "collapse": Cell("; ".join(found) or None),
+        "rank_end": replace(at_end["rank_end"], footnotes=("collapse",) if notes else ()),
+        "collapse": Cell("; ".join(notes) or None),
     }
 
 

@@ -34,20 +34,20 @@ class Terminal:
 
         room = None if self.whole or not options.is_terminal else options.max_width
         columns, hidden = self.columns_for(room) if room and self.table.rows else (list(self.table.shown), [])
-        seen = Terminal(self.table.narrowed(columns))
+        narrowed = Terminal(self.table.narrowed(columns))
         yield Text(self.table.title, style="bold")
         yield Text()
         if self.table.rows:
-            yield Padding(seen._grid((), header=True), (0, 1))
-            for heading, rows in seen.table.sections:
+            yield Padding(narrowed._grid((), header=True), (0, 1))
+            for heading, rows in narrowed.table.sections:
                 if heading:
                     yield Text(f" {plain(heading)}", style="italic")
-                yield Padding(seen._grid(rows, header=False), (0, 1))
+                yield Padding(narrowed._grid(rows, header=False), (0, 1))
             yield Text()
         if hidden:
             names = ", ".join(column.header for column in hidden)
             yield Text(f"Hidden (terminal too narrow): {names}.{self.hint and f' {self.hint}'}", style="dim")
-        for mark, text in below(seen.table):
+        for mark, text in below(narrowed.table):
             yield Constrain(Text(f"({mark}) {text}" if mark else text, style="dim"), max(100, console.width))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -64,23 +64,25 @@ class Terminal:
         The first leading column and the headline are kept first, then what an option asked for, other leading columns,
         and the rest from the left; minor and empty columns go first.
         """
-        shown = self.table.shown
-        leading = [column for column in shown if column.leads] or list(shown[:1])
-        filled = {column.key for column in shown if any(row[column.key].value is not None for row in self.table.rows)}
-        headline = next((one for one in shown if one.best and one.key in filled), None)
+        columns = self.table.shown
+        leading = [column for column in columns if column.leads] or list(columns[:1])
+        filled = {column.key for column in columns if any(row[column.key].value is not None for row in self.table.rows)}
+        headline = next((column for column in columns if column.best and column.key in filled), None)
 
         def importance(column: Column) -> tuple[Any, ...]:
             named = column is leading[0] or column is headline
-            last = column.key not in filled, column.minor, column.best is None, shown.index(column)
+            last = column.key not in filled, column.minor, column.best is None, columns.index(column)
             return not named, not column.asked, column not in leading, *last
 
-        chosen, taken = list[Column](), 1
-        for column in sorted(shown, key=importance):
+        chosen, width_used = list[Column](), 1
+        for column in sorted(columns, key=importance):
             width = 3 + self._width(column)
-            if not chosen or column is headline or taken + width <= room:
+            if not chosen or column is headline or width_used + width <= room:
                 chosen.append(column)
-                taken += width
-        return [column for column in shown if column in chosen], [column for column in shown if column not in chosen]
+                width_used += width
+        return [column for column in columns if column in chosen], [
+            column for column in columns if column not in chosen
+        ]
 
     def _width(self, column: Column) -> int:
         """Least width in which no cell and no word of the header is broken."""

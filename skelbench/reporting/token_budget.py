@@ -80,5 +80,5 @@ def _with_other_grids(method: str, rows: list[Row], block: DataFrame) -> list[Ro
     """``rows``, and one for every other grid that ``method`` was run on, by tokens."""
     runs = block[(block["method"] == method) & (block["variant"] == "")]
     grids = {(int(frames), int(patch)) for frames, patch in zip(runs["frames"], runs["patch"], strict=True)}
-    others = [Row(method=method, grid=grid, expected=False) for grid in grids - {row.grid for row in rows}]
-    return sorted([*rows, *others], key=lambda row: (row.tokens, row.grid))
+    missing = [Row(method=method, grid=grid, expected=False) for grid in grids - {row.grid for row in rows}]
+    return sorted([*rows, *missing], key=lambda row: (row.tokens, row.grid))

@@ -49,7 +49,7 @@ def check(what: What, kind: str | None = None, *, only: Collection[str] = ()) ->
     Raises:
         SkelbenchError: nothing has this name, or no check does.
     """
-    return [result for thing in find(what, kind) for result in thing.results(only=only)]
+    return [result for subject in find(what, kind) for result in subject.results(only=only)]
 
 
 check_method = partial(check, kind="methods")
@@ -64,21 +64,21 @@ def parametrize_with_checks(whats: Iterable[What], *, kind: str | None = None) -
     import pytest
 
     parameters = []
-    for thing in (thing for what in whats for thing in find(what, kind)):
-        for each in thing.checks:
-            reason = thing.excuses.get(each.name)
+    for subject in (subject for source in whats for subject in find(source, kind)):
+        for check in subject.checks:
+            reason = subject.excuses.get(check.name)
             marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-            test = partial(_test, thing, each.name)
-            parameters.append(pytest.param(test, id=f"{thing.name}-{each.name}", marks=marks))
+            test = partial(_test, subject, check.name)
+            parameters.append(pytest.param(test, id=f"{subject.name}-{check.name}", marks=marks))
     if not parameters:
         raise SkelbenchError("there is nothing to check; name plugins of a kind that has checks")
     return pytest.mark.parametrize("check", parameters)
 
 
-def _test(thing: Thing, name: str) -> None:
+def _test(subject: Thing, name: str) -> None:
     import pytest
 
-    (result,) = thing.results(only=[name])
+    (result,) = subject.results(only=[name])
     if result.state == "skipped":
         pytest.skip(result.message)
     if result.state != "passed":

@@ -22,11 +22,11 @@ class Failed(Exception):
     """Expected result, actual result, and where an author should look first.
 
     >>> str(Failed("a finite loss", "nan", "training_step"))
-    'expected: a finite loss; seen: nan; look at training_step'
+    'expected: a finite loss; seen: nan; check training_step'
     """
 
     def __init__(self, expected: str, seen: str, look: str = "") -> None:
-        super().__init__(f"expected: {expected}; seen: {seen}" + (f"; look at {look}" if look else ""))
+        super().__init__(f"expected: {expected}; seen: {seen}" + (f"; check {look}" if look else ""))
         self.expected, self.seen, self.look = expected, seen, look
 
 
@@ -48,7 +48,7 @@ class Check(Generic[Subject]):
     name: str
     """Key in ``expected_failures``."""
     about: str
-    """Requirement, in one sentence."""
+    """Requirement, as one short statement."""
     run: Callable[[Subject], None]
 
 
@@ -59,7 +59,7 @@ class CheckResult:
     name: str
     state: State
     about: str
-    """Requirement, in one sentence."""
+    """Requirement, as one short statement."""
     message: str = ""
     """Expected result, actual result and where to look; the reason if it was skipped or may fail."""
     seconds: float = 0.0
@@ -109,7 +109,7 @@ def _run(check: Check[Subject], subject: Subject) -> tuple[State, str, str]:
     except Skipped as skipped:
         return "skipped", str(skipped), ""
     except Failed as failed:
-        return "failed", str(failed) if failed.look else f"{failed}; look at {line_of(failed)}", ""
+        return "failed", str(failed) if failed.look else f"{failed}; check {line_of(failed)}", ""
     except SkelbenchError as error:
         return "failed", str(Failed(check.about, str(error), line_of(error))), ""
     except (Exception, SystemExit) as error:

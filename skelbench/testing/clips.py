@@ -87,5 +87,5 @@ def differs(a: Tensor, b: Tensor, tolerance: float = 1e-4) -> float:
         return float("inf")
     if not a.numel():
         return 0.0
-    apart = (a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-6)
-    return 0.0 if apart <= tolerance else float(apart)
+    difference = (a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-6)
+    return 0.0 if difference <= tolerance else float(difference)

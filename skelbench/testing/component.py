@@ -92,14 +92,14 @@ def rows_apart(subject: ComponentSubject) -> None:
     if subject.family.count < 2:
         raise Skipped("it has one result for all rows")
     for row, expected in enumerate(together):
-        (alone,) = subject.rows([row])
-        if apart := differs(alone, expected, 1e-5):
-            seen, look = f"row {row} differs by {apart:.1%}", "draws and statistics that mix rows"
-            raise Failed("the same result for a row alone and among others", seen, look)
+        (single,) = subject.rows([row])
+        if difference := differs(single, expected, 1e-5):
+            message, look = f"row {row} differs by {difference:.1%}", "draws and statistics that mix rows"
+            raise Failed("the same result for a row alone and among others", message, look)
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ComponentSubject, Sequence[Check[ComponentSubject]]]:
-    """Return the subject of the checks of a part, and the checks: generic checks, then those of its family."""
+    """Return the subject of the checks of a part, and the checks: generic checks, then checks of its family."""
     family = FAMILIES[kind]
     about = (family.contract.__doc__ or "").rstrip(".")
     return ComponentSubject(host, descriptor, family), [*GENERIC, Check("contract", about, family.contract)]

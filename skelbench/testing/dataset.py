@@ -51,9 +51,9 @@ def opens(subject: DatasetSubject) -> None:
     if not len(store):
         raise Failed("clips", "none", "what the opener builds")
     announced = set(descriptor.splits), descriptor.default_split
-    found = set(store.meta.splits), store.meta.default_split
-    if any(given and given != actual for given, actual in zip(announced, found)):
-        raise Failed(f"the splits of its DatasetSpec: {announced}", f"{found} in the store", "splits, default_split")
+    built = set(store.meta.splits), store.meta.default_split
+    if any(value and value != actual for value, actual in zip(announced, built)):
+        raise Failed(f"the splits of its DatasetSpec: {announced}", f"{built} in the store", "splits, default_split")
 
 
 def repeatable(subject: DatasetSubject) -> None:
@@ -69,8 +69,8 @@ def repeatable(subject: DatasetSubject) -> None:
         except (SkelbenchError, OSError) as error:  # it may need files that users have to bring
             raise Skipped(f"it cannot be built in an empty folder: {error}") from error
     if rebuilt != first:
-        seen = f"{first[:12]} in {subject.root}, {rebuilt[:12]} in an empty folder"
-        raise Failed("the same fingerprint wherever it is built", seen, f"{look}; or remove an older folder")
+        message = f"{first[:12]} in {subject.root}, {rebuilt[:12]} in an empty folder"
+        raise Failed("the same fingerprint wherever it is built", message, f"{look}; or remove an older folder")
 
 
 def splits(subject: DatasetSubject) -> None:
@@ -85,8 +85,8 @@ def splits(subject: DatasetSubject) -> None:
             raise Failed("clips on one side of a split", f"{len(shared)} are on both of {name}", "its rule")
         train, test = (set(store.index["subject"][ids].tolist()) for ids in (split.train, split.test))
         if (getattr(rule, "field", "") == "subject" or "subject" in name) and train & test:
-            seen = f"subject {min(train & test)} is on both sides of {name}"
-            raise Failed("subjects on one side of a cross-subject split", seen, "its rule, and subjects of clips")
+            message = f"subject {min(train & test)} is on both sides of {name}"
+            raise Failed("subjects on one side of a cross-subject split", message, "its rule, and subjects of clips")
 
 
 def verified(subject: DatasetSubject) -> None:

@@ -45,10 +45,10 @@ def on_fake_device(
         with mode:
             memo: dict[int, Any] = {id(p): nn.Parameter(_fake(p), p.requires_grad) for p in module.parameters()}
             memo |= {id(buffer): _fake(buffer) for buffer in module.buffers()}
-            there = {name: _fake_view(view) for name, view in views.items()}
+            fake_views = {name: _fake_view(view) for name, view in views.items()}
         twin = copy.deepcopy(module, memo)
         with mode, mock.patch.object(Tensor, "pin_memory", lambda x: x):
-            call(twin, there)
+            call(twin, fake_views)
     except (RuntimeError, Mistake) as error:
         cause = error.__cause__ or error
         message = str(cause).strip().partition("\n")[0]
@@ -67,7 +67,7 @@ def check_step(training: Trainer) -> None:
 
     def step(method: Any, views: dict[str, View]) -> None:
         for turn in method.turns:
-            info = replace(training.step_info(1, turn), uniform=uniform, watch=lambda name, what, view=None: None)
+            info = replace(training.step_info(1, turn), uniform=uniform, watch=lambda name, key, view=None: None)
             loss = method(views, info)["loss"]
             if loss.device != DEVICE:
                 raise Failed("the loss on the device of the views", f"it is on {loss.device}", ADVICE)

@@ -35,9 +35,9 @@ class _Shown(ClipStore):
         labels = store.index["label"].copy()
         for side in ("train", "test"):
             labels[getattr(sides, f"{side}_ids")] = getattr(sides, f"{side}_y")
-        shown = cls(store.path, store.meta, {**store.index, "label": labels}, store.frames_FJ)
-        shown.sides = Split("half", sides.train_ids, sides.test_ids)
-        return shown
+        labeled = cls(store.path, store.meta, {**store.index, "label": labels}, store.frames_FJ)
+        labeled.sides = Split("half", sides.train_ids, sides.test_ids)
+        return labeled
 
     sides: Split
 
@@ -66,8 +66,8 @@ class Postures:
 
     def task(self, sides: Features, device: str = "cpu") -> Downstream:
         """A new evaluation of the clips of ``sides`` with their labels."""
-        shown = _Shown.of(self.store, sides)
-        data = DataSpec(name="made", split="half", fingerprint=shown.fingerprint)
+        store = _Shown.of(self.store, sides)
+        data = DataSpec(name="made", split="half", fingerprint=store.fingerprint)
         values = {"pretrain_id": "0" * 12, "protocol": self.descriptor.name, "data": data}
         spec = EvalSpec.model_validate({**values, **getattr(self.descriptor, "defaults", {})})
 
@@ -76,5 +76,5 @@ class Postures:
 
         state = self.folder / f"{next(self._serial)}.state"
         (stream,) = spec.streams
-        clips = PreparedClips(shown, Preprocessing.of(spec, stream), GRID, torch.device(device))
+        clips = PreparedClips(store, Preprocessing.of(spec, stream), GRID, torch.device(device))
         return Downstream(spec, clips, make, state)

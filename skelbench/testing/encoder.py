@@ -94,8 +94,8 @@ def check_same(a: Encoded, b: Encoded, expected: str, look: str, tolerance: floa
     """Fail if the outputs of two passes differ."""
     first = outputs_of(a)
     for name, x in outputs_of(b).items():
-        if name not in first or (apart := differs(first[name], x, tolerance)):
-            raise Failed(expected, f"{name} differs by {apart:.1%}" if name in first else f"no {name}", look)
+        if name not in first or (difference := differs(first[name], x, tolerance)):
+            raise Failed(expected, f"{name} differs by {difference:.1%}" if name in first else f"no {name}", look)
 
 
 def check_shapes(encoder: Encoder, view: View) -> Encoded:
@@ -106,13 +106,13 @@ def check_shapes(encoder: Encoder, view: View) -> Encoded:
     tokens = encoded.tokens_RND.shape[1]
     if "tokens" in encoder.abilities:  # one per joint and patch
         tokens = encoder.grid.tokens * view.x_RTJC.shape[1] // encoder.grid.frames
-    wanted = {"pooled_RD": (rows, encoder.features), "tokens_RND": (rows, tokens, encoder.width)}
-    wanted |= {"summary_RD": (rows, encoder.summary_width)}
-    wanted |= {"cls_RD": (rows, encoder.width)} if encoder.has_class_token else {}
-    for name, shape in wanted.items():
+    shapes = {"pooled_RD": (rows, encoder.features), "tokens_RND": (rows, tokens, encoder.width)}
+    shapes |= {"summary_RD": (rows, encoder.summary_width)}
+    shapes |= {"cls_RD": (rows, encoder.width)} if encoder.has_class_token else {}
+    for name, shape in shapes.items():
         if name not in outputs or tuple(outputs[name].shape) != shape:
-            seen = f"{list(outputs[name].shape)}" if name in outputs else "None"
-            raise Failed(f"{name} of {list(shape)}", seen, "features, width and tokens_RND (no class token)")
+            message = f"{list(outputs[name].shape)}" if name in outputs else "None"
+            raise Failed(f"{name} of {list(shape)}", message, "features, width and tokens_RND (no class token)")
     for name, x in outputs.items():
         if x.shape[0] != rows or not torch.isfinite(x).all():
             raise Failed(f"finite {name} with {rows} rows", f"{list(x.shape)}, or not finite", "forward")
@@ -178,12 +178,12 @@ def clips_apart(subject: EncoderSubject) -> None:
         expected = {name: x[row : row + count] for name, x in outputs_of(together).items()}
         row += count
         # Alone, and without its empty body slot.
-        alone = View.of(view.x_BMTJC[clip : clip + 1, : sum(valid)], stream=view.stream)
-        for name, x in outputs_of(run(subject.encoder, alone)).items():
-            if apart := differs(x, expected[name], ROUNDING):
-                seen = f"{name} of clip {clip} differs by {apart:.1%}"
+        single = View.of(view.x_BMTJC[clip : clip + 1, : sum(valid)], stream=view.stream)
+        for name, x in outputs_of(run(subject.encoder, single)).items():
+            if difference := differs(x, expected[name], ROUNDING):
+                message = f"{name} of clip {clip} differs by {difference:.1%}"
                 look = "statistics over the batch, means over rows, and empty body slots"
-                raise Failed("the same features of a clip alone and among others", seen, look)
+                raise Failed("the same features of a clip alone and among others", message, look)
 
 
 def gradients(subject: EncoderSubject) -> None:
@@ -204,12 +204,12 @@ def gradients(subject: EncoderSubject) -> None:
 
 
 def state(subject: EncoderSubject) -> None:
-    file, other = io.BytesIO(), subject.make(seed=5)
+    file, reloaded = io.BytesIO(), subject.make(seed=5)
     torch.save(subject.encoder.state_dict(), file)
     file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
+    reloaded.load_state_dict(torch.load(file, weights_only=True))
     expected, look = "the same features from loaded weights", "drawn tensors: register_buffer"
-    check_same(run(other, subject.view()), run(subject.encoder, subject.view()), expected, look, tolerance=0)
+    check_same(run(reloaded, subject.view()), run(subject.encoder, subject.view()), expected, look, tolerance=0)
 
 
 def devices(subject: EncoderSubject) -> None:
@@ -237,8 +237,8 @@ def dropping(ability: str, subject: EncoderSubject) -> None:
     part = run(encoder, view, keep_RK=keep)
     if "tokens" in encoder.abilities and part.tokens_RND.shape[1] != keep_RK.shape[1]:
         raise Failed(f"{keep_RK.shape[1]} visible tokens", str(part.tokens_RND.shape[1]), "keep_RK in forward")
-    dropped, kept = (run(encoder, _elsewhere(view, keep_RK, at), keep_RK=keep) for at in (False, True))
-    _check_hidden(part, dropped, kept, "keep_RK")
+    dropped, visible = (run(encoder, _elsewhere(view, keep_RK, at), keep_RK=keep) for at in (False, True))
+    _check_hidden(part, dropped, visible, "keep_RK")
 
 
 def replace_tokens(subject: EncoderSubject) -> None:
@@ -277,18 +277,18 @@ def abilities(subject: EncoderSubject) -> None:
     if "fuse-streams" in encoder.abilities:
         views += [replace(views[0], stream=stream) for stream in ("fused", *SINGLE)]
     encoded = [check_shapes(encoder, view) for view in views][0]
-    wanted: list[tuple[Tensor, tuple[int, ...]]] = []
+    checks: list[tuple[Tensor, tuple[int, ...]]] = []
     rows, width, count = encoded.pooled_RD.shape[0], encoder.width, encoder.granularities or 3
     if "time-and-space" in encoder.abilities:
-        wanted += [(x, (rows, width)) for x in encoded.time_and_space(GRID.joints)]
+        checks += [(x, (rows, width)) for x in encoded.time_and_space(GRID.joints)]
     if "granularities" in encoder.abilities:
-        wanted += [(x, (rows, count, width)) for x in encoded.granularities(GRID.joints, count)]
+        checks += [(x, (rows, count, width)) for x in encoded.granularities(GRID.joints, count)]
     if "steps" in encoder.abilities:
         steps = GRID.frames if encoded.by_frame else GRID.times
-        wanted += [(x, (rows, steps, x.shape[-1])) for x in (encoded.steps(GRID.joints),)]
+        checks += [(x, (rows, steps, x.shape[-1])) for x in (encoded.steps(GRID.joints),)]
     if encoder.summarises:
-        wanted += [(run(encoder, views[0], summary=True).summary_RD, tuple(encoded.summary_RD.shape))]
-    for x, shape in wanted:
+        checks += [(run(encoder, views[0], summary=True).summary_RD, tuple(encoded.summary_RD.shape))]
+    for x, shape in checks:
         if tuple(x.shape) != shape or not torch.isfinite(x).all():
             raise Failed(f"finite features of {list(shape)}", str(list(x.shape)), "levels of Encoded, or tokens_RND")
 

@@ -74,8 +74,8 @@ def _cut(part: Crop, which: Sequence[int], resize: Resize = "ends") -> Interval:
 
 def _crop_rows(part: Crop, which: Sequence[int]) -> list[Tensor]:
     interval = _cut(part, which)
-    shown = [] if interval.frames_B is None else [interval.frames_B]
-    return list(torch.stack([interval.start_B, interval.duration_B, *shown], 1))
+    intervals = [] if interval.frames_B is None else [interval.frames_B]
+    return list(torch.stack([interval.start_B, interval.duration_B, *intervals], 1))
 
 
 def crop(subject: Any) -> None:
@@ -88,8 +88,8 @@ def crop(subject: Any) -> None:
         start_B, end_B = interval.start_B, interval.start_B + interval.duration_B
         inside_B = (start_B >= -beyond_B - 1e-6) & (end_B <= last_B + beyond_B + 1e-6) & (end_B >= start_B - 1e-6)
         for clip in (~inside_B).nonzero()[:, 0].tolist():
-            seen = f"{start_B[clip]:.2f} to {end_B[clip]:.2f} of a clip of {LENGTHS[clip]} frames (resize={resize!r})"
-            raise Failed("an interval inside the clip, from 0 to its last frame", seen, "cut, or reflects = True")
+            text = f"{start_B[clip]:.2f} to {end_B[clip]:.2f} of a clip of {LENGTHS[clip]} frames (resize={resize!r})"
+            raise Failed("an interval inside the clip, from 0 to its last frame", text, "cut, or reflects = True")
         if resize in WHOLE_FRAMES and ((start_B % 1).any() or (end_B % 1).any()):
             raise Failed(f"whole frames for resize={resize!r}", "parts of frames", "cut.interval(start, duration)")
 
@@ -114,8 +114,8 @@ def augmentation(subject: Any) -> None:
     for topology in SKELETONS:
         batch = clip_batch(topology)
         plain, never = (_views(*x, batch=batch, topology=topology)[PARENT].x_RTJC for x in ((), (subject.make(p=0.0),)))
-        if apart := differs(never, plain, 0):
-            raise Failed("no change with p=0", f"coordinates differ by {apart:.1%}", "draws.rows_K, the active rows")
+        if error := differs(never, plain, 0):
+            raise Failed("no change with p=0", f"coordinates differ by {error:.1%}", "draws.rows_K, the active rows")
         views = [_views(subject.make(p=1.0), batch=batch, topology=topology, keyed=Keyed(11, i)) for i in range(4)]
         if any(v[PARENT].x_RTJC.shape != plain.shape or not torch.isfinite(v[PARENT].x_RTJC).all() for v in views):
             raise Failed("finite coordinates of the same shape", f"others of {topology.name}", "clips of one frame")
@@ -129,8 +129,8 @@ def augmentation(subject: Any) -> None:
 # ------------------------------------------------------------------------------------------------ masks
 def _mask(part: Mask, which: Sequence[int], times: int = 8, topology: Topology = NTU25) -> TokenMask:
     grid, keys_R = Grid(4 * times, 4, topology.num_joints), torch.as_tensor(list(which)) + 7
-    (found,) = type(part).draw_all([MaskRows(part, grid, keys_R, torch.full_like(keys_R, 256))], topology, KEYED)
-    return found
+    (mask,) = type(part).draw_all([MaskRows(part, grid, keys_R, torch.full_like(keys_R, 256))], topology, KEYED)
+    return mask
 
 
 def _mask_rows(part: Mask, which: Sequence[int]) -> list[Tensor]:
@@ -142,8 +142,8 @@ def mask(subject: Any) -> None:
     part = subject.make()
     for topology, times in ((topology, times) for topology in SKELETONS for times in (1, 15)):
         tokens = times * topology.num_joints
-        found = _mask(part, range(48), times, topology)
-        mask_RN, keep_RK, (expected, visible) = found.mask_RN, found.keep_RK, part.expected(tokens)
+        mask = _mask(part, range(48), times, topology)
+        mask_RN, keep_RK, (expected, visible) = mask.mask_RN, mask.keep_RK, part.expected(tokens)
         masked = float(mask_RN.sum(1).double().mean())
         if abs(masked - expected) > max(1.0, 0.15 * tokens) or masked > (part.hi + 0.15) * tokens:
             raise Failed(f"about {expected} masked tokens", f"{masked:.1f} of {tokens}", "expected, which cost is from")
@@ -187,18 +187,18 @@ def optimizer(subject: Any) -> None:
     first, second = (subject.make().build([{"params": [x]}], 1e-2, 0.0) for x in parameters)
 
     def norms(step: torch.optim.Optimizer, x: Tensor, lr: float = 1e-2, steps: int = 20) -> list[float]:
-        found = []
+        series = []
         for _ in range(steps):
             step.param_groups[0]["lr"] = lr
             x.grad = x.detach().clone()
             step.step()
-            found.append(float(x.detach().norm()))
-        return found
+            series.append(float(x.detach().norm()))
+        return series
 
-    still, moving = norms(first, parameters[0], lr=0.0), norms(first, parameters[0])
-    if still[0] != still[-1] or not moving[-1] < still[-1]:
+    fixed, moving = norms(first, parameters[0], lr=0.0), norms(first, parameters[0])
+    if fixed[0] != fixed[-1] or not moving[-1] < fixed[-1]:
         look = 'group["lr"], and the sign of a step'
-        raise Failed("a smaller norm down the slope, and no move at rate 0", f"{still[-1]:.4g}, {moving[-1]:.4g}", look)
+        raise Failed("a smaller norm down the slope, and no move at rate 0", f"{fixed[-1]:.4g}, {moving[-1]:.4g}", look)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     parameters[1].data.copy_(parameters[0])
     if norms(first, parameters[0]) != norms(second, parameters[1]):
@@ -208,9 +208,13 @@ def optimizer(subject: Any) -> None:
 def schedule(subject: Any) -> None:
     """Rates are in range, warm up linearly, and depend on nothing but the fraction of the schedule."""
     rates = {total: [subject.make().lr(1.0, step, total) for step in range(total)] for total in (1, 2, 7, 100, 1000)}
-    for total, each in rates.items():
-        if not all(math.isfinite(rate) and 0 <= rate <= 1 + 1e-9 for rate in each) or not any(each):
-            raise Failed("learning rates from 0 to 1", f"{min(each):.4g} to {max(each):.4g} in {total} steps", "after")
+    for total, part_rates in rates.items():
+        if not all(math.isfinite(rate) and 0 <= rate <= 1 + 1e-9 for rate in part_rates) or not any(part_rates):
+            raise Failed(
+                "learning rates from 0 to 1",
+                f"{min(part_rates):.4g} to {max(part_rates):.4g} in {total} steps",
+                "after",
+            )
     warm = subject.make(warmup=0.25).lr(1.0, 9, 400)
     if abs(warm - 0.1) > 1e-8:
         raise Failed("the linear warm-up that is set", f"{warm:.4g}, not 0.1", "lr: leave it to Schedule, write after")
@@ -266,9 +270,9 @@ def _loss(target: MaskedTarget, hidden: Hidden) -> Tensor:
 def target(subject: Any) -> None:
     """It returns a finite sum over masked tokens that trains student and modules."""
     part, hidden = subject.make(), _hidden()
-    one, two = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
-    if not abs(two - 2 * one) <= 0.05 * abs(2 * one):
-        raise Failed("twice the loss for every row twice", f"{two:.4g}, not {2 * one:.4g}", "the sum over rows")
+    small, two = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
+    if not abs(two - 2 * small) <= 0.05 * abs(2 * small):
+        raise Failed("twice the loss for every row twice", f"{two:.4g}, not {2 * small:.4g}", "the sum over rows")
     for share in (0.0, 0.01, 1.0):
         loss = _loss(subject.make(), _hidden(share))
         if not loss.requires_grad or (share == 0 and loss.detach() != 0):
@@ -287,8 +291,8 @@ def topology(subject: Any) -> None:
     skeleton = subject.cls
     for joint, parent in enumerate(skeleton.parents):
         if skeleton.parents[skeleton.swap[joint]] != (skeleton.swap[parent] if parent >= 0 else -1):
-            seen = f"parents of {skeleton.joints[joint]!r} and its mirror image differ"
-            raise Failed("left and right that are connected the same way", seen, "parents and pairs")
+            text = f"parents of {skeleton.joints[joint]!r} and its mirror image differ"
+            raise Failed("left and right that are connected the same way", text, "parents and pairs")
 
 
 FAMILIES: Mapping[str, Family] = {

@@ -55,9 +55,9 @@ def settings(m: MethodSubject) -> None:
     check_settings(config, {}, f"method {about.name}")
     for preset, values in about.presets.items():
         validated(config, section({**about.recipe, **values}, "method"), f"preset {preset} of its MethodSpec")
-    known = [f"method.{name}" for name in config.model_fields]
-    if unknown := [key for key in about.space if key.startswith("method.") and key not in known]:
-        raise Failed(f"a search space of {', '.join(known) or 'no settings'}", unknown[0], "space of its MethodSpec")
+    settings = [f"method.{name}" for name in config.model_fields]
+    if unknown := [key for key in about.space if key.startswith("method.") and key not in settings]:
+        raise Failed(f"a search space of {', '.join(settings) or 'no settings'}", unknown[0], "space of its MethodSpec")
     if without := [name for name, x in config.model_fields.items() if not x.description]:
         raise Failed("a description of every setting", f"none of {', '.join(without)}", config.__name__)
 
@@ -115,8 +115,8 @@ def _on_skeleton(m: MethodSubject, dataset: str) -> None:
 def labels(m: MethodSubject) -> None:
     before, after = m.losses(), m.losses("relabelled")
     if before != after:
-        seen = f"{brief(before)} becomes {brief(after)} where every clip has another label"
-        raise Failed("the same losses whatever the labels of the clips", seen, "inputs besides the views")
+        text = f"{brief(before)} becomes {brief(after)} where every clip has another label"
+        raise Failed("the same losses whatever the labels of the clips", text, "inputs besides the views")
 
 
 def features(m: MethodSubject) -> None:
@@ -154,7 +154,7 @@ LEARNING: Mapping[str, Any] = {"optimizer": "adamw", "schedule": "constant", "tr
 LEARNING_STEPS = 160
 LEARNED, LEARNED_OF_BEFORE = 0.1, 0.01
 BF16_LOSS, BF16_NEAR = 0.05, 0.01
-"""Relative and absolute difference of losses: those of shipped methods move by at most 3 %, mostly by 0.1 %."""
+"""Relative and absolute difference of losses: losses of shipped methods change by at most 3 %, mostly by 0.1 %."""
 
 
 def gradients(m: MethodSubject) -> None:
@@ -175,7 +175,7 @@ def gradients(m: MethodSubject) -> None:
         if step < starts[-1]:
             one_step(training, step)
     optimizers = training.optimization.optimizers.values()
-    updated = {id(p) for each in optimizers for g in each.param_groups for p in g["params"]}
+    updated = {id(p) for optimizer in optimizers for g in optimizer.param_groups for p in g["params"]}
     trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
     if idle := sorted(trained.keys() - reached):
         raise Failed("a gradient in every trainable parameter", f"none in {', '.join(idle[:4])}", "training_step")
@@ -197,8 +197,8 @@ def teacher(m: MethodSubject) -> None:
     for module in (name for name, role in training.method.roles.items() if role == "teacher"):
         own = {name for name in before if name.startswith(f"{module}.")}
         if own and not own & moved:
-            seen = f"{module} is the same after two steps"
-            raise Failed("a teacher that follows the student", seen, "after_step (skelbench.models.ema_update)")
+            text = f"{module} is the same after two steps"
+            raise Failed("a teacher that follows the student", text, "after_step (skelbench.models.ema_update)")
 
 
 def _teachers(method: Method) -> Iterator[tuple[str, nn.Parameter]]:
@@ -213,10 +213,10 @@ def bf16(m: MethodSubject) -> None:
     exact, rounded = m.trainer(), m.trainer(**{"train.precision": "bf16"})
     one_step(exact, 0)
     rounded.method.load_state_dict(exact.method.state_dict())
-    loss, other = (one_step(training, 1, "bf16 autocast") for training in (exact, rounded))
-    if not abs(other - loss) <= max(BF16_LOSS * abs(loss), BF16_NEAR):
+    loss, bf16 = (one_step(training, 1, "bf16 autocast") for training in (exact, rounded))
+    if not abs(bf16 - loss) <= max(BF16_LOSS * abs(loss), BF16_NEAR):
         expected = f"in bf16 autocast a loss within {BF16_LOSS:.0%} or {BF16_NEAR} of float32's"
-        raise Failed(expected, f"{other:.4g}, not {loss:.4g}", "float32 for sums and logarithms (models.precision)")
+        raise Failed(expected, f"{bf16:.4g}, not {loss:.4g}", "float32 for sums and logarithms (models.precision)")
 
 
 def learns(m: MethodSubject) -> None:
@@ -231,7 +231,7 @@ def learns(m: MethodSubject) -> None:
     clips = 2 if first.method.min_clips < 2 else 4
     batches = [first.views_of(0, first.ids[i : i + clips]) for i in (0, clips)]
     before = sum(_loss(first, batch) for batch in batches)
-    share = of_before = own = others = 0.0
+    share = of_before = own = crossed = 0.0
     for step in range(1, LEARNING_STEPS + 1):
         for training, views in zip((first, second), batches):
             for turn in training.method.turns:
@@ -239,14 +239,16 @@ def learns(m: MethodSubject) -> None:
                 training.optimization.step(1, training.optimization.norms(turn), turn)
         if step % 20 == 0:
             own = _loss(first, batches[0]) + _loss(second, batches[1])
-            others = _loss(first, batches[1]) + _loss(second, batches[0])
-            share = (others - own) / max(abs(own), abs(others))
-            of_before = (others - own) / max(abs(before), before - own)
+            crossed = _loss(first, batches[1]) + _loss(second, batches[0])
+            share = (crossed - own) / max(abs(own), abs(crossed))
+            of_before = (crossed - own) / max(abs(before), before - own)
             if share > LEARNED and of_before > LEARNED_OF_BEFORE:
                 return
     expected = f"a loss lower on training clips, by {LEARNED:.0%} and {LEARNED_OF_BEFORE:.0%} of the loss before"
-    seen = f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps ({own / 2:.4g} and {others / 2:.4g})"
-    raise Failed(expected, seen, "a target that does not depend on the clip, or a detach before the loss")
+    text = (
+        f"lower by {share:.1%} and {of_before:.1%} after {LEARNING_STEPS} steps ({own / 2:.4g} and {crossed / 2:.4g})"
+    )
+    raise Failed(expected, text, "a target that does not depend on the clip, or a detach before the loss")
 
 
 def _loss(training: Trainer, views: Mapping[str, View]) -> float:
@@ -256,12 +258,12 @@ def _loss(training: Trainer, views: Mapping[str, View]) -> float:
 
 # ------------------------------------------------------------------------------------------------ seeds
 def seeded(m: MethodSubject) -> None:
-    first, other, training = m.losses(), m.losses(seed=1), m.trainer()
+    first, second, training = m.losses(), m.losses(seed=1), m.trainer()
     again = [one_step(training, step) for step in range(2)]
     if first != again:
         look = "random numbers that do not come from step"
         raise Failed("the same losses from the same seed", f"{brief(first)}, then {brief(again)}", look)
-    if first[1:] == other[1:]:  # the first may be equal: there is no earlier clip to compare with
+    if first[1:] == second[1:]:  # the first may be equal: there is no earlier clip to compare with
         raise Failed("other losses from another seed", f"{brief(first)} with seeds 0 and 1", "manual_seed")
 
 
@@ -270,19 +272,19 @@ def resume(m: MethodSubject) -> None:
     expected = "a resumed run that is the same as an uninterrupted run, bit by bit"
     look = "state besides parameters and buffers"
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
-        whole = m.trainer(folder=folder, **PHASED)
-        stops = [start + 2 for start in phase_starts(whole)]
-        for step in range(min(stops[-1] + 2, whole.total)):
+        uninterrupted = m.trainer(folder=folder, **PHASED)
+        stops = [start + 2 for start in phase_starts(uninterrupted)]
+        for step in range(min(stops[-1] + 2, uninterrupted.total)):
             if step in stops:
-                whole.checkpointer.save(step, 0.0)
+                uninterrupted.checkpointer.save(step, 0.0)
                 resumed = m.trainer(folder=folder, **PHASED)
                 resumed.checkpointer.load()
-            loss = one_step(whole, step)
+            loss = one_step(uninterrupted, step)
             if step >= stops[0] and step in {stop + more for stop in stops for more in (0, 1)}:
-                other = one_step(resumed, step)
-                if loss != other:
-                    raise Failed(expected, f"step {step} has loss {other:.7g}, uninterrupted {loss:.7g}", look)
-                states = whole.method.state_dict(), resumed.method.state_dict()
+                resumed_loss = one_step(resumed, step)
+                if loss != resumed_loss:
+                    raise Failed(expected, f"step {step} has loss {resumed_loss:.7g}, uninterrupted {loss:.7g}", look)
+                states = uninterrupted.method.state_dict(), resumed.method.state_dict()
                 if changed := [name for name, x in states[0].items() if not _same(x, states[1][name])]:
                     raise Failed(expected, f"{changed[0]} differs after step {step}", look)
 
@@ -290,7 +292,7 @@ def resume(m: MethodSubject) -> None:
 def processes(m: MethodSubject) -> None:
     if torch.cuda.is_available():
         raise Skipped("processes cannot be forked where PyTorch sees a GPU; hide it: CUDA_VISIBLE_DEVICES=")
-    whole = _first_step(m)
+    whole_batch = _first_step(m)
     with tempfile.TemporaryDirectory(dir=own_folder().name) as folder:
 
         def half() -> None:
@@ -300,13 +302,13 @@ def processes(m: MethodSubject) -> None:
             torch.save(_first_step(m), Path(folder) / str(distributed.rank()))
             distributed.leave()
 
-        for code, message in grouped(half):
+        for code, text in grouped(half):
             if code:
-                seen = message.strip().rpartition("\n")[2] or f"exit code {code}"
-                raise Failed("a step on each of two processes", seen)
+                problem = text.strip().rpartition("\n")[2] or f"exit code {code}"
+                raise Failed("a step on each of two processes", problem)
         ranks = [torch.load(Path(folder) / str(rank)) for rank in range(2)]
     _check_same_step(
-        whole, ranks, "means (step.mean), comparisons (step.gather), random numbers (step.uniform), batch norm"
+        whole_batch, ranks, "means (step.mean), comparisons (step.gather), random numbers (step.uniform), batch norm"
     )
 
 
@@ -318,24 +320,24 @@ def pieces(m: MethodSubject) -> None:
     _check_same_step(_first_step(m), parts, "means (step.mean) and queues (step.keep), or the reason in whole_batch")
 
 
-def _check_same_step(whole: dict[str, Any], parts: list[dict[str, Any]], look: str) -> None:
-    """Fail unless each of ``parts`` has the gradients and state of the ``whole``, and together its loss."""
+def _check_same_step(single: dict[str, Any], parts: list[dict[str, Any]], look: str) -> None:
+    """Fail unless each of ``parts`` has the gradients and state of the ``single``, and together its loss."""
     expected = "gradients and state of the whole batch"
     loss = torch.stack([part["loss"] for part in parts]).mean()
-    if not torch.allclose(loss, whole["loss"], rtol=1e-5, atol=1e-7):
-        raise Failed(expected, f"the loss is {float(loss):.7g}, not {float(whole['loss']):.7g}", look)
-    largest = max(float(gradient.abs().max()) for gradient in whole["gradients"].values())
+    if not torch.allclose(loss, single["loss"], rtol=1e-5, atol=1e-7):
+        raise Failed(expected, f"the loss is {float(loss):.7g}, not {float(single['loss']):.7g}", look)
+    largest = max(float(gradient.abs().max()) for gradient in single["gradients"].values())
     for kind, atol in (("gradients", 1e-5 * largest), ("state", 1e-6)):
-        for name, value in whole[kind].items():
+        for name, value in single[kind].items():
             if not all(_same(part[kind].get(name), value, rtol=1e-3, atol=atol) for part in parts):
                 raise Failed(expected, f"{name} differs", look)
 
 
-def _same(value: Any, other: Any, rtol: float = 0.0, atol: float = 0.0) -> bool:
+def _same(value: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0) -> bool:
     """Whether tensors are close, and other state (``get_extra_state``) is equal."""
-    if isinstance(value, Tensor) and isinstance(other, Tensor):
-        return value.shape == other.shape and torch.allclose(value, other, rtol=rtol, atol=atol, equal_nan=True)
-    return bool(value == other)
+    if isinstance(value, Tensor) and isinstance(expected, Tensor):
+        return value.shape == expected.shape and torch.allclose(value, expected, rtol=rtol, atol=atol, equal_nan=True)
+    return bool(value == expected)
 
 
 def _first_step(m: MethodSubject, **settings: Any) -> dict[str, Any]:

@@ -125,17 +125,17 @@ def form(subject: ProtocolSubject) -> None:
 def result(subject: ProtocolSubject) -> None:
     """Metrics and predictions of a result have the form that an evaluation takes."""
     features = subject.make()
-    for made in (subject.result, subject.noise):
-        if not isinstance(made, ProtocolResult):
-            raise Failed("a ProtocolResult", f"a {type(made).__name__}", "the end of evaluate")
-        if problem := result_problem(made, len(features.test_ids)):
+    for case in (subject.result, subject.noise):
+        if not isinstance(case, ProtocolResult):
+            raise Failed("a ProtocolResult", f"a {type(case).__name__}", "the end of evaluate")
+        if problem := result_problem(case, len(features.test_ids)):
             raise Failed("a result that an evaluation takes", f"evaluate {problem}", "ProtocolResult")
-        for name, value in made.metrics.items():
+        for name, value in case.metrics.items():
             if not math.isfinite(value) or ("accuracy" in name and not 0 <= value <= 1):
                 raise Failed("finite metrics, accuracies in [0, 1]", f"{name} is {value}", "metrics of the result")
-        correct = float((made.predictions["predicted"] == made.predictions["labels"]).mean())
-        if abs(correct - made.metrics["accuracy"]) > 1e-9:
-            raise Failed("accuracy of the predictions", f"{made.metrics['accuracy']}, of them {correct}", "predictions")
+        correct = float((case.predictions["predicted"] == case.predictions["labels"]).mean())
+        if abs(correct - case.metrics["accuracy"]) > 1e-9:
+            raise Failed("accuracy of the predictions", f"{case.metrics['accuracy']}, of them {correct}", "predictions")
     for name, expected in (("ids", features.test_ids), ("labels", features.test_y)):
         if not np.array_equal(subject.result.predictions[name], expected):
             look = "skelbench.evaluation.protocol.classified"
@@ -174,20 +174,20 @@ def labels_unseen(subject: ProtocolSubject) -> None:
     before, after = subject.predicted(features), subject.predicted(relabeled)
     if (before != after).any():
         expected = "predictions that do not depend on the labels of test clips"
-        seen = f"{(before != after).sum()} of {before.size} change when labels are permuted"
-        raise Failed(expected, seen, "task.store.labels" if subject.on_encoder else "features.test_y")
+        message = f"{(before != after).sum()} of {before.size} change when labels are permuted"
+        raise Failed(expected, message, "task.store.labels" if subject.on_encoder else "features.test_y")
 
 
 def test_apart(subject: ProtocolSubject) -> None:
     features = subject.make(separable=False)
     expected = subject.predicted(features)
     order = np.random.default_rng(7).permutation(len(features.test_ids))
-    for what, chosen in (("order of test clips", order), ("other test clips", np.arange(0, len(order), 2))):
+    for change, chosen in (("order of test clips", order), ("other test clips", np.arange(0, len(order), 2))):
         names = "test_x", "test_y", "test_ids"
         part = replace(features, **{name: getattr(features, name)[chosen] for name in names})
         if changed := int((subject.predicted(part) != expected[..., chosen]).sum()):
-            seen, look = f"{changed} depend on the {what}", "statistics, which are of training clips only"
-            raise Failed("a prediction that depends on its own clip", seen, look)
+            message, look = f"{changed} depend on the {change}", "statistics, which are of training clips only"
+            raise Failed("a prediction that depends on its own clip", message, look)
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[ProtocolSubject, Sequence[Check[ProtocolSubject]]]:

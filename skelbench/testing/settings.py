@@ -37,8 +37,8 @@ def check_settings(cls: type, values: dict[str, Any], where: str) -> None:
     loaded = validated(cls, record, where)
     if loaded != config:
         odd = next(name for name in cls.model_fields if getattr(loaded, name) != getattr(config, name))
-        seen = f"{odd} was {getattr(config, odd)!r} and came back as {getattr(loaded, odd)!r}"
-        raise Failed("the same settings after they were written to run.json and read again", seen, f"type of {odd}")
+        message = f"{odd} was {getattr(config, odd)!r} and came back as {getattr(loaded, odd)!r}"
+        raise Failed("the same settings after they were written to run.json and read again", message, f"type of {odd}")
     if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
         look = f'model_config of {cls.__name__}, which must keep extra="forbid" and frozen=True'
         raise Failed("settings that reject unknown names and cannot be changed", f"{cls.model_config}", look)

@@ -84,7 +84,7 @@ def find(what: What, kind: str | None = None) -> list[Thing]:
     """Return everything of ``kind`` (None = of any kind) that ``what`` names.
 
     Raises:
-        SkelbenchError: a file that is no usable plugin or announces none of ``kind``; an unknown name.
+        SkelbenchError: a file that is not a usable plugin or announces none of ``kind``; an unknown name.
     """
     if not isinstance(what, str) or what.endswith(".py"):
         return _in_file(Path(what).expanduser(), kind)

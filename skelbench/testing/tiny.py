@@ -90,8 +90,8 @@ def write_store(
             if confidence_MTJ is not None and missing:
                 gone_MTJ = lost.uniform(size=confidence_MTJ.shape) < missing
                 x_MTJC[gone_MTJ], confidence_MTJ[gone_MTJ] = 0.0, 0.0
-            subject, shown = 1 + (clip // 4) % 4, (label + turn) % 4
-            writer.add(x_MTJC.astype(np.float32), shown, subject=subject, confidence_MTJ=confidence_MTJ)
+            subject, action = 1 + (clip // 4) % 4, (label + turn) % 4
+            writer.add(x_MTJC.astype(np.float32), action, subject=subject, confidence_MTJ=confidence_MTJ)
     return root / name
 
 
@@ -109,20 +109,20 @@ def sizes(
         return _fitting(host.config(encoder), encoder.presets.get("quick", {}), SIZES["encoder"], wide)
 
     layers = [method.recipe, method.native if native else {}, method.variants.get(variant, {})]
-    made = {f"encoder.{name}": value for name, value in encoder_sizes(names(layers)["encoder"]).items()}
-    made |= {f"method.{name}": x for name, x in _fitting(host.config(method), {}, SIZES["method"], wide).items()}
+    values = {f"encoder.{name}": value for name, value in encoder_sizes(names(layers)["encoder"]).items()}
+    values |= {f"method.{name}": x for name, x in _fitting(host.config(method), {}, SIZES["method"], wide).items()}
     for setting, kind in getattr(host.load(method), "exchangeable", {}).items():
-        other = next((layer[f"method.{setting}"] for layer in layers[::-1] if f"method.{setting}" in layer), "")
-        if kind == "encoders" and other:
-            made[f"method.{setting}_settings"] = encoder_sizes(other)
-    return made
+        setting_value = next((layer[f"method.{setting}"] for layer in layers[::-1] if f"method.{setting}" in layer), "")
+        if kind == "encoders" and setting_value:
+            values[f"method.{setting}_settings"] = encoder_sizes(setting_value)
+    return values
 
 
-def _fitting(config: type[Spec], own: Mapping[str, Any], wanted: Mapping[str, int], wide: bool) -> dict[str, Any]:
-    """Return ``own`` and sizes of ``wanted`` below the defaults of ``config``; empty if it rejects them."""
+def _fitting(config: type[Spec], own: Mapping[str, Any], sizes: Mapping[str, int], wide: bool) -> dict[str, Any]:
+    """Return ``own`` and sizes of ``sizes`` below the defaults of ``config``; empty if it rejects them."""
     defaults = {name: field.default for name, field in config.model_fields.items()}
     smaller = dict(own)
-    for name, value in wanted.items():
+    for name, value in sizes.items():
         if type(defaults.get(name)) is int and defaults[name] > value:
             smaller[name] = 32 if wide and name in ("dim", "decoder_dim") else value
     try:

@@ -77,10 +77,10 @@ class AnomalyDetector:
             return []
         changed = []
         finite = {name: value for name, value in line.items() if value is not None}
-        for what, measure, value, is_bad in self.judge(finite):
-            bad = self._bad.setdefault((what, measure), [])
+        for kind, measure, value, is_bad in self.judge(finite):
+            bad = self._bad.setdefault((kind, measure), [])
             if is_bad:
-                bad.append({"what": what, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
+                bad.append({"what": kind, "measure": measure, "step": line["step"], "epoch": line["epoch"]})
                 if len(bad) == self.patience:
                     bad[0]["value"] = round(value, 4)
                     self.found.append(bad[0])

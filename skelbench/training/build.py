@@ -93,8 +93,8 @@ def other_encoder(host: Host, name: str, version: int, source: str | None) -> st
     descriptor = host.get("encoders", name)
     if descriptor.version != version:
         return f"version {version}, here it is {descriptor.version}"
-    here = host.origin(descriptor).source_hash
-    return "" if here == source else f"a file of sha256 {str(source)[:12]}, here it is {str(here)[:12]}"
+    source_hash = host.origin(descriptor).source_hash
+    return "" if source_hash == source else f"a file of sha256 {str(source)[:12]}, here it is {str(source_hash)[:12]}"
 
 
 def build_encoder(
@@ -179,7 +179,7 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
         )
     modules = dict(method.named_modules())
     if lost := next((name for name in method.roles if name not in modules), ""):
-        raise wrong(cls, f"roles names {lost!r}, which is no module of {cls.__name__}; correct roles")
+        raise wrong(cls, f"roles names {lost!r}, which is not a module of {cls.__name__}; correct roles")
     return method if meta else method.to(device)
 
 
@@ -202,11 +202,11 @@ def _shapes(encoder: torch.nn.Module) -> dict[str, list[int]]:
     return {name: list(x.shape) for name, x in state if isinstance(x, Tensor) and name not in prepared}
 
 
-def _unlike(mine: Mapping[str, list[int]], run: Mapping[str, list[int]]) -> str:
-    """Difference between the weights of a method's inference encoder and those of the run's; "" = none."""
-    if names := sorted(mine.keys() ^ run.keys()):
-        return f"{'with' if names[0] in mine else 'without'} {names[0]}"
-    return next((f"with {name} {mine[name]}" for name in mine if mine[name] != run[name]), "")
+def _unlike(own: Mapping[str, list[int]], run: Mapping[str, list[int]]) -> str:
+    """Difference between the weights of a method's inference encoder and the run's encoder; "" = none."""
+    if names := sorted(own.keys() ^ run.keys()):
+        return f"{'with' if names[0] in own else 'without'} {names[0]}"
+    return next((f"with {name} {own[name]}" for name in own if own[name] != run[name]), "")
 
 
 def phases_of(method: Method) -> list[tuple[str, float]]:

@@ -22,7 +22,7 @@ from skelbench.records.run_dir import RunDir
 from skelbench.records.state_file import read_state, write_state
 from skelbench.training.optimization import Optimization
 
-ANEW = "remove it, or use --force, to start the run anew"
+ANEW = "remove it, or use --force, to start the run again"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 SNAPSHOTS = 4
 """The encoder is kept after each quarter of the schedule."""
@@ -107,7 +107,7 @@ def save_weights(path: Path, module: nn.Module, facts: dict[str, Any]) -> None:
 
 
 def save_encoders(run: RunDir, run_id: str, method: Method, epoch: float | None, checkpoint: str = "last") -> None:
-    """Write the inference encoder of ``method``, and those of streams that have one of their own."""
+    """Write the inference encoder of ``method``, and the encoders of streams that have their own."""
     encoders = {"": method.inference_encoder(), **method.inference_encoders()}
     for stream, encoder in encoders.items():
         if not stream or encoder is not encoders[""]:

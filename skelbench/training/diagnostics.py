@@ -2,7 +2,7 @@
 
 A diagnostic step costs time and waits for the device, so a schedule has about ``STEPS`` of them. Other steps compute
 nothing and have no hook. Diagnostics change nothing. Several processes contribute rows of their parts of the batch;
-prototype information is that of the first process. docs/monitoring.md explains the figures.
+prototype information comes from the first process. docs/monitoring.md explains the numbers.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Trainer:
         """Set whether blocks are recomputed in the backward pass, and the number of micro-batches of a batch.
 
         Raises:
-            SkelbenchError: the method cannot take its batch in so many.
+            SkelbenchError: the method cannot take its batch in this number of pieces.
         """
         check_micro_batches(self.method, self.spec, micro_batches)
         recompute_blocks(self.method, recompute)
@@ -270,27 +270,30 @@ class Trainer:
             self.freed_memory.kept(),
         ):
             for step, views in self.batches(start):
-                done = step + 1
-                with self.diagnostics.record_step(done) as diagnostics:
+                count = step + 1
+                with self.diagnostics.record_step(count) as diagnostics:
                     figures = self.train_step(step, views)
-                here = time.monotonic() - started
-                clock = {"clips_per_s": (done - start) * batch / max(1e-9, here), "seconds": seconds_before + here}
-                shown = self._log(done, figures, diagnostics, clock)
+                elapsed = time.monotonic() - started
+                clock = {
+                    "clips_per_s": (count - start) * batch / max(1e-9, elapsed),
+                    "seconds": seconds_before + elapsed,
+                }
+                message = self._log(count, figures, diagnostics, clock)
                 self.freed_memory.trim_if_due()
                 if report:
-                    report(batch, **shown)
+                    report(batch, **message)
                 stop, due = distributed.any_rank(stop_event.is_set(), self.checkpointer.is_due())
                 due = due or stop
-                if self.checkpointer.writes_after(done, due):
+                if self.checkpointer.writes_after(count, due):
                     self.finite.check_now()
                     self.finite.check_state(self.method, step)
                     self.run.check_held()
-                    self.checkpointer.save_after(done, due, clock["seconds"])
-                if stop and done < self.total:
+                    self.checkpointer.save_after(count, due, clock["seconds"])
+                if stop and count < self.total:
                     raise Interrupted(
-                        f"stopped after step {done} of {self.total}, state saved in {self.run.path}; run the same "
+                        f"stopped after step {count} of {self.total}, state saved in {self.run.path}; run the same "
                         "command again to continue",
-                        done,
+                        count,
                     )
                 self.stopped_in_last_step = stop
         if not self.rank:
@@ -313,38 +316,38 @@ class Trainer:
         return start, seconds
 
     def _log(
-        self, done: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clock: dict[str, float]
+        self, count: int, figures: dict[str, Tensor | float], diagnostics: dict[str, float], clock: dict[str, float]
     ) -> dict[str, Any]:
         """Write a line of metrics if one is due; return fields for a progress bar."""
-        due = self.log.is_due(done)
+        due = self.log.is_due(count)
         if not due and self.finite.reads_late:  # reading would wait for the device
             return {}
         values = read(figures)
-        shown: dict[str, Any] = {"loss": values["loss"]}
+        values_shown: dict[str, Any] = {"loss": values["loss"]}
         if due:
             self.finite.check_now()
-            place = {"step": done, "epoch": self.epoch(done), "clips_seen": done * self.spec.train.batch_size}
+            place = {"step": count, "epoch": self.epoch(count), "clips_seen": count * self.spec.train.batch_size}
             if not self.rank:
-                shown |= self.log.write(place | values | diagnostics | clock, values)
-        return shown
+                values_shown |= self.log.write(place | values | diagnostics | clock, values)
+        return values_shown
 
-    def _diverged(self, step: int, what: str, value: float) -> NoReturn:
-        """Raise :class:`Diverged` for ``what`` ("loss", "gradient" or the name of a weight) at ``step``."""
+    def _diverged(self, step: int, quantity: str, value: float) -> NoReturn:
+        """Raise :class:`Diverged` for ``quantity`` ("loss", "gradient" or the name of a weight) at ``step``."""
         place = f"became {value} at step {step} of {self.total} (epoch {self.epoch(step):.2f}) in {self.run.path}"
         store = self.source.store
         bad_clip = next((int(i) for i in self.order(step) if not np.isfinite(store.clip(int(i))).all()), None)
         if bad_clip is not None:
             name = self.spec.data.name
             raise Diverged(
-                f"clip {bad_clip} of dataset {name} holds coordinates that are not finite, so the {what} {place}; "
+                f"clip {bad_clip} of dataset {name} holds coordinates that are not finite, so the {quantity} {place}; "
                 f"see all problems with: skelbench data verify {name}, then prepare or import it again",
                 step,
             )
-        if what == "gradient" and not self.finite.reads_late:
-            what += f" of {nonfinite_gradient(self.method)}"
-        kept = "the last good state is kept; " if self.run.checkpoint.exists() else ""
+        if quantity == "gradient" and not self.finite.reads_late:
+            quantity += f" of {nonfinite_gradient(self.method)}"
+        state_note = "the last good state is kept; " if self.run.checkpoint.exists() else ""
         advice = "lower --set train.lr, set train.clip_grad, or use --precision fp32, then run again"
         if step == 0:
             step_of_method = where(self.method.training_step) or type(self.method).__name__
             advice = f"no weight has changed yet: look in {step_of_method} for a division by 0 or the logarithm of 0"
-        raise Diverged(f"the {what} {place}; {kept}{advice}", step)
+        raise Diverged(f"the {quantity} {place}; {state_note}{advice}", step)

@@ -68,7 +68,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
 
 
 def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
-    """Raise :class:`SkelbenchError` if a step of this process cannot be taken in so many ``pieces``."""
+    """Raise :class:`SkelbenchError` if a step of this process cannot be divided into ``pieces``."""
     if pieces == 1:
         return
     if reason := obstacle(method, spec):

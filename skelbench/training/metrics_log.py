@@ -59,7 +59,7 @@ class MetricsLog:
         self._file.write(json.dumps(rounded) + "\n")
         self._file.flush()
         changed = {name: detector.check(rounded) for name, detector in self.detectors.items()}
-        notes = [f"warning: {name}: {describe(anomaly)}" for name, found in changed.items() for anomaly in found]
+        notes = [f"warning: {name}: {describe(anomaly)}" for name, items in changed.items() for anomaly in items]
         if notes:
             self._report()
         if nonfinite := {name for name in reported if rounded[name] is None} - self._nonfinite:
@@ -72,8 +72,8 @@ class MetricsLog:
 
     def _report(self) -> None:
         if self.on_anomaly:
-            found = {name: detector.found for name, detector in self.detectors.items() if detector.found}
-            self.on_anomaly(*self.detectors, **found)
+            anomalies = {name: detector.found for name, detector in self.detectors.items() if detector.found}
+            self.on_anomaly(*self.detectors, **anomalies)
 
 
 def _rounded(value: Any) -> Any:

@@ -44,9 +44,9 @@ class FiniteCheck:
     def check_now(self) -> None:
         """Fail if any recorded step was bad. Waits for the device."""
         rows_22 = fetch(self._first_22).tolist()
-        (step, value), what = min(zip(rows_22, ("loss", "gradient")), key=lambda row: row[0][0])
+        (step, value), quantity = min(zip(rows_22, ("loss", "gradient")), key=lambda row: row[0][0])
         if step < NO_STEP:
-            self._fail(int(step), what, value)
+            self._fail(int(step), quantity, value)
 
     def check_state(self, module: nn.Module, step: int) -> None:
         """Fail if weights or buffers after ``step`` are not finite. Waits for the device."""

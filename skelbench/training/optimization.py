@@ -35,12 +35,13 @@ class Optimization:
         for group in merged(groups):
             by_turn[group.get("turn", turns[0])].append(group)
         self.optimizers = {
-            turn: optimizer.build(theirs, self.peak, self.train.weight_decay) for turn, theirs in by_turn.items()
+            turn: optimizer.build(parameters, self.peak, self.train.weight_decay)
+            for turn, parameters in by_turn.items()
         }
         self._parts: dict[str, dict[str, list[nn.Parameter]]] = {turn: defaultdict(list) for turn in turns}
         """Per optimizer: name of a part -> parameters whose gradients are clipped together."""
-        for turn, each in self.optimizers.items():
-            for group in each.param_groups:
+        for turn, stepped in self.optimizers.items():
+            for group in stepped.param_groups:
                 self._parts[turn][group.get("clip", "")].extend(group["params"])
 
     def lr(self, step: int) -> float:
@@ -73,8 +74,8 @@ class Optimization:
                 for parameter in group["params"]:
                     parameter.grad = None
         optimizer.step()
-        for each in self.optimizers.values():  # the loss may have reached parameters of the other optimizers
-            each.zero_grad(set_to_none=True)
+        for stepped in self.optimizers.values():  # the loss may have reached parameters of the other optimizers
+            stepped.zero_grad(set_to_none=True)
         return {"lr": lr, "weight_decay": decay}
 
     def state_dict(self) -> dict[str, Any]:

@@ -311,8 +311,8 @@ class TimeFlip(Augment):
 
 
 class Pace(Augment):
-    """Play faster or slower: a duration ``lo`` to ``hi`` times as long (uniform, per clip), of which the view keeps the
-    beginning, and zeros where it is over (LanglandsLin/ActCLR, feeder/tools.py, interpolate).
+    """Play faster or slower: a duration ``lo`` to ``hi`` times as long (uniform, per clip). The view keeps its
+    beginning, with zeros after its end (LanglandsLin/ActCLR, feeder/tools.py, interpolate).
     """
 
     kind = "pace"
@@ -396,5 +396,5 @@ def _bones_basis(topology: Topology) -> Tensor:
         path_JJ[range(len(at_J)), at_J] = 1.0
         at_J = [begins[at] for at in at_J]
     bone_JJ = eye_JJ - eye_JJ[list(begins)]
-    held = eye_JJ.index_fill(0, torch.tensor(leads), 0.0)
-    return torch.stack([(path_JJ @ held).T, *(torch.outer(path_JJ[:, j], bone_JJ[j]).T for j in leads)])
+    basis_JJ = eye_JJ.index_fill(0, torch.tensor(leads), 0.0)
+    return torch.stack([(path_JJ @ basis_JJ).T, *(torch.outer(path_JJ[:, j], bone_JJ[j]).T for j in leads)])

@@ -175,8 +175,8 @@ class ViewBuilder:
                 grid = Grid(spec.frames, self.patch, self.topology.num_joints)
                 requests.setdefault(type(spec.mask), {})[name] = MaskRows(spec.mask, grid, keys_R, view_R)
         masks: dict[str, TokenMask] = {}
-        for kind, wanted in requests.items():
-            masks |= zip(wanted, drawn_masks(kind, list(wanted.values()), self.topology, keyed))
+        for kind, rows_wanted in requests.items():
+            masks |= zip(rows_wanted, drawn_masks(kind, list(rows_wanted.values()), self.topology, keyed))
         return masks
 
     def _view(
@@ -185,7 +185,7 @@ class ViewBuilder:
         spec, count, clips, slots = self.specs[name], self.counts[name], len(batch.ids), batch.max_bodies
         in_frames_R = (torch.arange(count)[:, None] * clips + rows.clip_R).flatten()
         frames = drawn.frames.take(in_frames_R)
-        base_R, length_R, present_R = (each.repeat(count) for each in (rows.base_R, rows.length_R, rows.present_R))
+        base_R, length_R, present_R = (tensor.repeat(count) for tensor in (rows.base_R, rows.length_R, rows.present_R))
         origin_R3 = lost_RJ = None
         if rows.origin_R3 is not None:
             origin_R3 = rows.origin_R3.repeat(count, 1)
@@ -208,9 +208,9 @@ class ViewBuilder:
         keys_R = ((torch.arange(count) << VIEW_KEY)[:, None] + rows.keys_R).flatten()
         host = {"rows_R": rows_R, "keys_R": keys_R, "mask_RN": mask_RN, "masked_I": masked_I, "keep_RK": keep_RK}
         host |= {"missing_RJ": missing_RJ}
-        there = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
+        tensors = {"x_RTJC": x_RTJC, "confidence_RTJ": confidence_RTJ, "real_RT": real_RT}
         fields: dict[str, Any] = {key: send(value, self.device) for key, value in host.items() if value is not None}
-        fields |= {key: value.to(self.device) for key, value in there.items() if value is not None}
+        fields |= {key: value.to(self.device) for key, value in tensors.items() if value is not None}
         return View(clips=clips, bodies=slots, count=count, stream=spec.stream, **fields)
 
 
@@ -236,8 +236,8 @@ def drawn_masks(kind: type[Mask], wanted: list[MaskRows], topology: Topology, ke
             raise wrong(draw, f"returned {mask!r:.60}; return TokenMask(mask_RN)")
         right = [len(request.keys_R), request.grid.tokens]
         if list(mask.mask_RN.shape) != right or mask.mask_RN.dtype != torch.bool:
-            seen = f"{mask.mask_RN.dtype} {list(mask.mask_RN.shape)}"
-            raise wrong(draw, f"returned mask_RN of {seen}, not torch.bool {right}: rows and tokens")
+            form = f"{mask.mask_RN.dtype} {list(mask.mask_RN.shape)}"
+            raise wrong(draw, f"returned mask_RN of {form}, not torch.bool {right}: rows and tokens")
     return masks
 
 

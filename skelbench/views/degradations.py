@@ -1,10 +1,9 @@
 """Degradations of the clips themselves, before any view is cut: joints that are missing or filled in, noise.
 
-A clip is degraded once: what is drawn hangs on a seed and the clip's id alone, never on step, view or batch. Which
-joints are taken is one order of joints per clip, so that every kind takes the same ones of a share, and a larger share
-takes those of a smaller one too (our reading). All frames and bodies of a clip lose the same joints; the joint that
-clips are centred on, where coordinates have their origin, is never taken. One of your own is a subclass of
-:class:`Degrade` with a ``kind``.
+A clip is degraded once: draws depend on a seed and the clip's id only, never on step, view or batch. Each
+clip has one random order of joints: every kind removes the same joints for one fraction, and a larger fraction also
+removes the joints of a smaller one (our reading). All frames and bodies of a clip lose the same joints; the joint at
+the origin is never removed. A degradation of your own is a subclass of :class:`Degrade` with a ``kind``.
 
 B clips, F frames of all bodies of a batch, J joints.
 """
@@ -179,15 +178,15 @@ class Degrade(Component):
 
     family: ClassVar[str] = "degradations"
     declares: ClassVar[bool] = False
-    """Whether it declares joints missing: then what looks at the clips must be able to leave them out."""
+    """Whether it declares joints missing: then the encoder must be able to skip them."""
 
     def degrade(self, poses: Poses) -> Poses:
-        """``poses`` degraded, as a new object. Draws are those of ``poses``; each clip is judged by itself."""
+        """``poses`` degraded, as a new object. It uses the draws of ``poses``; each clip is degraded independently."""
         raise lacking(self, "degrade(self, poses)")
 
 
 class MissingJoints(Degrade):
-    """Joints that are missing, and declared so: what was recorded of them is gone (0), and encoders are told."""
+    """Missing joints that are declared: their coordinates are 0, and encoders know which they are."""
 
     kind = "missing"
     declares = True
@@ -217,7 +216,7 @@ class ParentFill(Degrade):
     """Missing joints where their parents are, presented as if they had been seen there; where a parent is missing too,
     the nearest joint on the way from there to the reference joint.
 
-    Our reading: parents are those of the skeleton as it hangs from the reference joint, which is always there. Other
+    Our reading: parents follow the skeleton rooted at the reference joint, which is always there. Other
     parents than the skeleton's have only the joints between its root and the reference joint (NTU's spine base).
     """
 
@@ -239,7 +238,7 @@ class JointNoise(Degrade):
     sigma: float = Field(0.03, ge=0, description="standard deviation, in mean bone lengths of the clip")
 
     def degrade(self, poses: Poses) -> Poses:
-        """The mean is that of :attr:`Poses.bone_B`, whatever was done to the clip before."""
+        """The mean is over :attr:`Poses.bone_B`, before any other degradation."""
         std_F11 = (self.sigma * poses.bone_B)[send(poses.clip_F, poses.x_F3J.device), None, None]
         return poses.with_x(poses.x_F3J + std_F11 * poses.normal() * poses.there_FJ[:, None])
 
@@ -257,8 +256,8 @@ def _towards_center(topology: Topology) -> Tensor:
 def degraded(
     batch: ClipBatch, steps: Sequence[Degrade], topology: Topology, dimensions: Literal[2, 3], seed: int
 ) -> ClipBatch:
-    """``batch`` after all ``steps``, in order, with rows of its own: those of ``batch``, which may be the data set's,
-    stay as they are."""
+    """``batch`` after all ``steps``, in order, as a copy: the rows of ``batch``, which may be the data set's, are
+    not changed."""
     poses = Poses.of(batch, topology, dimensions, seed)
     for step in steps:
         poses = _after(step, poses)
@@ -291,10 +290,10 @@ def _rows(array: Tensor, index: Tensor) -> Tensor:
 def _after(step: Degrade, poses: Poses) -> Poses:
     """Return ``poses`` after a degradation, which may come from a plugin."""
     with plugin_code(step.degrade, "(poses)"):
-        made: Any = step.degrade(poses)
-    if not isinstance(made, Poses):
-        raise wrong(step.degrade, f"returned {made!r:.60}, not poses; return poses.with_x(...) or poses.declare(...)")
-    if made.x_F3J.shape != poses.x_F3J.shape or made.x_F3J.dtype != poses.x_F3J.dtype:
-        seen = f"{made.x_F3J.dtype} {list(made.x_F3J.shape)}"
-        raise wrong(step.degrade, f"returned coordinates of {seen}, not torch.float32 {list(poses.x_F3J.shape)}")
-    return made
+        out: Any = step.degrade(poses)
+    if not isinstance(out, Poses):
+        raise wrong(step.degrade, f"returned {out!r:.60}, not poses; return poses.with_x(...) or poses.declare(...)")
+    if out.x_F3J.shape != poses.x_F3J.shape or out.x_F3J.dtype != poses.x_F3J.dtype:
+        form = f"{out.x_F3J.dtype} {list(out.x_F3J.shape)}"
+        raise wrong(step.degrade, f"returned coordinates of {form}, not torch.float32 {list(poses.x_F3J.shape)}")
+    return out

@@ -1,7 +1,7 @@
 """Masks: the family, and independent random tokens.
 
 All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
-row's own key and does not depend on the other rows (but with ``Tube.stratified`` on those of the batch of a process).
+row's own key and does not depend on other rows (except with ``Tube.stratified``: on the batch of a process).
 A mask of your own is a subclass of :class:`Mask` with a ``kind``.
 
 R rows, N tokens, K visible tokens of a row.

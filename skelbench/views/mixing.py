@@ -1,4 +1,4 @@
-"""Views of which a region comes from another clip: body parts times a stretch of frames.
+"""Views with a region from another clip: body parts times a stretch of frames.
 
 Shapes: B clips, M body slots, R rows, T frames, J joints, P body parts.
 """
@@ -35,8 +35,8 @@ class Mixed:
 
     @property
     def weight_B(self) -> Tensor:
-        """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: of a mixed key it
-        is the weight of the partner's, 1 - weight that of the clip's own."""
+        """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: in a mixed key
+        the partner's key has this weight, the clip's own 1 - weight."""
         return self.view.per_clip(self.weight_RTJ.mean((1, 2))[:, None])[:, 0]
 
 
@@ -56,12 +56,12 @@ def region_swap(
     """``view`` with a region of each clip replaced by the same region of the clip ``partner_B`` (int64 [B], places in
     the batch of all processes).
 
-    A region is so many whole ``topology.parts`` times so many frames in a row, both uniform between limits that are
-    included; stretches begin at multiples of ``unit`` frames and are multiples of it long. All bodies of a clip have
-    one region; one whose slot is empty in the partner stays as it is. Drawn by ``uniform`` (``step.uniform``) for every
-    clip and view of it, or once for the batch (``alike``, as the codes do). With the chance ``fast`` the region shows
-    the partner's first frames, twice as many, at double speed; with the chance ``whole`` there is no region but the
-    two clips are averaged with a uniform weight.
+    A region is a number of whole ``topology.parts`` times a number of consecutive frames, both uniform between limits
+    that are included; stretches begin at multiples of ``unit`` frames and are multiples of it long. All bodies of a
+    clip have one region; a body is unchanged if its slot is empty in the partner. Regions are drawn by ``uniform``
+    (``step.uniform``) for every clip and view, or once for the batch (``alike``, as the codes do). With probability
+    ``fast`` the region shows the partner's first frames, twice as many, at double speed; with probability ``whole``
+    there is no region: the two clips are averaged with a uniform weight.
 
     LanglandsLin/ActCLR net/actclr.py (parts 2 to 3, frames 12 to 20), GitHubOfHyl97/SkeAttnCLR net/SkeAttnCLR.py (3 to
     4, 16 to 28), JHang2020/PCM3 moco/builder_mask_recons.py (2 to 3, 28 to 44); ``fast`` and ``whole`` are a quarter
@@ -156,7 +156,7 @@ def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[
 
 
 def rolled(clips: int, u: Tensor) -> Tensor:
-    """int64 [B]: a partner for each of this process's ``clips`` clips, the one so many places on in the batch of all
+    """int64 [B]: a partner for each of this process's ``clips`` clips, at one random distance in the batch of all
     processes, never itself. ``u`` is one uniform draw.
 
     Raises:

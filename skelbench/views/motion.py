@@ -25,7 +25,7 @@ def displacement(x_RTJC: Tensor, stride: int = 1) -> Tensor:
 
 
 def check_stride(stride: int, frames: int) -> None:
-    """SkelbenchError where :func:`displacement` of clips of so many ``frames`` is 0 throughout."""
+    """SkelbenchError if :func:`displacement` is 0 throughout for clips of ``frames`` frames."""
     if stride >= frames:
         raise SkelbenchError(
             f"motion over {stride} frames, of clips of {frames}, is none: nothing is left to predict; "

@@ -13,13 +13,13 @@ from skelbench.views.view import View
 
 Views = dict[str, View]
 Batch = TypeVar("Batch", Views, Views | list[Views])
-"""Views of a step, or those of each piece of its batch."""
+"""Views of a step, or a list with the views of each piece of its batch."""
 
 
 def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch.device) -> Iterator[tuple[int, Batch]]:
     """(step, ``make(step)``) of ``steps`` in order.
 
-    On a GPU a thread makes those of the next step, on a stream of its own: work on the stream of training would only
+    On a GPU a thread makes the views of the next step, on its own stream: work on the stream of training would only
     begin when the step is done. The step's stream waits for the views on the device, never the host.
     """
     if device.type != "cuda":
@@ -43,9 +43,9 @@ def prefetched(make: Callable[[int], Batch], steps: Iterable[int], device: torch
             yield _handed_over(*ahead.result(), cuda.current_stream(device))
 
 
-def _handed_over(step: int, batch: Batch, made: Any, current: Any) -> tuple[int, Batch]:
+def _handed_over(step: int, batch: Batch, event: Any, current: Any) -> tuple[int, Batch]:
     """The views, for use on the stream ``current``."""
-    current.wait_event(made)
+    current.wait_event(event)
     for views in [batch] if isinstance(batch, dict) else batch:
         for view in views.values():
             view.record_stream(current)

@@ -49,8 +49,8 @@ class Reading:
         steps = tuple(step.take(index) for step in self.transform)
         frames = self.frames.take(index)
         moved = (self.origin_R3, self.missing_RJ)
-        origin_R3, missing_RJ = (None if each is None else each[send(index, each.device)] for each in moved)
-        base_R, length_R, present_R = (each[index] for each in (self.base_R, self.length_R, self.present_R))
+        origin_R3, missing_RJ = (None if tensor is None else tensor[send(index, tensor.device)] for tensor in moved)
+        base_R, length_R, present_R = (tensor[index] for tensor in (self.base_R, self.length_R, self.present_R))
         return Reading(base_R, length_R, present_R, frames, steps, origin_R3, missing_RJ)
 
 
@@ -65,7 +65,7 @@ def read_origins(batch: ClipBatch, base_R: Tensor, length_R: Tensor, joint: int)
     else:
         index_F3 = base_R[row_F, None] + length_R[row_F, None] * torch.arange(3) + frame_F[:, None]
         seen_F = batch.frames_FJ.index_select(0, send(index_F3.flatten(), device)).view(len(row_F), -1).any(1)
-    length_R, row_F, frame_F = (send(each, device) for each in (length_R, row_F, frame_F))
+    length_R, row_F, frame_F = (send(tensor, device) for tensor in (length_R, row_F, frame_F))
     first_R = length_R.scatter_reduce(0, row_F, torch.where(seen_F, frame_F, length_R[row_F]), "amin") % length_R
     index_R3 = send(base_R, device)[:, None] + length_R[:, None] * torch.arange(3, device=device) + first_R[:, None]
     return batch.frames_FJ[:, joint].index_select(0, index_R3.flatten()).view(-1, 3)
@@ -90,7 +90,7 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames
-    first_RTJ, second_RTJ = (_confidence(confidence_FJ, reading, each) for each in (frames.first_BT, frames.second_BT))
+    first_RTJ, second_RTJ = (_confidence(confidence_FJ, reading, part) for part in (frames.first_BT, frames.second_BT))
     c_RTJ = first_RTJ.lerp_(second_RTJ, send(frames.weight_BT, device)[:, :, None])
     rows_K = mirrored_rows(reading.transform)
     if len(rows_K):
@@ -128,8 +128,8 @@ def _changed(step: Change, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
     with plugin_code(step.apply, "(x_R3TJ, keyed)"):
         changed: Any = step.apply(x_R3TJ, keyed)
     if not isinstance(changed, Tensor) or changed.shape != x_R3TJ.shape:
-        what = f"a tensor of shape {list(changed.shape)}" if isinstance(changed, Tensor) else f"{changed!r:.60}"
-        raise wrong(step.apply, f"returned {what}, not coordinates [R, 3, T, J] = {list(x_R3TJ.shape)}")
+        form = f"a tensor of shape {list(changed.shape)}" if isinstance(changed, Tensor) else f"{changed!r:.60}"
+        raise wrong(step.apply, f"returned {form}, not coordinates [R, 3, T, J] = {list(x_R3TJ.shape)}")
     return changed
 
 

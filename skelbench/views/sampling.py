@@ -38,7 +38,7 @@ class Frames:
 
 
 def extended_length(length_B: Tensor, extend: int, below: int) -> Tensor:
-    """Frames of clips after those of fewer than ``below`` frames were played forth and back, in whole passes, to at
+    """Frames of clips; clips of fewer than ``below`` frames are played forth and back, in whole passes, to at
     least ``extend`` frames (KAIST-VICLab/SLiM: 16 and 150)."""
     passes = torch.div(extend - 1 + length_B, length_B, rounding_mode="floor")
     return torch.where(length_B < below, passes * length_B, length_B)
@@ -47,7 +47,7 @@ def extended_length(length_B: Tensor, extend: int, below: int) -> Tensor:
 def frame_positions(
     interval: Interval, frames: int, resize: Resize, clip_length_B: Tensor, keyed: Keyed, keys_B: Tensor, view_B: Tensor
 ) -> Frames:
-    """Return places of the ``frames`` frames of each view in its clip of ``clip_length_B`` frames before extension."""
+    """Return places of the ``frames`` frames of each view in clips of ``clip_length_B`` frames, before ``extend``."""
     t_T = torch.arange(frames, dtype=torch.float64)
     half_pixel = (t_T + 0.5) * (interval.duration_B[:, None] + 1) / frames - 0.5
     start_B1, duration_B1 = interval.start_B[:, None], interval.duration_B[:, None]

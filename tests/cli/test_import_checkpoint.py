@@ -150,7 +150,7 @@ def cut(path):
     ("write", "said"),
     [
         (lambda path: torch.save({"model": tiny() | {"norm.bias": harmful(path)}}, path), "can run code"),
-        (cut, "no PyTorch checkpoint, or a damaged one"),
+        (cut, "not a PyTorch checkpoint"),
         (
             recorded(tiny() | {"blocks.0.norm1.bias": torch.ones(16).index_fill(0, torch.tensor(3), torch.nan)}),
             "not dense or not finite, first 'blocks.0.norm1.bias'",

@@ -117,7 +117,7 @@ MISTAKES = [
     (MINE[MINE.index(FIRST) : MINE.index("\n\n@hookimpl")], "", "no training_step"),
     ("    @classmethod\n    def views(cls,", "    def views(self,", "missing 1 required positional argument"),
     ("self.encoder = context", "self.backbone = context", "no self.encoder"),
-    ("(Method)", "", "no subclass of Method"),
+    ("(Method)", "", "not a subclass of Method"),
     (*group('{"params": list(self.head.parameters())}'), "leaves out encoder.layer.weight"),
     # views, augmentations, crops, masks
     (VIEWS, "        return [ViewSpec(frames=grid.frames)]\n", "a dict of names to views"),

@@ -316,5 +316,5 @@ def test_the_source_of_a_target_is_part_of_the_identity(made, smooth):
 
 def test_a_target_that_is_no_target_is_one_sentence(made, smooth):
     smooth.write_text(SMOOTH.replace("(MaskedTarget)", "(dict)"))
-    with pytest.raises(SkelbenchError, match="target 'smooth-features'.* is no subclass of MaskedTarget"):
+    with pytest.raises(SkelbenchError, match="target 'smooth-features'.* is not a subclass of MaskedTarget"):
         made("slim", at=Host([smooth]), sets=SMALL | {"target": "smooth-features"})

@@ -44,7 +44,7 @@ def test_files_are_below_the_file_that_names_them(tmp_path, name, monkeypatch):
     "said,sentence",
     [
         ('plugins = ["wasp.py"]\n', "no such file"),
-        ('plugins = "wasp.py"\n', "is no list of files"),
+        ('plugins = "wasp.py"\n', "is not a list"),
     ],
 )
 def test_files_that_cannot_be(tmp_path, name, said, sentence):

@@ -76,7 +76,7 @@ def test_clips_of_the_run_or_of_another_form_are_an_error(run, command, data_roo
     (data_root / "again").symlink_to(data_root / "small")
     write_small_store(data_root, "poses", topology=COCO17)
     write_small_store(data_root, "flat", flat=True)
-    errors = {"small": "clips that it was made with", "again": "clips that it was made with"}
+    errors = {"small": "clips that it was trained on", "again": "clips that it was trained on"}
     for dataset, message in (errors | {"poses": "skeleton coco17", "flat": "are 2-D"}).items():
         assert command("--dataset", dataset) == 2
         refused(capsys, message)

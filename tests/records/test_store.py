@@ -134,7 +134,7 @@ def test_a_damaged_file_is_an_error_that_names_it(store, text):
 def test_a_spec_that_does_not_match_the_id_is_damage(store, changed):
     run = open_run(store)
     (run.path / "run.json").write_text(json.dumps({**run.info, "spec": run.info["spec"] | changed}))
-    with pytest.raises(SkelbenchError, match=r"run.json of .* damaged.*spec is not that of its id"):
+    with pytest.raises(SkelbenchError, match=r"run.json of .* damaged.*spec does not match its id"):
         open_run(store)
     assert store.read() == []
 

@@ -28,7 +28,7 @@ def states(subject, **reasons):
 def test_a_failure_says_what_was_expected_and_seen():
     assert states(2) == ["passed", "passed"]
     large, odd = run_checks(CHECKS, 11)
-    assert large.bad and large.message == "expected: at most 10; seen: 11; look at its size"
+    assert large.bad and large.message == "expected: at most 10; seen: 11; check its size"
     assert odd.bad and "seen: it is odd" in odd.message and not odd.traceback
 
 

@@ -16,7 +16,7 @@ from skelbench.models.tokenizer import patchify
 class CoordinateTarget(MaskedTarget):
     """Coordinates of hidden tokens from a decoder over the full grid of the student's tokens; mean squared error.
 
-    The encoder's own mask tokens are decoded in their places. Coordinates are those of the view that the student sees,
+    The encoder's own mask tokens are decoded in their places. Coordinates come from the view that the student sees,
     in metres, not standardised ("raw"). ``config`` has ``decoder_dim``, ``decoder_depth`` and ``decoder_heads``.
     """
 

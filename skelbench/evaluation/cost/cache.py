@@ -79,10 +79,10 @@ def _states(host: Host) -> list[str]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = read_json(file)
+        content = read_json(file)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _row(entry: Any) -> CostRow | None:

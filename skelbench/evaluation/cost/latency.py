@@ -20,7 +20,7 @@ from skelbench.views.view import View
 
 @dataclass(frozen=True)
 class Latency:
-    """Inference time of one batch on one device with so many threads."""
+    """Inference time of one batch on one device with a number of threads."""
 
     batch: int
     median_ms: float
@@ -108,10 +108,10 @@ class LiveTensors(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        storages = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
-            if isinstance(tensor, Tensor) and (key := (storage := tensor.untyped_storage())._cdata) not in given:
+            if isinstance(tensor, Tensor) and (key := (storage := tensor.untyped_storage())._cdata) not in storages:
                 if key not in self._sizes:
                     self._sizes[key] = storage.nbytes()
                     weakref.finalize(storage, self._sizes.pop, key).atexit = False

@@ -40,8 +40,8 @@ def flop_counter() -> Iterator[FlopCounterMode]:
     enabled = mkldnn.enabled
     mkldnn.enabled = False
     try:
-        known = {torch.ops.aten.convolution_backward: _convolution_backward}
-        counting = FlopCounterMode(display=False, custom_mapping=known)
+        kernels = {torch.ops.aten.convolution_backward: _convolution_backward}
+        counting = FlopCounterMode(display=False, custom_mapping=kernels)
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), counting as counter:
             yield counter
     finally:
@@ -50,10 +50,10 @@ def flop_counter() -> Iterator[FlopCounterMode]:
 
 def _convolution_backward(
     grad_shape: list[int], x_shape: list[int], w_shape: list[int], bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int, wanted: list[bool], out_shape: Any = None, **kwargs: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: list[bool], out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
     """Products of the forward pass for each gradient that is needed; PyTorch's own formula ignores groups."""
-    return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(wanted[0]) + bool(wanted[1]))
+    return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
 
 
 class _AllFrames(TorchFunctionMode):
@@ -83,15 +83,15 @@ def _all_frames(
     batch_first: bool,
 ) -> tuple[Tensor, ...] | None:
     """Result of ``torch.gru`` and ``torch.lstm``, in shape; None for projected states."""
-    ways, each = 1 + bidirectional, 4 if has_biases else 2
-    if len(weights) != depth * ways * each:
+    ways, gates = 1 + bidirectional, 4 if has_biases else 2
+    if len(weights) != depth * ways * gates:
         return None
-    products = zip(weights[::each], weights[1::each], strict=True)
+    products = zip(weights[::gates], weights[1::gates], strict=True)
     x_TBF, ends_NBH = (x.transpose(0, 1) if batch_first else x), []
     for start_WBH in (states[0] if lstm else states).split(ways):
-        way = [_recurrent(x_TBF, start_BH, *next(products)) for start_BH in start_WBH]
-        ends_NBH += [out_TBH[-1] for out_TBH in way]
-        x_TBF = torch.cat(way, 2)
+        products_of = [_recurrent(x_TBF, start_BH, *next(products)) for start_BH in start_WBH]
+        ends_NBH += [out_TBH[-1] for out_TBH in products_of]
+        x_TBF = torch.cat(products_of, 2)
     ends = [torch.stack(ends_NBH)] * (2 if lstm else 1)
     return (x_TBF.transpose(0, 1) if batch_first else x_TBF), *ends
 

@@ -75,7 +75,8 @@ def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCos
             method(views, replace(step, turn=turn))["loss"].backward()
     first = next(iter(views.values()))
     by_role = {
-        role: {way: flops / 2 / first.clips for way, flops in ways.items()} for role, ways in roles.flops.items()
+        role: {direction: flops / 2 / first.clips for direction, flops in ways.items()}
+        for role, ways in roles.flops.items()
     }
     return StepCost(
         forward_macs=_total(by_role, "forward"),
@@ -93,16 +94,16 @@ def mean(costs: Sequence[tuple[float, StepCost]]) -> StepCost:
     by_role: dict[str, dict[str, float]] = defaultdict(lambda: {"forward": 0.0, "backward": 0.0})
     for share, cost in costs:
         for role, macs in cost.by_role.items():
-            for way, spent in macs.items():
-                by_role[role][way] += share * spent
+            for direction, spent in macs.items():
+                by_role[role][direction] += share * spent
     first = costs[0][1]
     visible = next((cost.visible for _, cost in costs if cost.visible is not None), None)
     forward, backward = _total(by_role, "forward"), _total(by_role, "backward")
     return replace(first, forward_macs=forward, backward_macs=backward, by_role=dict(by_role), visible=visible)
 
 
-def _total(by_role: Mapping[str, Mapping[str, float]], way: str) -> float:
-    return sum(macs[way] for macs in by_role.values())
+def _total(by_role: Mapping[str, Mapping[str, float]], direction: str) -> float:
+    return sum(macs[direction] for macs in by_role.values())
 
 
 def _called(module: nn.Module) -> Iterator[nn.Module]:

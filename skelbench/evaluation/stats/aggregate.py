@@ -49,14 +49,14 @@ def iqm(scores: Scores, n: int = 10000) -> Pooled:
 def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
     """Probability that a seed of A is above a seed of B on a random task; a tie counts half.
 
-    Interval: the probabilities within 1.96 of their own standard errors of the value. The variance of a task is that of
+    Interval: the probabilities within 1.96 of their own standard errors of the value. The variance of a task follows
     Mann and Whitney's U (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
     statistic", part 2, method 5).
     """
     if len(a) != len(b):
         raise ValueError(f"A has {len(a)} tasks, B has {len(b)}")
-    value = float(np.mean([_above(one, other) for one, other in zip(a, b)]))
-    sizes, z2 = [(len(one), len(other)) for one, other in zip(a, b)], NormalDist().inv_cdf(0.975) ** 2
+    value = float(np.mean([_above(sample_a, sample_b) for sample_a, sample_b in zip(a, b)]))
+    sizes, z2 = [(len(sample_a), len(sample_b)) for sample_a, sample_b in zip(a, b)], NormalDist().inv_cdf(0.975) ** 2
 
     def fits(chance: float) -> bool:
         error = sum(_variance(chance, *size) for size in sizes) / len(sizes) ** 2

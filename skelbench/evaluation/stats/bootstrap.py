@@ -54,8 +54,8 @@ def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: f
     clips = len(total_C)
     if len(totals) == 1:
         z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
-        share, other = float(totals[0] / unit), z2 / (clips + z2)
-        interval = share - other * (share + 1), share + other * (1 - share)
+        share, weight = float(totals[0] / unit), z2 / (clips + z2)
+        interval = share - weight * (share + 1), share + weight * (1 - share)
         return Resampled("clips", clips, sign_flips(totals, counts), lambda: interval)
 
     def resample() -> tuple[float, float]:
@@ -120,7 +120,7 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
-    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: so many clips make one
+    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: number of clips worth one
     independent clip. 1 for fewer than two subjects."""
     total_G, clips_G = sums(subject_C, total_C.astype(np.float64))
     groups, clips = len(total_G), len(total_C)
@@ -143,8 +143,8 @@ def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
             chance = np.convolve(chance, heads)
             continue
         moved = np.zeros(len(chance) + size * (len(heads) - 1))
-        for place, one in enumerate(heads):
-            moved[size * place : size * place + len(chance)] += one * chance
+        for place, head in enumerate(heads):
+            moved[size * place : size * place + len(chance)] += head * chance
         chance = moved
     sizes = 2 * np.arange(len(chance)) - (len(chance) - 1)
     return min(1.0, max(LEAST, float(chance[np.abs(sizes) >= abs(int(totals @ counts))].sum())))
@@ -154,13 +154,13 @@ def _fair_coin(n: int) -> np.ndarray:
     """Probabilities of 0..n heads in ``n`` throws; those under :data:`LEAST` are cut off at both ends."""
     log_total = math.lgamma(n + 1) - n * math.log(2)
     logs = np.array([log_total - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(n + 1)])
-    kept = logs > math.log(LEAST)
-    return np.exp(logs[kept & kept[::-1]])
+    selected = logs > math.log(LEAST)
+    return np.exp(logs[selected & selected[::-1]])
 
 
 def of_subjects(found: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
     """Correct clips (means over seeds) and clips of each subject [G], from both by seed; None if subjects differ."""
-    if not found or any(not isinstance(one, Mapping) or set(one) != set(found[0]) for one in found):
+    if not found or any(not isinstance(run, Mapping) or set(run) != set(found[0]) for run in found):
         return None
-    right_GS, clips_GS = np.array([[one[subject] for one in found] for subject in sorted(found[0])]).transpose(2, 0, 1)
+    right_GS, clips_GS = np.array([[run[subject] for run in found] for subject in sorted(found[0])]).transpose(2, 0, 1)
     return right_GS.mean(1), clips_GS[:, 0]

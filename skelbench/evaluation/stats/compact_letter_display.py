@@ -21,7 +21,7 @@ def letters(different: np.ndarray) -> list[str]:
     for i, j in zip(*np.nonzero(np.triu(different, 1))):
         together = [group for group in groups if i in group and j in group]
         groups = [group for group in groups if group not in together]
-        for half in (group - {gone} for group in together for gone in (i, j)):
+        for half in (group - {member} for group in together for member in (i, j)):
             if not any(half <= group for group in groups):
                 groups = [group for group in groups if not group <= half] + [half]
     groups.sort(key=sorted)
@@ -35,4 +35,4 @@ def _name(place: int) -> str:
 
 def ranks(values: Sequence[float]) -> list[int]:
     """1 for the largest; equal values share a rank, as in 1, 2, 2, 4."""
-    return [1 + sum(other > value for other in values) for value in values]
+    return [1 + sum(rival > value for rival in values) for value in values]

@@ -61,9 +61,9 @@ def accuracy_interval(
     """
     interval, over = wilson(round(share * n), n), f"{n} clips"
     if by_subject is not None and len(by_subject[0]) > 1:
-        other = bootstrap_subjects(*by_subject)
-        if other[1] - other[0] > interval[1] - interval[0]:
-            interval, over = other, f"{len(by_subject[0])} subjects"
+        by_subjects = bootstrap_subjects(*by_subject)
+        if by_subjects[1] - by_subjects[0] > interval[1] - interval[0]:
+            interval, over = by_subjects, f"{len(by_subject[0])} subjects"
     return interval, over
 
 
@@ -80,7 +80,7 @@ def minimum_detectable_difference(
     n: int, discordant_rate: float, alpha: float = 0.05, power: float = 0.8, subjects: int | None = None
 ) -> float:
     """Smallest true accuracy difference that a two-sided test on ``n`` clips finds with ``power``: McNemar's, and with
-    ``subjects`` the sign-flip test over so many subjects as well.
+    ``subjects`` also the sign-flip test over that number of subjects.
 
     ``discordant_rate``: fraction of clips on which the two differ. Solves Miettinen's (1968) size formula
     n d^2 = (z_alpha sqrt(r) + z_power sqrt(r - d^2))^2 for d; infinite if even d = r is not enough.
@@ -133,7 +133,7 @@ class SeedsTest:
     @property
     def wider(self) -> Resampled:
         """The resampling, over clips or subjects, with the wider interval."""
-        return max((self.by_clip, self.by_subject or self.by_clip), key=lambda one: one.width)
+        return max((self.by_clip, self.by_subject or self.by_clip), key=lambda result: result.width)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -172,7 +172,7 @@ class PairedTest(SeedsTest):
 
     @property
     def verdict(self) -> str:
-        """One sentence: which is better, or that neither is, and the difference that the test would find."""
+        """Which result is better, or that neither is, and the difference that the test would find."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = self.wider
@@ -242,7 +242,7 @@ def seeds_test(
         clips=len(total_C),
         difference=float(total_C.sum() / (unit * len(total_C))),
         spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        p_value=max(one.p_value for one in (by_clip, by_subject) if one),
+        p_value=max(result.p_value for result in (by_clip, by_subject) if result),
         by_clip=by_clip,
         by_subject=by_subject,
         discordance=float(((total_C / unit) ** 2).mean()),

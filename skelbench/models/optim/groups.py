@@ -49,22 +49,22 @@ def groups_of(method: nn.Module) -> list[dict[str, Any]]:
         groups = give()
         groups = list(groups) if isinstance(groups, Iterable) else [groups]
     names = {parameter: name for name, parameter in method.named_parameters()}
-    seen: set[nn.Parameter] = set()
+    parameters_seen: set[nn.Parameter] = set()
     for group in groups:
         if not isinstance(group, Mapping) or "params" not in group:
             raise wrong(give, f'gives {group!r:.60} as a group; give a dict, {{"params": [...], "lr_scale": 0.1}}')
         if unknown := sorted(group.keys() - GROUP_KEYS - {"params"}):
             raise wrong(give, did_you_mean(unknown[0], GROUP_KEYS, "key of a group"))
         if isinstance(group["params"], nn.Parameter) or not isinstance(group["params"], Iterable):
-            raise wrong(give, 'gives a group whose "params" are no list of parameters; put them into one')
+            raise wrong(give, 'gives a group whose "params" are not a list of parameters; put them into one')
         group["params"] = list(group["params"])
         for parameter in group["params"]:
             if not isinstance(parameter, nn.Parameter):
                 raise wrong(give, f"gives a {type(parameter).__name__} as a parameter; write list(module.parameters())")
-            if parameter in seen:
+            if parameter in parameters_seen:
                 raise wrong(give, f"gives {names.get(parameter, 'a parameter')} twice; leave it in one group")
-            seen.add(parameter)
-    missed = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in seen]
+            parameters_seen.add(parameter)
+    missed = [name for parameter, name in names.items() if parameter.requires_grad and parameter not in parameters_seen]
     if missed:
         more = f" and {len(missed) - 1} more" * (len(missed) > 1)
         raise wrong(

@@ -33,7 +33,7 @@ class Optimizer(Component):
     """Whether steps are scaled by the gradient's size, as the learning rates of the harness's presets suppose."""
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set anew before each step."""
+        """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set before each step."""
         raise lacking(self, "build(self, groups, lr, weight_decay)")
 
 

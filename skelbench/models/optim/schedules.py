@@ -80,10 +80,10 @@ class Exponential(Schedule):
     kind = "exponential"
     warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
     parts: int = Field(100, ge=1, description="equal parts of the schedule, of one rate each")
-    gamma: float = Field(0.99, gt=0, le=1, description="rate of a part over that of the one before")
+    gamma: float = Field(0.99, gt=0, le=1, description="rate of a part / rate of the part before")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
-        """Parts are those of the whole schedule, warm-up included."""
+        """Parts divide the whole schedule, warm-up included."""
         return peak * self.gamma ** (step * self.parts // total)
 
 

@@ -16,7 +16,7 @@ LINE_SECONDS = 30.0
 
 
 class Display:
-    """Print the events of a study of ``total`` trials, of which ``done`` were done before."""
+    """Print the events of a study of ``total`` trials; ``done`` trials were finished before."""
 
     def __init__(self, console: Console, name: str, total: int, done: int) -> None:
         self.console, self.name, self.total = console, name, total
@@ -44,10 +44,10 @@ class Display:
         """Show running trials; ``shares``: trial id -> fraction of its training that is done."""
         self._first = self._first or dict(shares)
         parts = [f"{self.finished}/{self.total} trials", f"{self.failed} failed" if self.failed else ""]
-        done = sum(shares.values()) - sum(self._first.values())
-        if done > 0:
-            left = (len(shares) - sum(shares.values())) / done * (time.monotonic() - self._started)
-            parts.append(f"ETA {duration(left)}")
+        progress = sum(shares.values()) - sum(self._first.values())
+        if progress > 0:
+            seconds_left = (len(shares) - sum(shares.values())) / progress * (time.monotonic() - self._started)
+            parts.append(f"ETA {duration(seconds_left)}")
         text = ", ".join(filter(None, [*parts, "; ".join(running) or "waiting for another command"]))
         if self._running:
             self._running.update(plain(text))

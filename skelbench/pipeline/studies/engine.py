@@ -78,7 +78,7 @@ class Engine(ABC):
 
     @classmethod
     def device(cls, request: ResourceRequest, device: str | None) -> str | None:
-        """Device that trials are resolved for; ``device`` is the user's choice, None = that of this machine."""
+        """Device that trials are resolved for; ``device`` is the user's choice, None = device of this machine."""
         return device
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Queue(Engine):
 
     @abstractmethod
     def submit(self, trials: Sequence[tuple[Trial, Status]]) -> str:
-        """Submit the trials that are not in the queue, all or none; return one sentence about it."""
+        """Submit the trials that are not in the queue, all or none; return a message for the user."""
 
     @abstractmethod
     def queued(self) -> Mapping[str, str]:
@@ -123,11 +123,11 @@ class Queue(Engine):
 
 def check_taken(engine: type[Engine], name: str, request: ResourceRequest, asked: Sequence[str]) -> None:
     """Reject an option that ``engine`` does not support; ``asked``: --status and similar, which need a queue."""
-    others = "leave it out" if issubclass(engine, Queue) else "leave it out, or choose an engine that does: --on slurm"
+    advice = "leave it out" if issubclass(engine, Queue) else "leave it out, or choose an engine that does: --on slurm"
     for field in request.given():
         if field not in engine.takes:
             option = f"--{field.replace('_', '-')}"
-            instead = "use --max-parallel N" if (field, "max_parallel" in engine.takes) == ("jobs", True) else others
+            instead = "use --max-parallel N" if (field, "max_parallel" in engine.takes) == ("jobs", True) else advice
             raise SkelbenchError(f"{option} is not supported by engine {name}; {instead}")
     if asked and not issubclass(engine, Queue):
         raise SkelbenchError(f"{asked[0]} needs an engine with a queue; leave it out, or choose one: --on slurm")

@@ -20,7 +20,7 @@ KEYS = tuple(field.alias or name for name, field in Study.model_fields.items())
 
 
 def read_study(path: Path) -> Study:
-    """The study of a TOML file; its name is that of the file unless it says another.
+    """The study of a TOML file; its name is the file's name unless the file sets ``name``.
 
     SkelbenchError names the file, the key and the nearest right one.
     """
@@ -33,10 +33,10 @@ def read_study(path: Path) -> Study:
     for key in ("grid", "set"):
         if key in values:
             values[key] = _flat(values[key], f"{path}: [{key}]")
-    for axis, held in values.get("grid", {}).items():
-        if not isinstance(held, list):
-            pair = f"{axis} = {literal(held)}"
-            raise SkelbenchError(f"{path}: [grid] {pair} is not a list; write {axis} = [{literal(held)}]")
+    for axis, points in values.get("grid", {}).items():
+        if not isinstance(points, list):
+            pair = f"{axis} = {literal(points)}"
+            raise SkelbenchError(f"{path}: [grid] {pair} is not a list; write {axis} = [{literal(points)}]")
     if isinstance(values.get("trials"), list):
         values["trials"] = [_flat(trial, f"{path}: [[trials]]") for trial in values["trials"]]
     return validated(Study, values, str(path))
@@ -44,12 +44,12 @@ def read_study(path: Path) -> Study:
 
 def write_study(study: Study) -> str:
     """``study`` as the text of a TOML file."""
-    held = study.model_dump(by_alias=True)
+    content = study.model_dump(by_alias=True)
     bare = {name: Study.model_fields[name].default for name in Study.model_fields}
     top = (
         "name", "summary", "table", "figure", "preset", "gpu_preset", "dataset", "split", "native", "budget", "then",
     )  # fmt: skip
-    lines = [f"{name} = {literal(held[name])}" for name in top if held[name] != bare[name]]
+    lines = [f"{name} = {literal(content[name])}" for name in top if content[name] != bare[name]]
     lines += [f"plugins = {literal([str(Path(file).resolve()) for file in study.plugins])}"] * bool(study.plugins)
     lines += [f"seeds = {literal(study.seeds)}", f"probe = {literal(study.probe)}"]
     tables = [("[grid]", study.grid), ("[set]", study.sets), *(("[[trials]]", trial) for trial in study.trials)]
@@ -78,7 +78,7 @@ def _key(key: str) -> str:
 def _flat(table: Any, where: str) -> dict[str, Any]:
     """Keys of a table by their dotted names: ``train.lr = 1`` is read by TOML as a table ``train``.
 
-    A table that is no section, and no misspelt one, is the value of a setting (``target_settings``).
+    A table that is not a section, nor a misspelt one, is the value of a setting (``target_settings``).
     """
     if not isinstance(table, dict):
         raise SkelbenchError(f"{where} is not a table of keys and values")
@@ -122,14 +122,14 @@ def with_options(study: Study, options: Mapping[str, Any], sets: Sequence[str]) 
     settings = parse_sets(sets)
     if "seed" in settings:
         raise SkelbenchError("--set seed: every trial is run with each seed of the study; write --seeds 0,1")
-    given = {key: value for key, value in options.items() if value is not None}
-    check_set_once(settings, given)
-    fields: dict[str, Any] = {key: given.pop(key) for key in ("seeds", "probe") if key in given}
+    options_given = {key: value for key, value in options.items() if value is not None}
+    check_set_once(settings, options_given)
+    fields: dict[str, Any] = {key: options_given.pop(key) for key in ("seeds", "probe") if key in options_given}
     if "probe" in fields:
         fields["probe"] = RunRequest(method="any", probes=fields["probe"]).probes
     if fields:
         study = validated(Study, {**study.model_dump(by_alias=True), **fields}, f"study {study.name}")
-    tokens = given.pop("tokens", None)
-    for key, value in {**given, **settings}.items():
+    tokens = options_given.pop("tokens", None)
+    for key, value in {**options_given, **settings}.items():
         study = study.replaced(key, [value])
     return study if tokens is None else study.replaced("tokens", tokens)

@@ -55,10 +55,10 @@ def work_through(
     if not open_trials:
         return {}
     session.results.prepare()
-    done, at_once = len(states) - len(open_trials), min(at_once, len(open_trials))
+    finished, at_once = len(states) - len(open_trials), min(at_once, len(open_trials))
     how = f"{at_once} at a time on {session.device}" + (f", {threads} threads each" if threads else "")
-    err.print(f"{name}: {len(states)} trials, {done} done; {how}; logs in {context.logs}")
-    with Display(err, name, len(states), done) as display:
+    err.print(f"{name}: {len(states)} trials, {finished} done; {how}; logs in {context.logs}")
+    with Display(err, name, len(states), finished) as display:
         try:
             return engine.run(open_trials, display)
         except Stopped:

@@ -39,7 +39,7 @@ class Axis:
 
 def axes_of(space: Mapping[str, Knob], spec: RunSpec, who: str) -> tuple[Axis, ...]:
     """Return ``space`` with its bounds as numbers, next to the defaults of ``spec``."""
-    held = {
+    fixed = {
         f"{section}.{name}": value
         for section, values in (
             ("method", spec.method_config),
@@ -49,13 +49,13 @@ def axes_of(space: Mapping[str, Knob], spec: RunSpec, who: str) -> tuple[Axis, .
         )
         for name, value in values.items()
     }
-    return tuple(_axis(key, knob, held, f"the search space of {who}") for key, knob in space.items())
+    return tuple(_axis(key, knob, fixed, f"the search space of {who}") for key, knob in space.items())
 
 
-def _axis(key: str, knob: Knob, held: Mapping[str, Any], whose: str) -> Axis:
-    if key not in held:
-        raise SkelbenchError(f"{whose}: {did_you_mean(key, list(held), 'setting')}")
-    value = held[key]
+def _axis(key: str, knob: Knob, fixed: Mapping[str, Any], whose: str) -> Axis:
+    if key not in fixed:
+        raise SkelbenchError(f"{whose}: {did_you_mean(key, list(fixed), 'setting')}")
+    value = fixed[key]
     from_one = isinstance(knob, Log) and knob.from_one
     if isinstance(value, bool) or not isinstance(value, float | None):
         raise SkelbenchError(f"{whose} draws {key}, which is {value!r} here and no real number; leave it out")

@@ -1,4 +1,4 @@
-"""A study: which runs it is made of, and how they are looked at (torch-free).
+"""A study: its runs and their evaluations (torch-free).
 
 The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. What is
 said nearest to a trial wins: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then
@@ -57,7 +57,7 @@ class Study(Spec):
     def _slug(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
             raise ValueError(
-                'a study\'s name (that of its file, unless it says name = "...") is of lower case letters, digits, '
+                "a study's name (its file's name, unless it sets name = \"...\") is of lower case letters, digits, "
                 "'-', '_' and '.'"
             )
         return name
@@ -87,7 +87,7 @@ class Study(Spec):
             if not isinstance(trial.get("method"), str):
                 raise ValueError("a trial without a method; name it in [grid], in [set] or in the trial itself")
             if "seed" in trial:
-                raise ValueError("seeds are those of the whole study: write seeds = [0, 1] at the top")
+                raise ValueError("seeds belong to the whole study: write seeds = [0, 1] at the top")
         return self
 
     def points(self) -> Iterator[dict[str, Any]]:
@@ -111,10 +111,10 @@ class Study(Spec):
             yield Request(**own, seed=seed, sets={key: value for key, value in point.items() if key not in TRIAL})
 
     def varied(self) -> list[str]:
-        """Keys in which trials differ, in the order in which they are said."""
-        points = list(self.points())
-        keys = dict.fromkeys(itertools.chain.from_iterable(points))
-        return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
+        """Keys in which trials differ, in the order of the study file."""
+        own = list(self.points())
+        keys = dict.fromkeys(itertools.chain.from_iterable(own))
+        return [key for key in keys if any(point.get(key) != own[0].get(key) for point in own)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
         """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
@@ -122,7 +122,7 @@ class Study(Spec):
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}
         trials = [{k: v for k, v in trial.items() if not same(k, key)} for trial in self.trials]
-        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else held for k, held in self.grid.items()}
+        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else own for k, own in self.grid.items()}
         if len(values) == 1:
             (fields if key in STATED else sets)[key] = values[0]
         else:
@@ -134,7 +134,7 @@ class Study(Spec):
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """``first`` with ``second`` put after it; ``lr`` and ``train.lr`` are one key."""
-    return {key: value for key, value in first.items() if not any(same(key, other) for other in second)} | dict(second)
+    return {key: value for key, value in first.items() if not any(same(key, key_2) for key_2 in second)} | dict(second)
 
 
 def same(key: str, other: str) -> bool:

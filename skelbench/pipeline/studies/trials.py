@@ -134,11 +134,11 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
         return Status(state, share if run.checkpoint.exists() else 0.0, run)
     baseline = session.results.by_id(trial.baseline.spec.id) if trial.baseline else None
     counted = run.cost_path.exists() or "uncounted" in run.info or not costed(spec)
-    there = counted and (trial.baseline is None or (baseline and baseline.outcome == "done"))
+    ready = counted and (trial.baseline is None or (baseline and baseline.outcome == "done"))
     for name in protocols:
         for where in filter(None, (run, baseline)):
-            there = there and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()
-    return Status("done" if there else "probes missing", 1.0, run)
+            ready = ready and where.record_path(eval_spec(session.host, where, name, like=trial.resolved)).exists()
+    return Status("done" if ready else "probes missing", 1.0, run)
 
 
 def recognise(trial: Trial, state: Status, session: Session) -> None:

@@ -45,8 +45,8 @@ def clips_of_budget(text: str | None) -> int:
     except SkelbenchError:
         budget = None
     if budget is None or budget.kind != "clips":
-        given = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
-        raise SkelbenchError(f"{given}: how many clips every trial of every method sees; write --budget clips=8000")
+        problem = f"--budget {text!r} is not clips=N" if text is not None else "a budget is missing"
+        raise SkelbenchError(f"{problem}: how many clips every trial of every method sees; write --budget clips=8000")
     return int(budget.amount)
 
 
@@ -105,10 +105,10 @@ class Tuning:
 
     def record(self, session: Session, command: str) -> TuningRecord:
         """Return the current state as it is written to disk."""
-        resolved, asked, host = self.default.resolved, self.asked, session.host
+        resolved, query, host = self.default.resolved, self.asked, session.host
         trials = []
         for number, (drawn, trial) in enumerate(zip(self.drawn, self.trials)):
-            run, record = evaluated(trial, session, asked.probe)
+            run, record = evaluated(trial, session, query.probe)
             outcome = {"accuracy": record["metrics"]["accuracy"]} if record else {"failure": self._why(trial, run)}
             facts = {"number": number, "settings": drawn, "run": trial.id, "seconds": spent(run, record)}
             trials.append(TunedTrial.model_validate(facts | outcome))
@@ -122,19 +122,19 @@ class Tuning:
             data=spec.data.fingerprint,
             split=spec.data.split,
             preset=resolved.preset,
-            changed={key: value for key, value in asked.sets.items() if key not in TRIAL},
+            changed={key: value for key, value in query.sets.items() if key not in TRIAL},
             tokens=spec.tokens,
-            probe=host.get("protocols", asked.probe).name,
+            probe=host.get("protocols", query.probe).name,
             hardware=environ["hardware"],
-            budget_clips=asked.clips,
+            budget_clips=query.clips,
             sampler="sobol",
-            seed=asked.seed,
+            seed=query.seed,
             space={axis.key: axis.record() for axis in self.axes},
             held_out=self.held.record(),
-            asked=asked.trials,
+            asked=query.trials,
             trials=tuple(trials),
             winner=winner.number if winner else None,
-            seeds=asked.fresh,
+            seeds=query.fresh,
             command=command,
             environment=environ,
             finished=time.time(),
@@ -147,7 +147,7 @@ class Tuning:
 
 
 def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuning]:
-    """Every method with its space, its default and who is held out; whatever cannot be is said here."""
+    """Every method with its space, its default and its validation subjects; raise what is impossible."""
     for method in methods:
         check_tunable(session.host, method)
     tunings = []
@@ -156,15 +156,15 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
         (default,) = each(study, session.host, session.data_root, session.device)
         axes = axes_of(_space(session.host, method), default.resolved.spec, f"method {method}")
         for axis in axes:
-            if given := next((key for key in asked.sets if same(key, axis.key)), None):
-                raise SkelbenchError(f"--set {given} is what is tuned of method {method}; leave it out")
+            if setting := next((key for key in asked.sets if same(key, axis.key)), None):
+                raise SkelbenchError(f"--set {setting} is what is tuned of method {method}; leave it out")
         data = default.resolved.spec.data
-        held = default.resolved.store.held_out(data.split)
-        held = replace(held, split=default.resolved.store.split(held.split.name, data.min_frames))
-        batch = min(default.resolved.spec.train.batch_size, len(held.split.train))
+        validation = default.resolved.store.held_out(data.split)
+        validation = replace(validation, split=default.resolved.store.split(validation.split.name, data.min_frames))
+        batch = min(default.resolved.spec.train.batch_size, len(validation.split.train))
         if asked.clips < batch:
             raise SkelbenchError(f"--budget clips={asked.clips} is less than one batch of {batch} of method {method}")
-        tunings.append(Tuning(asked, method, default, axes, held))
+        tunings.append(Tuning(asked, method, default, axes, validation))
     return tunings
 
 
@@ -193,11 +193,11 @@ def _space(host: Host, method: str) -> dict[str, Knob]:
 
 def draw(tunings: Sequence[Tuning], session: Session) -> list[Trial]:
     """Resolve the trials of every method, interleaved by number: an early stop favors no method."""
-    asked = tunings[0].asked
+    query = tunings[0].asked
     for tuning in tunings:
-        tuning.drawn = sobol(tuning.axes, asked.trials, asked.seed)
-    order = [(tuning, tuning.drawn[number]) for number in range(asked.trials) for tuning in tunings]
-    study = asked.study([tuning.point(drawn) for tuning, drawn in order], [asked.seed])
+        tuning.drawn = sobol(tuning.axes, query.trials, query.seed)
+    order = [(tuning, tuning.drawn[number]) for number in range(query.trials) for tuning in tunings]
+    study = query.study([tuning.point(drawn) for tuning, drawn in order], [query.seed])
     trials = each(study, session.host, session.data_root, session.device)
     for (tuning, _), trial in zip(order, trials, strict=True):
         tuning.trials.append(trial)
@@ -215,11 +215,11 @@ def retrain(
     tunings: Sequence[Tuning], records: Sequence[TuningRecord], session: Session, work: Work
 ) -> list[TuningRecord]:
     """Train winner and default of every method on all training subjects with every fresh seed, and compare them."""
-    asked, sides = tunings[0].asked, list[dict[str, list[Trial]]]()
+    query, sides = tunings[0].asked, list[dict[str, list[Trial]]]()
     for tuning, record in zip(tunings, records):
         points: dict[str, dict[str, Any]] = {} if record.winner is None else {"default": {}}
         points |= {"tuned": dict(record.trials[record.winner].settings)} if record.winner else {}
-        studies = {side: asked.study([{"method": tuning.method, **own}], asked.fresh) for side, own in points.items()}
+        studies = {side: query.study([{"method": tuning.method, **own}], query.fresh) for side, own in points.items()}
         how = session.host, session.data_root, session.device
         sides.append({side: each(study, *how) for side, study in studies.items()})
     trials = [trial for side in sides for seeds in side.values() for trial in seeds]
@@ -231,14 +231,14 @@ def _compared(record: TuningRecord, sides: Mapping[str, Sequence[Trial]], sessio
     """``record`` with the results of its retraining."""
     winner = record.trials[record.winner or 0].settings
     settings = {"default": {}, "tuned": dict(winner)}
-    made = {side: _retrained(trials, settings[side], session, record.probe) for side, trials in sides.items()}
+    retrained = {side: _retrained(trials, settings[side], session, record.probe) for side, trials in sides.items()}
     diverged = {
         side: f"seed {run.spec.seed}: {run.reason}"
         for side, trials in sides.items()
         for run in [session.results.by_id(trial.id) for trial in reversed(trials)]
-        if made[side] is None and run and run.outcome == "diverged"
+        if retrained[side] is None and run and run.outcome == "diverged"
     }
-    default, tuned = made["default"], made["tuned" if record.winner else "default"]
+    default, tuned = retrained["default"], retrained["tuned" if record.winner else "default"]
     compared = compare(tuned, default, session) if record.winner and tuned and default else None
     update = {"default": default, "tuned": tuned, "compared": compared, "diverged": diverged, "finished": time.time()}
     return record.model_copy(update=update)
@@ -246,20 +246,20 @@ def _compared(record: TuningRecord, sides: Mapping[str, Sequence[Trial]], sessio
 
 def _retrained(trials: Sequence[Trial], settings: dict[str, Any], session: Session, probe: str) -> Retrained | None:
     """Result of one setting on the real split, one trial per seed; None if one is missing."""
-    found = [evaluated(trial, session, probe) for trial in trials]
-    made = [(run, record) for run, record in found if run and record]
-    if len(made) < len(found):
+    results = [evaluated(trial, session, probe) for trial in trials]
+    records = [(run, record) for run, record in results if run and record]
+    if len(records) < len(results):
         return None
-    outcomes = [if_whole(partial(outcomes_of, run, record)) for run, record in made]
-    subjects = of_subjects([each and each.by_subject for each in outcomes])
+    outcomes = [if_whole(partial(outcomes_of, run, record)) for run, record in records]
+    subjects = of_subjects([outcome and outcome.by_subject for outcome in outcomes])
     return Retrained(
         settings=settings,
-        runs=tuple(run.spec.id for run, _ in made),
-        evaluations=tuple(record["id"] for _, record in made),
-        accuracy=tuple(record["metrics"]["accuracy"] for _, record in made),
+        runs=tuple(run.spec.id for run, _ in records),
+        evaluations=tuple(record["id"] for _, record in records),
+        accuracy=tuple(record["metrics"]["accuracy"] for _, record in records),
         by_subject=tuple((float(right), int(clips)) for right, clips in zip(*subjects)) if subjects else (),
-        n_test=int(made[0][1]["metrics"]["n_test"]),
-        seconds=sum(spent(run, record) for run, record in made),
+        n_test=int(records[0][1]["metrics"]["n_test"]),
+        seconds=sum(spent(run, record) for run, record in records),
     )
 
 

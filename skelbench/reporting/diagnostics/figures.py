@@ -53,8 +53,8 @@ def invariance(records: Records, data: str) -> Figure:
                 look, x = look_of(place), [point["value"] for point in curve]
                 axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=line, label=name)
                 if key == "similarity":
-                    others = [point["others"] for point in curve]
-                    axes.plot(x, others, ":", color=look["color"], linewidth=0.9, label=f"{name}, other clips")
+                    labels = [point["others"] for point in curve]
+                    axes.plot(x, labels, ":", color=look["color"], linewidth=0.9, label=f"{name}, other clips")
             axes.grid(color=GUIDE, linewidth=0.6)
             axes.set_xlabel("Yaw, degrees" if change == "yaw" else "Bone lengths, factor")
             axes.set_ylabel(label if change == changes[0] else "")

@@ -158,18 +158,19 @@ def subjects(session: Session, patterns: list[str]) -> dict[str, Frozen]:
     by_run: dict[tuple[str, str], Frozen] = {}
     for pattern in patterns:
         named = Frozen(session, *session.results.find(pattern))
-        for one in filter(None, (named, named.baseline)):
-            by_run.setdefault((one.run.name, one.checkpoint), one)
+        for encoder in filter(None, (named, named.baseline)):
+            by_run.setdefault((encoder.run.name, encoder.checkpoint), encoder)
     every = list(by_run.values())
     first = every[0].spec.data
-    for one in every:
-        data = one.spec.data
+    for encoder in every:
+        data = encoder.spec.data
         if data != first:
             raise SkelbenchError(
-                f"{every[0].run.name} and {one.run.name} are on different data ({first.title}/{first.split} and "
+                f"{every[0].run.name} and {encoder.run.name} are on different data ({first.title}/{first.split} and "
                 f"{data.title}/{data.split}); show runs on the same data and split together"
             )
-    labels = [one.label for one in every]
+    labels = [encoder.label for encoder in every]
     return {
-        label if labels.count(label) == 1 else f"{label} ({one.run_spec.id})": one for label, one in zip(labels, every)
+        label if labels.count(label) == 1 else f"{label} ({encoder.run_spec.id})": encoder
+        for label, encoder in zip(labels, every)
     }

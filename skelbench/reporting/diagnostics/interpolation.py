@@ -109,8 +109,8 @@ def by_distance(topology: Topology) -> Tensor:
 def matched_masks(ratio: float, masks: int, times: int, topology: Topology, seed: int = 0) -> tuple[Tensor, Tensor]:
     """(tubes, random tokens), bool [Q, N] each, True = hidden; mask q of either kind hides equally many tokens.
 
-    Tubes are those of Semantic Tube Masking with target ratio ``ratio``; they often hide fewer, and what they do hide
-    is the number of independently drawn tokens beside them.
+    Tubes follow Semantic Tube Masking with target ratio ``ratio``; they often hide fewer. As many independently drawn
+    tokens are hidden in the second mask.
     """
     keys_Q, tokens = torch.arange(masks), times * topology.num_joints
     keyed = Keyed(seed, 0)
@@ -150,13 +150,13 @@ def support(visible_QtJ: Tensor, order_JK: Tensor) -> tuple[Tensor, Tensor]:
 def squared_errors(points: Points, index_hS: Tensor, there_hS: Tensor, target_h: Tensor) -> Tensor:
     """Mean squared error over the test rows, [h] float64, of points ``target_h`` made from their support."""
     errors = []
-    for index, there, target in zip(index_hS.split(CHUNK), there_hS.split(CHUNK), target_h.split(CHUNK)):
-        normal_hSS, right_hS = _among(points.fit_UU, index, there, target)
+    for index, neighbors, target in zip(index_hS.split(CHUNK), there_hS.split(CHUNK), target_h.split(CHUNK)):
+        normal_hSS, right_hS = _among(points.fit_UU, index, neighbors, target)
         # A point that is not there, or never moves, gets weight 0.
         own_hS = normal_hSS.diagonal(dim1=1, dim2=2)
         own_hS += torch.where(own_hS > 0, RIDGE * own_hS, 1.0)
         weight_hS = torch.linalg.solve(normal_hSS, right_hS)
-        own_hSS, crossed_hS = _among(points.test_UU, index, there, target)
+        own_hSS, crossed_hS = _among(points.test_UU, index, neighbors, target)
         crossed_h = (weight_hS * crossed_hS).sum(1)
         squared_h = torch.einsum("hs,hsz,hz->h", weight_hS, own_hSS, weight_hS)
         errors.append((points.test_UU[target, target] - 2 * crossed_h + squared_h).clamp(min=0))

@@ -21,7 +21,7 @@ SIZES = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
 
 
 def agreement(changed_nD: np.ndarray, original_nD: np.ndarray) -> dict[str, float]:
-    """Features of changed clips against those of the same clips as they are, both without the mean of the latter.
+    """Similarity of features of changed and unchanged clips, both minus the mean of the unchanged clips.
 
     ``similarity``: mean cosine of a clip's two features; ``others``: of a changed clip's and another clip's original,
     what chance gives; ``retrieved``: share of the changed clips whose nearest original (cosine) is their own.

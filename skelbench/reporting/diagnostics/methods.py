@@ -95,7 +95,7 @@ def table(inputs: TableInputs) -> Table:
     rows = over_seeds(LAYOUT.columns, (seeds for group in newer if group is not None for seeds in seeds_of(group, [])))
     built = build(LAYOUT, rows, notes=[f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}."] if older else [])
     for kind in KINDS:  # the settings of the other diagnosis may differ
-        built = built.ranked(within=[*_BLOCK, f"{kind}_by"], keys=[one.key for one in FIGURES[kind]])
+        built = built.ranked(within=[*_BLOCK, f"{kind}_by"], keys=[column.key for column in FIGURES[kind]])
     return built
 
 
@@ -104,9 +104,9 @@ def _records(inputs: TableInputs) -> DataFrame:
     import pandas
 
     described = {row["run"]: row for _, row in inputs.frame.drop_duplicates("run").iterrows()}
-    done = [run for run in inputs.runs if run.outcome == "done"]
-    found, controls, rows = {run.name: _read_all(run) for run in done}, Controls(inputs.runs), []
-    for run in done:
+    finished = [run for run in inputs.runs if run.outcome == "done"]
+    records, controls, rows = {run.name: _read_all(run) for run in finished}, Controls(inputs.runs), []
+    for run in finished:
         if run.name not in described:
             continue
         data, row = run.spec.data, described[run.name]  # a row of the frame may be about other data
@@ -114,19 +114,19 @@ def _records(inputs: TableInputs) -> DataFrame:
         facts |= {"dataset": data.title, "split": data.split, "data": data.fingerprint[:12]}
         facts |= {"imported": run.spec.imported or "", "order_by": "", "invariance_by": ""}
         baseline = controls.of("untrained", run.spec)
-        beside = found.get(baseline.name, []) if baseline else []
-        rows += [facts | values | _over(values, beside) for values in _paired(found[run.name])]
-    keys = [one.key for columns in FIGURES.values() for one in columns]
+        baseline_records = records.get(baseline.name, []) if baseline else []
+        rows += [facts | values | _over(values, baseline_records) for values in _paired(records[run.name])]
+    keys = [column.key for columns in FIGURES.values() for column in columns]
     columns = dict.fromkeys([*_OF_FRAME, "method", "run", "group", *_SETTINGS, "imported", *keys])
     return pandas.DataFrame(rows, columns=[*columns])
 
 
 def _paired(records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """The records of a run at each checkpoint, one of each kind together."""
-    for checkpoint in sorted({one["checkpoint"] for one in records}):
-        of_checkpoint = [one for one in records if one["checkpoint"] == checkpoint]
-        for pair in zip_longest(*([one for one in of_checkpoint if f"{kind}_by" in one] for kind in KINDS)):
-            yield {key: value for one in pair if one for key, value in one.items()}
+    for checkpoint in sorted({record["checkpoint"] for record in records}):
+        of_checkpoint = [record for record in records if record["checkpoint"] == checkpoint]
+        for pair in zip_longest(*([record for record in of_checkpoint if f"{kind}_by" in record] for kind in KINDS)):
+            yield {key: value for record in pair if record for key, value in record.items()}
 
 
 def _read_all(run: ReadRun) -> list[dict[str, Any]]:
@@ -171,8 +171,8 @@ def _over(own: Mapping[str, Any], baselines: Iterable[Mapping[str, Any]]) -> dic
         ("order", "order_over", ["order"]),
         ("invariance", "found_over", ["yaw_found", "size_found"]),
     ):
-        for other in baselines:
-            if f"{kind}_by" in own and other.get(f"{kind}_by") == own[f"{kind}_by"]:
-                leads = [own[key] - other[key] for key in keys if key in own and key in other]
+        for baseline in baselines:
+            if f"{kind}_by" in own and baseline.get(f"{kind}_by") == own[f"{kind}_by"]:
+                leads = [own[key] - baseline[key] for key in keys if key in own and key in baseline]
                 over |= {name: sum(leads) / len(leads)} if leads else {}
     return over

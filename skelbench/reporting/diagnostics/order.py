@@ -27,10 +27,10 @@ def probe(
     device: Any = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Train on the features ([n, D] forward, [n, D] backward) of ``train``, score on those of ``test``.
+    """Train on the features ([n, D] forward, [n, D] backward) of ``train``, score on the features of ``test``.
 
     ``accuracy`` over both directions of every clip; its Wilson ``interval`` counts clips, as the two directions of a
-    clip are not independent. ``right``: per test clip, how many of its two directions are told (0, 1 or 2).
+    clip are not independent. ``right``: per test clip, number of its two directions that are correct (0, 1 or 2).
     """
     n_train, n_test = len(train[0]), len(test[0])
     features = Features(

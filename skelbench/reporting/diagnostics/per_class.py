@@ -33,27 +33,29 @@ def evaluation(
     Raises:
         SkelbenchError: there is none, or some are on different data or of different streams.
     """
-    found = [
+    candidates = [
         record
         for record in run.records()
         if (record["spec"]["protocol"], record["spec"]["checkpoint"]) == (protocol, checkpoint)
     ]
-    if not found:
-        place, what = run.spec.id, f"run {run.name}"
+    if not candidates:
+        place, title = run.spec.id, f"run {run.name}"
         if checkpoint != "last":
             run.encoder(checkpoint)  # says it of an epoch at which none was kept
-            place, what = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {what}"
+            place, title = f"{place}@{checkpoint}", f"the snapshot at epoch {checkpoint} of {title}"
         raise SkelbenchError(
-            f"{what} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
+            f"{title} was not evaluated with {protocol}; do that first: skelbench eval {place} --protocol {protocol}"
         )
-    asked = {"dataset": dataset, "split": split and full_name(split), "stream": stream}
+    options = {"dataset": dataset, "split": split and full_name(split), "stream": stream}
     fitting = [
-        record for record in found if all(one in (None, own) for one, own in zip(asked.values(), _place(record)))
+        record
+        for record in candidates
+        if all(value in (None, own) for value, own in zip(options.values(), _place(record)))
     ]
     if not fitting:
-        wanted = " ".join(f"--{name} {value}" for name, value in asked.items() if value)
+        wanted_options = " ".join(f"--{name} {value}" for name, value in options.items() if value)
         raise SkelbenchError(
-            f"run {run.name} was not evaluated with {protocol} and {wanted}; there is {_listed(found)}"
+            f"run {run.name} was not evaluated with {protocol} and {wanted_options}; there is {_listed(candidates)}"
         )
     fitting = [record for record in fitting if record["standard"]] or fitting
     if (ways := len(set(map(_place, fitting)))) > 1:
@@ -110,13 +112,13 @@ def compare(
     subjects = first["subjects"][order_a] if "subjects" in first else None
     if subjects is None and "subjects" in second:
         subjects = second["subjects"][order_b]
-    known = subjects is not None and len(np.unique(subjects)) > 1
+    has_subjects = subjects is not None and len(np.unique(subjects)) > 1
     label_n, a_n, b_n = first["labels"][order_a], first["correct"][..., order_a], second["correct"][..., order_b]
     ids_a, ids_b = first["ids"][order_a], second["ids"][order_b]
 
-    def test(kept: np.ndarray | slice) -> PairedTest:
-        who = subjects[kept] if subjects is not None else None
-        sides = ids_b[kept], b_n[..., kept], ids_a[kept], a_n[..., kept]
+    def test(selection: np.ndarray | slice) -> PairedTest:
+        who = subjects[selection] if subjects is not None else None
+        sides = ids_b[selection], b_n[..., selection], ids_a[selection], a_n[..., selection]
         return paired_test(*sides, names[::-1], subjects_a=who)
 
     overall = test(slice(None))
@@ -132,9 +134,10 @@ def compare(
             "first": of_class.accuracy_b,
             "second": of_class.accuracy_a,
         }
-        alone = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
-        p = 1.0 if known and of_class.by_subject is None else of_class.p_value  # what one person does shows nothing
-        rows.append(row | alone | {"difference": of_class.difference, "p": p})
+        counts = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
+        # One subject is not enough for a test.
+        p = 1.0 if has_subjects and of_class.by_subject is None else of_class.p_value
+        rows.append(row | counts | {"difference": of_class.difference, "p": p})
     for row, adjusted in zip(rows, holm([row["p"] for row in rows])):
         row["p_holm"] = float(adjusted)
     return sorted(rows, key=lambda row: (row["difference"], row["p"], row["label"])), overall

@@ -19,9 +19,9 @@ INTERPOLATION = (
     "joints at the same time, by the weights that are best on training clips (ridge regression in closed form).",
 )
 FEATURES = (
-    "features are those of unmasked clips: an encoder has mixed what it saw into every token, hidden ones too: the "
-    "visible features already know something of the hidden ones. It tells how smooth the targets are, not what a "
-    "student that sees masked clips can do."
+    "features are computed on unmasked clips: the encoder has mixed its input into every token, masked ones too: "
+    "visible features already contain information on masked tokens. The error measures how smooth the targets are, "
+    "not what a student that sees masked clips can do."
 )
 
 
@@ -60,7 +60,7 @@ def interpolation(named: Named) -> Table:
 
 
 def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence: whether the results support the claim."""
+    """Sentence whether the results support the claim."""
 
     def at(some: Sequence[Mapping[str, Any]]) -> str:
         return ", ".join(f"{row['coverage']:.2f}" for row in some)

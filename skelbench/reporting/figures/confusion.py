@@ -55,11 +55,11 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: nothing was evaluated by the protocol.
     """
     frame, named = inputs.frame, inputs.checkpoints
-    shown = [
+    drawn = [
         epoch == "last" if named is None else (run, epoch) in named
         for run, epoch in zip(frame["run"], frame["checkpoint"])
     ]
-    frame = frame[(frame["protocol"] == inputs.protocol) & np.array(shown, bool)]
+    frame = frame[(frame["protocol"] == inputs.protocol) & np.array(drawn, bool)]
     groups = list(seeds_of(frame, ["title", "dataset", "split", "checkpoint", "stream"]))
     if not groups and named:
         names = [name if epoch == "last" else f"{name}@{epoch}" for name, epoch in named]

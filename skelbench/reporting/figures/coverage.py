@@ -86,7 +86,7 @@ def draw(inputs: TableInputs) -> Figure:
             "another one by --method NAME"
         )
     caption = [CAPTION.format(masks=settings.masks, seed=settings.seed)]
-    # A paper's masks are those of whole views, the first that a method declares.
+    # A paper's masks apply to whole views, the first that a method declares.
     paper = _printed(inputs, settings.method).get(kinds[0].grid)
     if paper is not None:
         mean, std, source = paper
@@ -129,11 +129,11 @@ def _kinds(inputs: TableInputs, settings: Coverage) -> Iterator[Kind]:
         masked = float((share_R > 0).mean())
         share_R, size = share_R[share_R > 0], f"{grid.times}x{grid.joints}"
         ratios = f"{mask.lo:g}" if mask.lo == mask.hi else f"{mask.lo:g} to {mask.hi:g}"
-        found = "no view was masked"
+        summary = "no view was masked"
         if len(share_R):
-            found = f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
-            found += "" if masked == 1 else f"; {masked:.0%} of the views are masked"
-        note = f"{mask.kind}, ratio {ratios}, {size} tokens: {found}"
+            summary = f"{share_R.mean():.3f} ± {share_R.std():.3f}, from {share_R.min():.3f} to {share_R.max():.3f}"
+            summary += "" if masked == 1 else f"; {masked:.0%} of the views are masked"
+        note = f"{mask.kind}, ratio {ratios}, {size} tokens: {summary}"
         yield Kind(", ".join(names), note, mask.lo, mask.hi, size, share_R)
 
 

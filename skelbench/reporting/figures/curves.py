@@ -128,7 +128,7 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is no trained run.
     """
     columns: Columns = {}
-    for run, metrics in sorted(_trained(inputs), key=lambda one: (one[0].title, one[0].spec.tokens)):
+    for run, metrics in sorted(_trained(inputs), key=lambda pair: (pair[0].title, pair[0].spec.tokens)):
         line = _line(columns, run, (run.title, run.spec.tokens, but_for_seed(run)))
         line.seeds.append(metrics)
     if not columns:
@@ -142,7 +142,7 @@ def draw(inputs: TableInputs) -> Figure:
         line.look = look | {"marker": look["marker"] if repeated else "", "linestyle": dash}
     logged = {key for _, line in every for frame in line.seeds for key in frame}
     measures = [Measure("loss", "Loss")]
-    measures += [Measure(key, f"Rank, {what}", rank=True) for key, what in RANKS.items() if key in logged]
+    measures += [Measure(key, f"Rank, {label}", rank=True) for key, label in RANKS.items() if key in logged]
     return finish(_draw_columns(list(columns.values()), measures), "Training curves", [CAPTION])
 
 
@@ -160,7 +160,7 @@ def draw_targets(inputs: TableInputs) -> Figure:
     names = {title: str(row.labels.get("target", inputs.host.spelling(title))) for title, row in rows.items()}
     columns: Columns = {}
     controlled: dict[int, Column] = {}
-    for run, metrics in sorted(_trained(inputs), key=lambda one: one[0].info.get("finished") or 0.0):
+    for run, metrics in sorted(_trained(inputs), key=lambda pair: pair[0].info.get("finished") or 0.0):
         if row := rows.get(run.title):
             changes = listed(run.info["modified"])
             label = names[run.title] + (f" ({changes})" if changes else "")
@@ -193,8 +193,8 @@ def draw_targets(inputs: TableInputs) -> Figure:
 def _trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
     """Finished runs that may be shown, with their metrics."""
     for run in inputs.runs:
-        wanted = inputs.only is None or run.name in inputs.only
-        if wanted and run.outcome == "done" and inputs.admits(run):
+        selected = inputs.only is None or run.name in inputs.only
+        if selected and run.outcome == "done" and inputs.admits(run):
             metrics = if_whole(partial(read_metrics, run))
             if metrics is not None and len(metrics):
                 yield run, metrics
@@ -253,15 +253,15 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
         return [values for frame in line.seeds if len(values := series(frame, key))]
 
     drawn = [(line, logged(line, measure.key), logged(line, measure.faint)) for line in column.lines.values()]
-    signed = any((one < 0).mean() > NEGATIVE for _, seeds, _ in drawn for one in seeds)
+    signed = any((values < 0).mean() > NEGATIVE for _, seeds, _ in drawn for values in seeds)
 
     def plot(values: Series, label: str, **look: Any) -> None:
         axes.plot(values if signed else values.where(values > 0), label=label, **look)
 
     for line, seeds, faint in drawn:
         plain = {"color": line.look["color"]}
-        for one in seeds if len(seeds) > 1 else ():
-            plot(one, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
+        for drawn_seed in seeds if len(seeds) > 1 else ():
+            plot(drawn_seed, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
             values = mean(seeds, signed)
             plot(values, line.label, **line.look, markevery=max(1, len(values) // MARKED), zorder=4)
@@ -269,9 +269,9 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
             plot(mean(faint, signed), "_faint", **plain, linestyle=":", linewidth=1, zorder=3)
     linear_axis(axes.xaxis, thousands)
     axes.set_xlim(0, 1.02 * max(column.clips))
-    shown = np.concatenate([np.empty(0), *(np.asarray(one.get_ydata(), float) for one in axes.lines)])
-    shown = shown[np.isfinite(shown)]
-    if not len(shown):
+    heights = np.concatenate([np.empty(0), *(np.asarray(line.get_ydata(), float) for line in axes.lines)])
+    heights = heights[np.isfinite(heights)]
+    if not len(heights):
         axes.set_yticks([])
         why = "nothing above 0" if axes.lines else "not logged"
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=PALE)
@@ -280,5 +280,5 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
     else:
         if measure.rank:
             axes.axhline(1, color=PALE, linewidth=0.7, zorder=1, label="_one")
-            shown = np.append(shown, [1.0, 2.0])
-        log_axis(axes, "y", shown)
+            heights = np.append(heights, [1.0, 2.0])
+        log_axis(axes, "y", heights)

@@ -55,7 +55,7 @@ def draw(inputs: TableInputs) -> Figure:
     """Return a map per run of the features of the same test clips.
 
     Raises:
-        NothingToDraw: there is no trained run, or so many that they have to be named.
+        NothingToDraw: there is no trained run, or there are too many to draw without naming them.
         SkelbenchError: the runs have different data, the data set has no such label, or a package is missing.
     """
     from skelbench.reporting.diagnostics.frozen import evenly
@@ -63,23 +63,23 @@ def draw(inputs: TableInputs) -> Figure:
     settings = inputs.settings_as(FeatureMap)
     runs = chosen_runs(inputs, MOST)
     first = runs[0][0].spec.data
-    if other := next((run for run, _ in runs if run.spec.data != first), None):
+    if different := next((run for run, _ in runs if run.spec.data != first), None):
         raise SkelbenchError(
-            f"{runs[0][0].name} and {other.name} are of different data or splits; name runs of the same: "
+            f"{runs[0][0].name} and {different.name} are of different data or splits; name runs of the same: "
             "skelbench plot map --run RUN"
         )
     headings, points, groups, labels = [], [], [], []
     for run, checkpoint in runs:
         features, store = features_of(inputs, run, checkpoint)
         ids = features.test_ids
-        shown = evenly(np.arange(len(ids)), features.test_y, settings.clips)
-        x_CD = features.test_x[shown]
+        chosen = evenly(np.arange(len(ids)), features.test_y, settings.clips)
+        x_CD = features.test_x[chosen]
         point_C2, axis_labels = pca(x_CD) if settings.by == "pca" else _tsne(x_CD, settings.seed)
-        count = f"{len(shown):,} of {len(ids):,} test clips" if len(shown) < len(ids) else f"{len(ids):,} test clips"
+        count = f"{len(chosen):,} of {len(ids):,} test clips" if len(chosen) < len(ids) else f"{len(ids):,} test clips"
         note = f"{run.spec.data.title}, {run.spec.data.split}; {count}, {facts_of(run)}"
         headings.append((title_of(inputs, run, checkpoint), note))
         points.append(point_C2)
-        groups.append(_groups(store, ids[shown], settings.colour))
+        groups.append(_groups(store, ids[chosen], settings.colour))
         labels.append(axis_labels)
     every, counts = np.unique(np.concatenate(groups), return_counts=True)
     colored = sorted(every[np.argsort(-counts, kind="stable")][: settings.groups].tolist())
@@ -90,8 +90,8 @@ def draw(inputs: TableInputs) -> Figure:
             "linestyle": "", "markersize": float(np.clip(60 / np.sqrt(len(group_C)), 2, 4)), "markeredgewidth": 0,
         }  # fmt: skip
         if rest:
-            others = ~np.isin(group_C, colored)
-            axes.plot(*point_C2[others].T, ".", color=GUIDE, **dots, zorder=2, label=f"{rest} others")
+            gray = ~np.isin(group_C, colored)
+            axes.plot(*point_C2[gray].T, ".", color=GUIDE, **dots, zorder=2, label=f"{rest} others")
         for place, group in enumerate(colored):
             own = group_C == group
             look: dict[str, Any] = {

@@ -91,7 +91,7 @@ def draw(inputs: TableInputs) -> Figure:
         for block in [block for block in blocks if block.where == paper.where] or [paper]:
             block.published = paper.published
     blocks += [paper for paper in papers if paper.where not in [block.where for block in blocks]]
-    rows = [(one, [kind for kind in measured_kinds if kind in (one.lines or one.published)]) for one in blocks]
+    rows = [(block, [kind for kind in measured_kinds if kind in (block.lines or block.published)]) for block in blocks]
     headings: list[tuple[str, str] | None] = []
     for block, kinds in (rows := [row for row in rows if row[1]]):  # a block begins a row of its own
         headings += [block.heading, *[("", "")] * (len(kinds) - 1), *[None] * (-len(kinds) % COLUMNS)]
@@ -163,21 +163,21 @@ def printed(inputs: TableInputs) -> list[Block]:
             blocks.setdefault(where, Block(heading, where))
             sd = result["std"] or 0.0
             level = Level(0.0, result["value"]) if kind == "clean" else Level(float(amount), result["value"], sd)
-            for one in KINDS if kind == "clean" else (kind,):
-                levels.setdefault((where, one, result["method"]), {}).setdefault(level.severity, level)
-    for (where, kind, method), found in levels.items():
-        if any(found):  # more than the clean test set
-            blocks[where].published.setdefault(kind, {})[method] = sorted(found.values())
+            for kind_shown in KINDS if kind == "clean" else (kind,):
+                levels.setdefault((where, kind_shown, result["method"]), {}).setdefault(level.severity, level)
+    for (where, kind, method), series in levels.items():
+        if any(series):  # more than the clean test set
+            blocks[where].published.setdefault(kind, {})[method] = sorted(series.values())
     return list(blocks.values())
 
 
 # ------------------------------------------------------------------------------------------------ drawing
 def _panel(
-    axes: Axes, kind: str, ours: Mapping[str, list[Level]], theirs: Mapping[str, list[Level]], looks: Mapping[str, Any]
+    axes: Axes, kind: str, ours: Mapping[str, list[Level]], papers: Mapping[str, list[Level]], looks: Mapping[str, Any]
 ) -> None:
     dashed = {"color": PALE, "linestyle": "--", "linewidth": 1}
     lines = [(label, levels, looks[label]) for label, levels in ours.items()]
-    lines += [(f"{label}, published", levels, dashed) for label, levels in theirs.items()]
+    lines += [(f"{label}, published", levels, dashed) for label, levels in papers.items()]
     for label, levels, look in lines:
         severity, accuracy, sd = zip(*levels)
         axes.plot(severity, accuracy, **look, zorder=4, label=label)

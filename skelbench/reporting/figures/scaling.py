@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, after the whole learning rate schedule; those of several lengths are joined by a "
+    "Filled: finished trainings, after the whole learning rate schedule; several training lengths are joined by a "
     "solid line. Hollow, dashed: snapshots (RUN@EPOCH) of one training before its learning rate had come down: they "
     "do not tell what a shorter training would reach. Points: mean over seeds; a dashed line has the same seeds from "
     f"its first snapshot to its end, which is next to the filled point if that has more. {FLOPS}."
@@ -97,12 +97,12 @@ def draw(inputs: TableInputs) -> Figure:
     grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
-        for shown, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
-            _panel(shown, panel, looks, over, scale)
+        for panel_axes, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
+            _panel(panel_axes, panel, looks, over, scale)
             for grid, level in panel.untrained.items():
                 label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
                 dash = DASHES[grids.index(grid) % len(DASHES)]
-                shown.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
+                panel_axes.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
         accuracy_axis(over_clips, f"Accuracy of {inputs.protocol}, %")
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")
@@ -121,8 +121,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
     labels = [
-        f"{inputs.host.spelling(title)}, {tokens[run]} tokens" + (f" ({others})" if others else "")
-        for title, run, others in zip(frame["title"], frame["run"], frame["others"])
+        f"{inputs.host.spelling(title)}, {tokens[run]} tokens" + (f" ({changed})" if changed else "")
+        for title, run, changed in zip(frame["title"], frame["run"], frame["others"])
     ]
     frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), label=labels)
     panels = []
@@ -137,7 +137,7 @@ def measured(inputs: TableInputs) -> list[Panel]:
         lines = {
             str(label): Line(
                 _stages(seeds_of(own[own["checkpoint"] == "last"], ["checkpoint"])),
-                [_stages(some for _, some in way.groupby("checkpoint")) for way in ways_of(own)],
+                [_stages(some for _, some in branch.groupby("checkpoint")) for branch in ways_of(own)],
             )
             for label, own in rows.groupby("label")
         }
@@ -168,20 +168,20 @@ def _natural(text: str) -> list[str | int]:
 # ------------------------------------------------------------------------------------------------ drawing
 def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, scale: float) -> None:
     def plot(stages: DataFrame, **look: Any) -> None:
-        known = stages.dropna(subset=[over])
-        axes.plot(scale * known[over], known["accuracy"], **look)
+        measured = stages.dropna(subset=[over])
+        axes.plot(scale * measured[over], measured["accuracy"], **look)
 
     for label, line in panel.lines.items():
         look = looks[label]
         joined = line.ends[over].dropna().is_unique
         plot(line.ends, **look, linestyle="-" if joined else "", zorder=4, label=label)
-        for way in line.ways:
-            if len(way) > 1:
-                plot(way, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
-            plot(way[~way["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
-    shown = scale * panel.stages[over].dropna()
-    if len(shown):
-        log_axis(axes, "x", shown, thousands if over == "clips" else number)
+        for branch in line.ways:
+            if len(branch) > 1:
+                plot(branch, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
+            plot(branch[~branch["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
+    heights = scale * panel.stages[over].dropna()
+    if len(heights):
+        log_axis(axes, "x", heights, thousands if over == "clips" else number)
     else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not counted", transform=axes.transAxes, ha="center", color=PALE)

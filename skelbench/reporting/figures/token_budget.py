@@ -153,8 +153,8 @@ def draw_trade_off(inputs: TableInputs) -> Figure:
     every = [*panels, *(Panel(paper.heading, paper.where, []) for paper in papers if paper.where not in own)]
     figure, grid = panel_grid([panel.heading for panel in every], COLUMNS, height=3.0)
     for panel, axes in zip(every, grid):
-        beside = [point for paper in papers if paper.where == panel.where for point in paper.points]
-        _draw_named(axes, panel, [point for point in beside if not point.variant], looks)
+        published_points = [point for paper in papers if paper.where == panel.where for point in paper.points]
+        _draw_named(axes, panel, [point for point in published_points if not point.variant], looks)
     captions = [CAPTION_NAMED, *([MEAN] if mean else [])]
     captions += [PUBLISHED_NAMED, *published.notes(inputs.host, NAME)] if papers else []
     return finish(figure, "Accuracy-efficiency trade-off", captions)
@@ -280,10 +280,10 @@ def over_splits(frame: DataFrame) -> DataFrame:
 # ------------------------------------------------------------------------------------------------ drawing
 def _looks(panels: Sequence[Panel], papers: Sequence[Panel]) -> dict[str, dict[str, Any]]:
     """Color, marker and label of each method by its slug; a paper's own method, the last of its table, comes first."""
-    theirs = [point.method for paper in papers for point in paper.points]
-    names = {slug(name): name for name in [*(point.method for panel in panels for point in panel.points), *theirs]}
-    known = list(dict.fromkeys(map(slug, theirs)))
-    looks = looks_of(names, [*known[-1:], *known[:-1]])
+    methods = [point.method for paper in papers for point in paper.points]
+    names = {slug(name): name for name in [*(point.method for panel in panels for point in panel.points), *methods]}
+    slugs = list(dict.fromkeys(map(slug, methods)))
+    looks = looks_of(names, [*slugs[-1:], *slugs[:-1]])
     return {key: look | {"label": names[key]} for key, look in looks.items()}
 
 
@@ -293,9 +293,9 @@ def _draw_methods(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]])
         points = [point for point in panel.points if slug(point.method) == key]
         if not points:
             continue
-        whole, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
-        joined = len({p.tokens for p in whole}) == len(whole)
-        axes.plot(*_positions(whole), **look, linestyle="-" if joined else "", zorder=4)
+        defaults, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
+        joined = len({p.tokens for p in defaults}) == len(defaults)
+        axes.plot(*_positions(defaults), **look, linestyle="-" if joined else "", zorder=4)
         axes.plot(*_positions(variants), **hollow(look) | {"label": f"_{look['label']}, variant"}, zorder=5)
         if dots := [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]:
             axes.plot(*zip(*dots), ".", color=look["color"], markersize=3.5, zorder=3, label=f"_{look['label']}, seeds")
@@ -303,18 +303,18 @@ def _draw_methods(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]])
         axes.plot(*_positions(panel.untrained), "_--", color=PALE, linewidth=1, zorder=2, label="untrained encoder")
 
 
-def _draw_named(axes: Axes, panel: Panel, beside: Sequence[Point], looks: Mapping[str, dict[str, Any]]) -> None:
-    """Draw our points in color and the points ``beside`` of papers pale and hollow, each with its name."""
+def _draw_named(axes: Axes, panel: Panel, papers: Sequence[Point], looks: Mapping[str, dict[str, Any]]) -> None:
+    """Draw our points in color and the points ``papers`` of papers pale and hollow, each with its name."""
     _draw_methods(axes, panel, looks)
-    for method in dict.fromkeys(point.method for point in beside):
+    for method in dict.fromkeys(point.method for point in papers):
         look = hollow(looks[slug(method)] | {"color": PALE}) | {"label": f"_{method}, published"}
-        points = [point for point in beside if point.method == method]
+        points = [point for point in papers if point.method == method]
         axes.plot(*_positions(points), **look | {"linestyle": "--", "linewidth": 0.8}, zorder=3)
-    costs = [point.gflops for point in [*panel.points, *beside]]
-    for point in [*panel.points, *beside]:
+    costs = [point.gflops for point in [*panel.points, *papers]]
+    for point in [*panel.points, *papers]:
         look = looks[slug(point.method)]
         name = f"{look['label']}-{point.tokens}" + (" (variant)" if point.variant else "")
-        color = PALE if point in beside else look["color"]
+        color = PALE if point in papers else look["color"]
         right = {"va": "center", "ha": "left"} if point.gflops == max(costs) else {}
         _write(axes, name, (point.gflops, point.accuracy), (5, 0) if right else (0, 4), color=color, **right)
     _cost_axes(axes, [*costs, max(costs) * (max(costs) / min(costs)) ** 0.15])  # space for the last names

@@ -53,21 +53,21 @@ def build(inputs: TableInputs, skeletons: bool = False, names: Iterable[str] | N
             f"no runs in {inputs.store.root} yet, so there is nothing to report; start with: skelbench run METHOD "
             "--tokens 8 (published numbers without runs: skelbench compare --table NAME)"
         )
-    whole = {run.name: run for run in inputs.stored if if_whole(run.checked) is not None}
-    asked = {run.name for run in inputs.runs} | set(inputs.every["run"])
-    runs = [run for name, run in whole.items() if name in asked]
+    complete = {run.name: run for run in inputs.stored if if_whole(run.checked) is not None}
+    selected = {run.name for run in inputs.runs} | set(inputs.every["run"])
+    runs = [run for name, run in complete.items() if name in selected]
     if not runs:
         raise SkelbenchError(f"no run in {inputs.store.root} matches {inputs.filters or 'the names given'}")
     places = {run.name: place for place, run in enumerate(runs)}
     inputs.significance = True
     built, failed = tables.build(inputs, names)
     folders = sum((path / "run.json").exists() for path in inputs.store.root.iterdir())
-    summary = sentences(runs, built.get(tables.FIRST), folders - len(whole), inputs.left_out)
+    summary = sentences(runs, built.get(tables.FIRST), folders - len(complete), inputs.left_out)
     figures, undrawn = _figures(inputs)
     retrieval, reason = _retrieval(inputs) if skeletons else (None, "")
     own = {name: table for name, table in built.items() if _is_own(table)}
     return render(
-        summary=[(one, [places[name] for name in one.runs if name in places]) for one in summary],
+        summary=[(sentence, [places[name] for name in sentence.runs if name in places]) for sentence in summary],
         figures=figures,
         own=own,
         published={name: table for name, table in built.items() if name not in own},
@@ -113,7 +113,7 @@ def _names(row: Mapping[str, Cell]) -> list[str]:
 def _is_own(table: Table) -> bool:
     """Whether some number in ``table`` was measured here."""
     cells = (cell for row in table.rows for cell in row.values())
-    return any(map(any, map(_names, table.rows))) or any(is_number(one.value) and not one.published for one in cells)
+    return any(map(any, map(_names, table.rows))) or any(is_number(cell.value) and not cell.published for cell in cells)
 
 
 # ------------------------------------------------------------------------------------------------ figures

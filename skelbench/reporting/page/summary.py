@@ -23,7 +23,7 @@ Row = Mapping[str, Cell]
 
 
 class Sentence(NamedTuple):
-    """One sentence of the summary.
+    """Sentence of the summary.
 
     ``kind``: fact, lead, doubt (not significant), wrong (failed, collapsed, skipped). ``runs``: names of its runs.
     """
@@ -36,12 +36,12 @@ class Sentence(NamedTuple):
 def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_out: int) -> list[Sentence]:
     """The summary. ``linear``: the table of that name with significance; ``damaged``: number of folders that cannot be
     read; ``left_out``: number of runs that tables skip because of changed settings."""
-    found = [_contents(runs), *(_leaders(linear) if linear else ()), *_failures(runs), *_presets(runs)]
+    lines = [_contents(runs), *(_leaders(linear) if linear else ()), *_failures(runs), *_presets(runs)]
     if left_out:
-        found.append(Sentence(f"{counted(left_out, 'run')} with changed settings skipped by the tables; add: --all"))
+        lines.append(Sentence(f"{counted(left_out, 'run')} with changed settings skipped by the tables; add: --all"))
     if damaged:
-        found.append(Sentence(f"{counted(damaged, 'folder')} skipped: files damaged or of another version.", "wrong"))
-    return found
+        lines.append(Sentence(f"{counted(damaged, 'folder')} skipped: files damaged or of another version.", "wrong"))
+    return lines
 
 
 def _contents(runs: Sequence[ReadRun]) -> Sentence:
@@ -66,15 +66,15 @@ def _leaders(table: Table) -> Iterator[Sentence]:
     for row in sorted(table.rows, key=lambda row: -_number(row["accuracy"])):
         if row["accuracy"].value is not None:
             blocks.setdefault(block_of(BLOCK, row), []).append(row)
-    found = [(dict(zip(BLOCK, key)), rows) for key, rows in blocks.items()]
-    for block, rows in sorted(found, key=lambda one: one[0]["checkpoint"] != "last"):
+    named_blocks = [(dict(zip(BLOCK, key)), rows) for key, rows in blocks.items()]
+    for block, rows in sorted(named_blocks, key=lambda block: block[0]["checkpoint"] != "last"):
         controls = [row for row in rows if str(row["method"].value) in CONTROLS]
         if methods := [row for row in rows if row not in controls]:
             yield _leader(_place(block), methods, controls)
 
 
 def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sentence:
-    """One sentence on the first of ``methods``; both lists begin with the most accurate row."""
+    """Sentence on the first of ``methods``; both lists begin with the most accurate row."""
     first, accuracy = methods[0], _number(methods[0]["accuracy"])
     seeds, over, p = (first[key].value for key in ("seeds", "difference", "p_value"))
     different = _different(first, methods[1]) if len(methods) > 1 else None
@@ -117,8 +117,8 @@ def _failures(runs: Sequence[ReadRun]) -> Iterator[Sentence]:
     for run in runs:
         name = f"{run.title} (seed {run.spec.seed})"
         for kind, text in (("collapse", "collapsed"), ("shortcut", "shows a sign of a shortcut")):
-            if found := run.info.get(kind):
-                yield Sentence(f"{name} {text}: {'; '.join(map(describe, found))}.", "wrong", (run.name,))
+            if anomaly := run.info.get(kind):
+                yield Sentence(f"{name} {text}: {'; '.join(map(describe, anomaly))}.", "wrong", (run.name,))
         if run.outcome in ("failed", "diverged", "interrupted"):
             reason = f": {run.reason.rstrip('.')}" if run.reason else ""
             yield Sentence(f"{name}: {run.outcome}{reason}.", "wrong", (run.name,))

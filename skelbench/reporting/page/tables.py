@@ -22,16 +22,16 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
     shown by table ``linear`` only.
     """
     host, significance = inputs.host, inputs.significance
-    wanted = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
-    wanted = [name for name in wanted if names is not None or not _counts(host.get("tables", name))]
+    table_names = sorted(host.names("tables") if names is None else names, key=lambda name: (name != FIRST, name))
+    table_names = [name for name in table_names if names is not None or not _counts(host.get("tables", name))]
     tables, failed = dict[str, Table](), dict[str, str]()
-    with inputs.track(total=len(wanted), label="tables", unit="tables") as report:
-        for name in wanted:
+    with inputs.track(total=len(table_names), label="tables", unit="tables") as report:
+        for name in table_names:
             descriptor = host.get("tables", name)
             inputs.significance = significance and name == FIRST
             try:
-                made = host.load(descriptor)(inputs)
-                table = host.checked(descriptor, made, Table, "skelbench.reporting.table.Table")
+                built_table = host.load(descriptor)(inputs)
+                table = host.checked(descriptor, built_table, Table, "skelbench.reporting.table.Table")
                 tables[name] = table
             except Exception as error:  # a plugin's code or a damaged record: the other tables are shown
                 failed[name] = plain(one_line(error))
@@ -43,7 +43,7 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
 
 def uncounted(host: Host) -> list[str]:
     """Names of the tables that count models of every method, which takes minutes: they are made only when named."""
-    return sorted(one.name for one in host.all("tables") if _counts(one))
+    return sorted(spec.name for spec in host.all("tables") if _counts(spec))
 
 
 def _counts(descriptor: Any) -> bool:

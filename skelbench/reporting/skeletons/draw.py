@@ -85,8 +85,8 @@ def _floor(axes: Axes, scene: Scene) -> None:
     reach = max(1, math.floor(scene.size * scene.shape))
     steps = np.arange(-reach, reach + 1) * 0.5
     across = np.array([[(a, height, steps[0]), (a, height, steps[-1])] for a in steps])
-    seen = np.concatenate([across, across[..., [2, 1, 0]]]) @ scene.camera.T
-    axes.add_collection(LineCollection(seen[..., :2], colors=FLOOR, linewidths=0.7, zorder=0), autolim=False)
+    projected = np.concatenate([across, across[..., [2, 1, 0]]]) @ scene.camera.T
+    axes.add_collection(LineCollection(projected[..., :2], colors=FLOOR, linewidths=0.7, zorder=0), autolim=False)
 
 
 def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
@@ -111,7 +111,7 @@ def sides_legend(figure: Figure, scene: Scene, caption: str = "") -> None:
 def film_strip(
     title: str, scene: Scene, groups: Sequence[tuple[str, Sequence[tuple[Panel, list[int]]]]], caption: str = ""
 ) -> Figure:
-    """Return a row per (panel, frames) of ``groups``, each of which may have a name.
+    """Return a row per (panel, frames) of ``groups``; a group may have a name.
 
     ``scene`` holds every panel and gives camera and scale.
     """
@@ -145,10 +145,10 @@ def film_strip(
 
 def save_strip(scene: Scene, path: Path) -> None:
     """Write key frames from left to right, a row per view. Masked views show one frame per temporal token."""
-    whole, *views = scene.panels
-    shown = [panel.key_frames(MOST, MOST) for panel in views]
-    shown.insert(0, whole.key_frames(max(8, *map(len, shown)) if views else 9, MOST))
-    figure = film_strip(scene.title, scene, [("", list(zip(scene.panels, shown)))])
+    clip, *views = scene.panels
+    frames = [panel.key_frames(MOST, MOST) for panel in views]
+    frames.insert(0, clip.key_frames(max(8, *map(len, frames)) if views else 9, MOST))
+    figure = film_strip(scene.title, scene, [("", list(zip(scene.panels, frames)))])
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=150))
 
 

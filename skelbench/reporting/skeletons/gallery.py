@@ -106,11 +106,11 @@ def _scene(inputs: TableInputs, settings: Gallery, method: str) -> Scene:
         scene = view_scene(resolved.store, clip, parts, settings.step)
         # The frames of a part are the whole clip: only the note on its mask says more.
         panels += [replace(panel, note=panel.note.partition("\n")[2]) for panel in scene.panels[1:]]
-    whole = view_scene(resolved.store, clip, resolved.spec, settings.step)
+    run_scene = view_scene(resolved.store, clip, resolved.spec, settings.step)
     if "views" in settings.show:
         # The first of several views of one kind.
-        panels += [one for one in whole.panels[1:] if " (" not in one.title or " (1 of " in one.title]
-    return replace(whole, panels=(whole.panels[0], *panels))
+        panels += [panel for panel in run_scene.panels[1:] if " (" not in panel.title or " (1 of " in panel.title]
+    return replace(run_scene, panels=(run_scene.panels[0], *panels))
 
 
 def _parts(resolved: Resolved) -> RunSpec:

@@ -99,8 +99,8 @@ def nearest(features: Features, count: int) -> tuple[np.ndarray, np.ndarray, np.
     from skelbench.evaluation.knn import similarities
 
     count = min(count, len(features.train_y))
-    found = [similarity_QG.topk(count, dim=1) for similarity_QG in similarities([features], (1.0,), "cpu")]
-    near_nk, index_nk = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*found))
+    nearest = [similarity_QG.topk(count, dim=1) for similarity_QG in similarities([features], (1.0,), "cpu")]
+    near_nk, index_nk = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*nearest))
     return near_nk, index_nk, features.train_y[index_nk] == features.test_y[:, None]
 
 

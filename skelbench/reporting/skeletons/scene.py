@@ -118,8 +118,8 @@ class Scene:
     @property
     def sides(self) -> list[int]:
         """0 left, 1 right, 2 middle, for every joint; a bone has the side of its outer joint."""
-        known = {"left": 0, "right": 1}
-        return [known.get(name.split()[0], 2) for name in self.topology.joints]
+        sides = {"left": 0, "right": 1}
+        return [sides.get(name.split()[0], 2) for name in self.topology.joints]
 
     @cached_property
     def angles(self) -> tuple[float, float]:

@@ -29,10 +29,10 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     A method that trains on no views is shown what it is evaluated on. Bones and motions are shown as the joints they
     are made of. A mask that depends on the other clips of its step is drawn as if there were none.
     """
-    whole = clip_scene(store, clip)
+    scene = clip_scene(store, clip)
     grid = Grid(spec.grid.frames, spec.grid.patch, store.topology.num_joints)
-    asked = view_specs(spec)
-    specs = asked or {"evaluation": evaluation_spec(grid)}
+    declared = view_specs(spec)
+    specs = declared or {"evaluation": evaluation_spec(grid)}
     specs = {name: view.model_copy(update={"stream": "joint"}) for name, view in specs.items()}
     batch = training_clips(spec, store, "cpu", resident=False).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
@@ -52,13 +52,13 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     number_FJ = torch.arange(length).float().repeat(len(batch.frames_FJ) // length)[:, None].expand(-1, joints)
     looked = build(plain, replace(batch, frames_FJ=number_FJ.contiguous()), "clip")
 
-    panels = [replace(whole.panels[0], title="as stored", note=f"{length} frames")]
+    panels = [replace(scene.panels[0], title="as stored", note=f"{length} frames")]
     for name, view in views.items():
         for k in range(view.count):
             number = f" ({k + 1} of {view.count})" if view.count > 1 else ""
             at_T = looked[name].chunk(looked[name].x_RTJC)[k][0, :, 0, 0]
-            panels.append(_panel(name + number, store, view, k, at_T, asked.get(name)))
-    return replace(whole, title=f"What {spec.method} sees of {whole.title}", panels=tuple(panels))
+            panels.append(_panel(name + number, store, view, k, at_T, declared.get(name)))
+    return replace(scene, title=f"What {spec.method} sees of {scene.title}", panels=tuple(panels))
 
 
 def _panel(title: str, store: ClipStore, view: View, k: int, at_T: torch.Tensor, spec: ViewSpec | None) -> Panel:

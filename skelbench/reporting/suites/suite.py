@@ -36,7 +36,7 @@ class Suite(Spec):
     """Data set -> splits."""
 
     def mismatch(self, run: ReadRun) -> str:
-        """First reason why ``run`` is no row of the suite; "" if it is one."""
+        """First reason why ``run`` is not a row of the suite; "" if it is a row."""
         info, spec = run.info, run.spec
         grids = [token_grid(tokens) for tokens in self.tokens]
         frames = {grid["grid.frames"] for grid in grids}

@@ -37,7 +37,7 @@ def suite_inputs(suite: Suite, host: Host, store: ResultStore, progress: Callabl
 
 
 def skipped(suite: Suite, store: ResultStore) -> dict[str, str]:
-    """Run -> reason why it is no row of ``suite``."""
+    """Run -> reason why it is not a row of ``suite``."""
     return {run.name: reason for run in store.read() if (reason := suite.mismatch(run))}
 
 

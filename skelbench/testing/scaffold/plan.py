@@ -50,7 +50,7 @@ class Plan:
 
     @classmethod
     def of(cls, kind: str, name: str, host: Host) -> Plan:
-        """Return the plan of a plugin; SkelbenchError for an unknown kind, and a name that is no slug or is taken."""
+        """Return the plan of a plugin; SkelbenchError for an unknown kind, and a name that is taken or not a slug."""
         singular = SINGULAR.get(kind, kind)
         if singular not in USE:
             raise SkelbenchError(did_you_mean(kind, list(USE), "kind of plugin"))
@@ -88,11 +88,11 @@ class Plan:
 
     def commands(self, plugin: str = "") -> Iterator[tuple[str, str]]:
         """Yield (purpose, command); ``plugin``: option by which a command finds the file, ``--plugin my_idea.py``."""
-        found = f" {plugin}" if plugin else ""
-        yield "use it", USE[self.kind].format(name=self.name, found=found)
+        argument = f" {plugin}" if plugin else ""
+        yield "use it", USE[self.kind].format(name=self.name, found=argument)
         if any(SINGULAR[kind] == self.kind for kind in KITS):
-            yield "check it", f"skelbench plugins check {self.name}{found}"
-        yield "see what is known of it", f"skelbench plugins info {self.name}{found}"
+            yield "check it", f"skelbench plugins check {self.name}{argument}"
+        yield "see what is known of it", f"skelbench plugins info {self.name}{argument}"
 
     def _filled(self, template: str) -> str:
         import jinja2

@@ -55,7 +55,7 @@ def test_added_runs_are_the_same_and_name_their_file(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("run.json", lambda info: info["spec"].update(seed=5), "not that of its id"),
+        ("run.json", lambda info: info["spec"].update(seed=5), "does not match its id"),
         ("run.json", lambda info: info.update(outcome="running"), "not done"),
         ("eval-*.json", lambda record: record["metrics"].update(accuracy=0.99), "the predictions give"),
         ("eval-*.json", lambda record: record["spec"].update(seed=5), "the spec has id"),

@@ -69,15 +69,15 @@ def ask(*words: str, tries: int = TRIES) -> str:
     """Run a command and return its output; try again while the controller does not answer."""
     environment = {key: value for key, value in os.environ.items() if not _OVERRIDES.fullmatch(key)}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, env=environment
         )
     except OSError as error:
         raise CommandFailed(f"{words[0]} cannot be run: {error.strerror or error}") from error
-    if done.returncode == 0:
-        return done.stdout
-    lines = [re.sub(r"^(\w+: )?(error|fatal): ", "", line.strip()) for line in done.stderr.splitlines()]
-    message = "; ".join(dict.fromkeys(filter(None, lines))) or f"exit code {done.returncode}"
+    if process.returncode == 0:
+        return process.stdout
+    lines = [re.sub(r"^(\w+: )?(error|fatal): ", "", line.strip()) for line in process.stderr.splitlines()]
+    message = "; ".join(dict.fromkeys(filter(None, lines))) or f"exit code {process.returncode}"
     if not _NO_ANSWER.search(message):
         raise CommandFailed(f"{words[0]} failed: {message}")
     if tries <= 1:

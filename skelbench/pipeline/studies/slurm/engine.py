@@ -98,13 +98,13 @@ class Slurm(Queue):
         with Lease(self.context.logs / ".submit.lock", timeout=60.0):
             queued = self.queued()
             missing = [trial for trial, _ in trials if trial.id not in queued]
-            others = f", {len(trials) - len(missing)} are queued or running" if len(missing) < len(trials) else ""
+            note = f", {len(trials) - len(missing)} are queued or running" if len(missing) < len(trials) else ""
             if not missing:
-                return f"nothing to submit{others}"
+                return f"nothing to submit{note}"
             key, tasks, text = self._script(missing)
             job = self._submit_array(key, tasks, text)
         rest = f", {len(missing) - MOST} wait for the same command again" if len(missing) > MOST else ""
-        return f"submitted {len(tasks)} trials as job {job}{others}{rest}"
+        return f"submitted {len(tasks)} trials as job {job}{note}{rest}"
 
     def _submit_array(self, key: str, tasks: Sequence[Task], text: str) -> str:
         """Submit one array; return its job id."""

@@ -136,6 +136,6 @@ def script(
 
 
 def environment(resources: Resources, current: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables of a trial: those of this process, and on a CPU as many threads as cores."""
+    """Environment variables of a trial: from this process, and on a CPU as many threads as cores."""
     own = {key: value for key, value in sorted(current.items()) if key == "PYTHONPATH" or key.startswith(_PREFIXES)}
     return own if resources.gpus else {"OMP_NUM_THREADS": str(resources.cpus)} | own

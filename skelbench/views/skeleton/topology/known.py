@@ -10,7 +10,7 @@ from skelbench.views.skeleton.topology.tree import Topology
 # fmt: off
 # Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the data sets' own 1-based numbering.
 # Rooted at the spine base (the paper's joint 0). The shoulder spine (20) carries neck and both shoulders, so index
-# order is not topological order. Tip and thumb both hang on the hand. Its bones are those of the field's bone streams
+# order is not topological order. Tip and thumb are both children of the hand. Bones follow the field's bone streams
 # and graphs (2s-AGCN, ST-GCN): from the shoulder spine outwards, the tip on the thumb.
 NTU25 = Topology(
     name="ntu25",
@@ -70,7 +70,7 @@ COCO17 = Topology(
     root=0, center=0,
 )
 
-# OpenPose's COCO model with a neck (Kinetics-Skeleton). Hips hang on the neck, as OpenPose itself draws them.
+# OpenPose's COCO model with a neck (Kinetics-Skeleton). Hips are children of the neck, as OpenPose itself draws them.
 OPENPOSE18 = Topology(
     name="openpose18",
     joints=(

@@ -18,7 +18,7 @@ BETWEEN_SHOULDERS = ("spine shoulder", "shoulder center", "thorax", "neck")
 class Topology:
     """A rooted tree of J joints. Joint indices are 0-based.
 
-    ``parents[j]`` is the joint that j hangs on, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
+    ``parents[j]`` is the parent of joint j, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
     matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bones[j]`` is
     where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
@@ -95,8 +95,8 @@ class Topology:
     def swap(self) -> tuple[int, ...]:
         """Mirror permutation: joint j of a mirrored body is joint swap[j] of the original; its own inverse."""
         swap = list(range(self.num_joints))
-        for left, right in self.pairs:
-            swap[left], swap[right] = right, left
+        for joint, right in self.pairs:
+            swap[joint], swap[right] = right, joint
         return tuple(swap)
 
     @cached_property
@@ -139,13 +139,13 @@ class Topology:
         """``parts`` with every left part joined to its mirror image: torso, both arms, both legs."""
         image = {frozenset(part): name for name, part in self.parts.items()}
         limbs: dict[str, tuple[int, ...]] = {}
-        done: set[str] = set()
+        paired: set[str] = set()
         for name, part in self.parts.items():
-            other = image[frozenset(self.swap[joint] for joint in part)]
-            if name in done:
+            twin = image[frozenset(self.swap[joint] for joint in part)]
+            if name in paired:
                 continue
-            done |= {name, other}
-            limbs[name if other == name else f"{name} + {other}"] = part if other == name else part + self.parts[other]
+            paired |= {name, twin}
+            limbs[name if twin == name else f"{name} + {twin}"] = part if twin == name else part + self.parts[twin]
         return limbs
 
     @cached_property
@@ -161,9 +161,9 @@ class Topology:
 
 def _reached(start: int, graph: Mapping[int, tuple[int, ...]]) -> set[int]:
     """Joints of ``graph`` connected to ``start``."""
-    seen, todo = {start}, [start]
+    visited, todo = {start}, [start]
     while todo:
-        new = set(graph[todo.pop()]) - seen
-        seen |= new
+        new = set(graph[todo.pop()]) - visited
+        visited |= new
         todo.extend(new)
-    return seen
+    return visited
