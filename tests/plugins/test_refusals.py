@@ -22,7 +22,7 @@ REFUSED = [
     ("skeattnclr", {"heads": 3}, "does not divide the encoder's width"),
     ("hico", {"native": True, "granularities": 3}, "but the encoder has 4"),
     ("isc", {"partner": "agnc"}, "did you mean 'agcn'"),
-    ("isc", {"partner_settings": {"base": 4}}, "name one by partner=agcn"),
+    ("isc", {"partner_settings": {"base": 4}}, "partner=agcn"),
     ("macdiff", {"native": True, "mean": (0.1, 0.2, 0.3)}, "do not agree with method.mean and variance"),
     ("umurl", {"fusion": "early"}, "as one input"),
     ("umurl", {"batch_size": 1}, "batch_size=1"),
