@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.threads import one_thread
 from skelbench.evaluation.probe import Heads, Part, ProbeTrainer, curve_rows, probe_result, stratified
-from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, share
+from skelbench.evaluation.protocol import Again, Features, Progress, Protocol, ProtocolResult, share
 from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.augmentations import Augment
 from skelbench.views.crops import Crop
@@ -27,6 +27,16 @@ from skelbench.views.keyed import Keyed
 from skelbench.views.transfer import fetch, send, waiting
 
 NORM_EPS, MOMENTUM = 1e-6, 0.9
+
+
+def newly_augmented(features: Features) -> Again:
+    """Return the function that computes features of newly augmented training clips; SkelbenchError without one."""
+    if features.again is None:
+        raise SkelbenchError(
+            "this probe needs newly augmented training clips in every epoch and was given finished features; use it on "
+            "a run: skelbench eval RUN"
+        )
+    return features.again
 
 
 class NativeLinear(Protocol):
@@ -142,12 +152,7 @@ class NativeLinear(Protocol):
         noisy: bool = False,
     ) -> Tensor:
         """The training features of the epoch ``keyed.step``, float32 [n, D] on the host."""
-        if features.again is None:
-            raise SkelbenchError(
-                "this probe needs newly augmented training clips in every epoch and was handed finished features; "
-                "use it on a run: skelbench eval RUN"
-            )
-        x_nD = features.again(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), noisy)
+        x_nD = newly_augmented(features)(keyed, crop, augment, dropout, share(progress, keyed.step, self.epochs), noisy)
         if not np.isfinite(x_nD).all():
             raise SkelbenchError(
                 f"features of augmented clips are not finite in epoch {keyed.step}; check the clips' data and whether "

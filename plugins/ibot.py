@@ -29,7 +29,7 @@ from skelbench.views import RandomTokens, Tube
 
 
 class IBOTConfig(MultiCropConfig):
-    """Defaults follow iBOT's code, or of its README's recipe."""
+    """Defaults follow iBOT's code or the recipe in its README."""
 
     prototypes: int = Field(8192, ge=1, description="prototypes K of each head")
     teacher_temp: float = Field(0.07, gt=0, description="teacher temperature at hidden tokens after its warm-up")

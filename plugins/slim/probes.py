@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import Field
+from skelbench_plugins._native import MOMENTUM, newly_augmented
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,9 +26,11 @@ from skelbench.views import BoneScale, Free, Mirror, Noise, Rotate
 from skelbench.views.keyed import Keyed
 from skelbench.views.transfer import fetch, send
 
-MOMENTUM, WEIGHT_STD = 0.9, 0.01
+WEIGHT_STD = 0.01
+PARTS = ("class -4", "class -3", "class -2", "class -1", "mean")
+"""Parts of the readout "cls4+mean": class tokens of the last four blocks, mean token."""
 READOUTS = {"cls": (3, 4), "cls+mean": (3, 5), "cls4": (0, 4), "cls4+mean": (0, 5)}
-"""First and last of the five parts of the readout "cls4+mean" that each of the four readouts consists of."""
+"""Readout -> its first part and the part after its last."""
 SIMILAR = 8
 """Best probes whose disagreement measures what selection is worth."""
 EXPECTED_MAXIMUM = 1.4236
@@ -36,10 +39,10 @@ PAPER_CLIPS = 16_487
 """Test clips of NTU RGB+D 60 X-Sub."""
 
 
-def training_views(order: Literal["topological", "index"]):
-    """Crop and augmentations of training clips; ``order`` as in :class:`~skelbench.views.BoneScale`."""
+def training_views():
+    """Return crop and augmentations of training clips; bone scaling has the bug of the released code."""
     turn = Rotate(vertical_deg=180.0, tilt_deg=math.degrees(0.3))
-    changes = (Mirror(), BoneScale(groups="limbs", order=order), turn, Noise(p=0.5, std=0.01))
+    changes = (Mirror(), BoneScale(groups="limbs", order="index"), turn, Noise(p=0.5, std=0.01))
     return Free(lo=0.5, hi=1.0, whole_frames=True, min_frames=16), changes
 
 
@@ -51,8 +54,8 @@ class SlimReleaseLinear(Protocol):
 
     Metrics: ``accuracy``, of the layer that is best on held-out training subjects in a second grid trained without
     them (the headline); ``accuracy_best_on_test``, of the layer that is best on test, which the authors print, an
-    upper bound; ``accuracy_fixed``, of the layer with ``fixed_readout`` and ``fixed_rate``; ``selection_gain``, the
-    first minus the headline; ``chosen_lr``.
+    upper bound; ``accuracy_fixed``, of the layer with ``fixed_readout`` and ``fixed_rate``; ``selection_gain``,
+    ``accuracy_best_on_test`` minus the headline; ``chosen_lr``.
     """
 
     unit: ClassVar[str] = "clips"
@@ -72,30 +75,24 @@ class SlimReleaseLinear(Protocol):
     steps: int = Field(20_000, ge=1, description="steps of training; the encoder runs once per pass over the clips")
     fixed_readout: Literal["cls", "cls+mean", "cls4", "cls4+mean"] = Field("cls+mean", description="of accuracy_fixed")
     fixed_rate: float = Field(1e-2, gt=0, description="one of the rates, of accuracy_fixed")
-    bone_order: Literal["index", "topological"] = Field("index", description="of bone scaling; index = as released")
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
         """Train both grids on the same passes, choose on held-out clips, score on test."""
-        if features.again is None:
-            raise SkelbenchError(
-                "this probe needs newly augmented training clips in every pass and was handed finished features; use "
-                "it on a run: skelbench eval RUN"
-            )
-        if features.train_x.shape[1] % 5 or self.fixed_rate not in self.rates:
-            raise SkelbenchError(
-                f"features of width {features.train_x.shape[1]} and fixed_rate={self.fixed_rate:g} do not fit: this "
-                "probe needs the readout cls4+mean of a ViT with 4 blocks or more, and a fixed_rate that is in rates"
-            )
+        again = newly_augmented(features)
+        if self.fixed_rate not in self.rates:
+            raise SkelbenchError(f"fixed_rate={self.fixed_rate:g} is not one of the rates; choose one of them")
+        if features.train_x.shape[1] % len(PARTS):
+            raise SkelbenchError("linear@slim-release needs the readout cls4+mean of a ViT with 4 blocks or more")
         n = len(features.train_y)
         kept_n, held_n, notes = held_out(features)
         passes = math.ceil(self.steps / math.ceil(n / self.batch_size))
         grids = [_Grid(self, features, index, seed, device, passes) for index in (np.arange(n), kept_n)]
-        crop, changes = training_views(self.bone_order)
+        crop, changes = training_views()
         for number in range(passes):
             report = None if progress is None else (lambda step, _, p=number: progress(p * n + step, passes * n))
-            x_nD = features.again(Keyed(seed, number), crop, changes, progress=report)
+            x_nD = again(Keyed(seed, number), crop, changes, progress=report)
             for grid in grids:
                 grid.train(torch.from_numpy(x_nD))
 
@@ -184,7 +181,7 @@ class _Grid:
         self.size, self.device = config.batch_size, device
         self.step, self.last = 0, passes * math.ceil(len(index_n) / config.batch_size)
         self.generator = torch.Generator().manual_seed(seed)
-        part, classes = features.train_x.shape[1] // 5, features.num_classes
+        part, classes = features.train_x.shape[1] // len(PARTS), features.num_classes
         self.columns = [slice(first * part, last * part) for first, last in READOUTS.values()]
         rates_G = torch.tensor(config.rates, dtype=torch.float32) * config.batch_size / 256
         self.rates_G11 = send(rates_G[:, None, None], device)
@@ -254,7 +251,7 @@ class SlimReleaseSemi(FineTune):
 
     def views(self):
         """Crop and augmentations of the released code."""
-        return training_views("index")
+        return training_views()
 
 
 class SlimReleaseSemi10(SlimReleaseSemi):

@@ -57,7 +57,7 @@ def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Importe
         encoder, "patch_embed.proj.weight", "D x 3 x P_T x 1", lambda s: len(s) == 4 and s[1::2] == (3, 1)
     )
     registers = tensor_of(encoder, "register_tokens", "1 x 4 x D", lambda s: len(s) == 3)
-    hidden = tensor_of(encoder, "blocks.0.mlp.w3.weight", "D x hidden", lambda s: len(s) == 2)
+    tensor_of(encoder, "blocks.0.mlp.w3.weight", "D x hidden", lambda s: len(s) == 2)
     tensor_of(encoder, "pos_embed", "1 x (1 + J) x D", lambda s: len(s) == 3)
     dim, patch = patches.shape[0], patches.shape[2]
     numbers = {int(name.split(".")[1]) for name in encoder if name.startswith("blocks.")}
@@ -67,7 +67,7 @@ def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Importe
         "encoder.depth": len(numbers),
         "encoder.heads": options.get("num_heads", 8),
         "encoder.mlp": "swiglu",
-        "encoder.mlp_ratio": _ratio(hidden.shape[1], dim),
+        "encoder.mlp_ratio": 4.0,
         "encoder.registers": registers.shape[1],
         "encoder.cls_position": True,
         "grid.frames": image_size[0],
@@ -79,11 +79,6 @@ def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Importe
         for ours, tensor in _renamed(name, x):
             weights[f"teacher.encoder.{ours}"] = tensor
     return Imported(settings, weights, leftover=heads)
-
-
-def _ratio(hidden: int, dim: int) -> float:
-    """``mlp_ratio`` that gives SwiGLU ``hidden`` units: two thirds of ``ratio * dim``, up to a multiple of 8."""
-    return 4.0 if hidden == -(-int(dim * 4 * 2 / 3) // 8) * 8 else 1.5 * hidden / dim
 
 
 def _renamed(name: str, x: Tensor) -> list[tuple[str, Tensor]]:

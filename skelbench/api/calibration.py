@@ -119,9 +119,9 @@ def _measured(
     compared = "accuracy_best_on_test" if probe.best_on_test else "accuracy"
     if compared not in metrics:
         raise SkelbenchError(
-            f"protocol {spec.protocol} measured no {compared}, which the plugin of {run.spec.method} says that the "
-            "published figure is: take best_on_test=True out of its NativeProbe, or have the protocol measure it (of "
-            "fine-tuning settings={'': {'best_on_test': True}})"
+            f"protocol {spec.protocol} measured no {compared}, but the NativeProbe of {run.spec.method} has "
+            "best_on_test=True: remove it, or let the protocol measure it (for fine-tuning: "
+            "settings={'': {'best_on_test': True}})"
         )
     low, high = expected(published, spread, n)
     return {

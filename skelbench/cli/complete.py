@@ -34,7 +34,7 @@ def _datasets(ctx: typer.Context) -> list[str]:
     from skelbench.data.store import roots
 
     root = Path(ctx.params.get("data_root") or ctx.params.get("data") or roots.data_root())
-    return [*get_host().names("datasets"), *(path.parent.name for path in root.glob("[!.]*/meta.json"))]
+    return [*get_host().names("datasets"), *roots.named_stores(root)]
 
 
 def _runs(ctx: typer.Context) -> list[str]:

@@ -45,7 +45,7 @@ def show(
         out.print(json.dumps(content, indent=2), soft_wrap=True)
         return
     number = [entry.name for entry in store.numbered()].index(stored.name) + 1
-    print_facts(_about(stored, number), title=f"{stored.title}, run #{number}")
+    print_facts(_about(stored), title=f"{stored.title}, run #{number}")
     modified = stored.info["modified"]
     print_facts(_settings(stored.spec.model_dump(mode="json"), modified), title="\nSettings")
     changed = "Behind * what was changed: " + ", ".join(modified) if modified else "Nothing was changed"
@@ -62,7 +62,7 @@ def show(
         print_records(stored, records, best_on_test)
 
 
-def _about(run: RunDir, number: int) -> Iterator[tuple[str, Any]]:
+def _about(run: RunDir) -> Iterator[tuple[str, Any]]:
     from skelbench.pipeline.studies.run_status import outcome_now
     from skelbench.records.provenance import added
 

@@ -152,7 +152,7 @@ def study(
         torch.set_num_threads(threads)  # steps are timed with the threads of a trial
     trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
     if (duplicates := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
-        err.print(f"note: {duplicates} of the trials are the same run as another with these settings, and made once")
+        err.print(f"note: {duplicates} of the trials are the same run as another trial; each run is made once")
     states = [(trial, status_of(trial, session, protocols)) for trial in trials]
     for trial in {trial.setting: trial for trial in trials}.values():
         if length := trial.resolved.length:

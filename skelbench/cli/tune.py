@@ -114,8 +114,8 @@ def _announce(tunings: Sequence[Tuning]) -> None:
         (tuning.default.clips for tuning in tunings if tuning.default.clips > 1.5 * query.clips), default=0
     ):
         err.print(
-            f"note: a trial sees {query.clips:,} clips and what is trained with the winner up to {longer:,}: what is "
-            "best for a short schedule need not be for a longer one",
+            f"note: a trial sees {query.clips:,} clips; the final runs see up to {longer:,}. The best settings of a "
+            "short schedule may not be the best of a longer one",
             soft_wrap=True,
         )
 

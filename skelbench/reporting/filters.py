@@ -82,8 +82,7 @@ class Filters(Arguments):
         Paired tests against the controls are in the frame already: a control need not be wanted itself.
         """
         for kind in self.wanted:
-            matches = [self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]
-            frame = frame.iloc[[place for place, match in enumerate(matches) if match]]
+            frame = frame.loc[[self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]]
         return frame
 
     def check_told(self, name: str, kinds: Collection[str]) -> None:

@@ -39,7 +39,7 @@ def kept_rows(
 
     A file in ``folder`` is of one state of all code that decides counts. A damaged file or entry is counted again.
     """
-    pairs, encoders = [*pairs], dict[Any, MacCount]()
+    pairs, encoders, counted = [*pairs], dict[Any, MacCount](), False
     shipped = {} if recount else _read(SHIPPED)
     missing = recount or any(key_of(*pair) not in shipped for pair in pairs)
     file = (folder or cache_root()) / f"costs-{digest(_states(host)) if missing else ''}.json"
@@ -53,10 +53,11 @@ def kept_rows(
 
                 row = next(flops_rows(host, [(method, grid)], encoders), None)
                 own |= {key: asdict(row)} if row else {}
+                counted = True
             if row is not None:
                 yield row
     finally:  # also if the command is stopped half-way
-        if own and not recount:
+        if counted and not recount:
             with suppress(OSError):
                 write_json(file, own)
                 keep_newest(file.parent.glob("costs-*.json"), KEPT)

@@ -123,18 +123,16 @@ def compare(
 
     overall = test(slice(None))
     rows = []
+    better_n = np.sign(np.atleast_2d(b_n).mean(0) - np.atleast_2d(a_n).mean(0))
     for label in np.unique(label_n):
-        of_class = test(label_n == label)
-        better_n = np.sign(
-            np.atleast_2d(b_n)[:, label_n == label].mean(0) - np.atleast_2d(a_n)[:, label_n == label].mean(0)
-        )
+        of_class, better_c = test(label_n == label), better_n[label_n == label]
         row = {
             "label": int(label),
             "clips": of_class.clips,
             "first": of_class.accuracy_b,
             "second": of_class.accuracy_a,
         }
-        counts = {"only_first": int((better_n < 0).sum()), "only_second": int((better_n > 0).sum())}
+        counts = {"only_first": int((better_c < 0).sum()), "only_second": int((better_c > 0).sum())}
         # One subject is not enough for a test.
         p = 1.0 if has_subjects and of_class.by_subject is None else of_class.p_value
         rows.append(row | counts | {"difference": of_class.difference, "p": p})

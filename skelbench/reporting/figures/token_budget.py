@@ -64,7 +64,7 @@ CAPTION_NAMED = (
     f"points of one name differ in more settings, which `skelbench compare --all` names. {COST}"
 )
 MEAN = "Means over splits: settings that were probed on each of them."
-PUBLISHED_NAMED = "Grey and hollow: as printed, not measured here; those costs follow no single convention."
+PUBLISHED_NAMED = "Gray and hollow: published, not measured here. Published costs follow no single convention."
 
 
 class TradeOff(Spec):

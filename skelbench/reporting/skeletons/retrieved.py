@@ -28,9 +28,9 @@ CELL, POSE = 1.1, 0.6
 RIGHT, WRONG = (COLORS[1], "✓"), (COLORS[0], "✗")
 """Color and sign of a neighbor with the query's class, and of other neighbors."""
 CAPTION = (
-    "Left: test clips, drawn with seed {seed}, {hits} of those whose nearest training clip is of their class and "
-    "{misses} of the others: not the share of right answers, which is above. Then the nearest training clips, by "
-    f"cosine similarity of the features, which is printed. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, "
+    "Left: test clips, drawn with seed {seed}: for {hits} the nearest training clip is of the same class, for "
+    "{misses} it is not. This is not the accuracy; the accuracy is above. Then the nearest training clips, with the "
+    f"cosine similarity of the features. {RIGHT[1]} blue: of the query's class; {WRONG[1]} orange, "
     "dashed: of another."
 )
 
@@ -94,8 +94,8 @@ def draw(inputs: TableInputs) -> Figure:
 
 
 def nearest(features: Features, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return of the ``count`` nearest training clips of each test clip [n, k] the similarity, the place among the
-    training clips, and whether the class is the same; the most similar first."""
+    """Return three arrays [n, k] on the ``count`` nearest training clips of each test clip, most similar first:
+    similarity, place among the training clips, and whether the class is the same."""
     from skelbench.evaluation.knn import similarities
 
     count = min(count, len(features.train_y))
