@@ -1,12 +1,12 @@
-"""Tables of results.md and appendix.md, made from the CSV files in ``results/reference``.
+"""Tables of results.md, made from the CSV files in ``results/reference``.
 
 A comment names files, columns and rows, and the table follows it:
 
     <!-- records: quick-synthetic/linear | method seeds accuracy+- p_value | tokens=8x25+1 -->
 
-``accuracy+-`` adds the interval over seeds, ``difference[]`` the interval over clips or subjects. ``by=tokens`` makes a
-column for each value of ``tokens``; ``group=method`` keeps the rows of a method together. ``python
-docs/record_tables.py`` writes the tables into the pages.
+``accuracy+-`` adds the interval over seeds, ``difference[]`` the interval over clips or subjects. ``by=clips_seen``
+makes a column for each training length; ``group=method`` keeps the rows of a method together. ``python
+docs/record_tables.py`` writes the tables into the page.
 """
 
 import re
@@ -15,10 +15,9 @@ from pathlib import Path
 import pandas
 
 DOCS = Path(__file__).parent
-PAGES = ("results", "appendix")
+PAGES = ("results",)
 BLOCK = re.compile(r"(<!-- records: ([^|]+)\|([^|]+?)(?:\|([^|]+?))?-->\n\n)((?:\|.*\n)*)")
 WORDS = {"method": "Method", "target": "Masked tokens predict", "records": "Records", "tokens": "Tokens"}
-WORDS |= {"chosen_on": "Chosen on", "encoder": "Encoder"}
 HEADS = {"seeds": "Seeds", "accuracy": "Linear", "knn": "1-NN", "difference": "Difference", "p_value": "p"}
 HEADS |= {"train_minutes": "Minutes", "hours": "Hours", "step_gflops": "GFLOPs a step", "clean": "Clean"}
 HEADS |= {"rank_end": "Rank, branch", "rank_encoder": "Rank, encoder", "default": "Default", "tuned": "Tuned"}
@@ -46,7 +45,7 @@ def key_of(column):
 
 
 def table(files, columns, rows):
-    """Markdown table of ``columns`` of all ``files``; ``rows``: filters ``COLUMN=VALUE,VALUE``, and ``by=COLUMN``."""
+    """Markdown table of ``columns`` of all ``files``. ``rows``: filters ``COLUMN=VALUE,VALUE``, ``by``, ``group``."""
     frames = [pandas.read_csv(DOCS.parent / "results" / "reference" / f"{name}.csv") for name in files]
     frame = pandas.concat([each.assign(records=name.split("/")[0]) for name, each in zip(files, frames)])
     frame["method"] = frame["title"] if "title" in frame else frame["method"]

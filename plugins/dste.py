@@ -10,7 +10,7 @@ from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
 from skelbench.core.component import Spec
-from skelbench.models.initial import trunc_normal
+from skelbench.models.initial import trunc_normal, trunc_normal_linear
 from skelbench.models.layers import DropPath, set_drop_path
 from skelbench.models.two_branch import Branches, Embedding, TwoBranchEncoder, embedding_macs, sine_positions
 from skelbench.plugin import EncoderSpec, hookimpl
@@ -124,9 +124,8 @@ def _initialise(module: nn.Module) -> None:
     if isinstance(module, Layer):  # after its linear layers
         nn.init.xavier_uniform_(module.attn.qkv.weight)
         module.conv.reset_parameters()
-    elif isinstance(module, nn.Linear):
-        trunc_normal(module.weight)
-        nn.init.zeros_(module.bias)
+    else:
+        trunc_normal_linear(module)
 
 
 @hookimpl

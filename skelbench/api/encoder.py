@@ -93,7 +93,8 @@ class FrozenEncoder:
 
         Args:
             clips: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench.
-            ids: the chosen clips: of a part of a data set some of its own ``ids``, else places; or a boolean for each.
+            ids: the clips to embed; None = all. For a part of a data set some of its ``ids``, else places in ``clips``.
+                A boolean for each clip works too.
             batch_size: changes nothing but rounding.
             subtract_origin: first put the centre joint of the first body, in the first frame that shows it, at the
                 origin, as the NTU pipeline does; for camera coordinates. Frames without a body stay 0.
@@ -106,9 +107,9 @@ class FrozenEncoder:
         return prepared.features(self.module, chosen, batch_size=batch_size)
 
     def tokens(self, clips: Clips, **options: Any) -> np.ndarray:
-        """Tokens of every body, float32 [B, M, N, D], zeros where there is no body; M = 1 of an encoder that reads the
-        bodies of a clip together. Of a grid of P patches token ``p * J + j`` is joint j in patch p. ``clips`` and
-        ``options`` as in :meth:`embed`.
+        """Tokens of every body, float32 [B, M, N, D]; zeros where there is no body. M is 1 if the encoder reads the
+        bodies of a clip together. In a grid of P patches, token ``p * J + j`` is joint j in patch p. ``clips`` and
+        ``options``: see :meth:`embed`.
 
         Raises:
             SkelbenchError: as :meth:`embed`; or the encoder returns no tokens.

@@ -29,8 +29,8 @@ ONE_BODY = "first", "random-valid"
 """Values of :data:`Bodies` with one body of every clip."""
 
 Centre = Literal["clip", "body", "body-in-training"]
-"""Origin: the center joint of the first body in its first frame (as stored), or of each body in its own first frame, in
-training alone or in evaluation too."""
+"""Origin. "clip": the center joint of the first body in its first frame (as stored). "body": the center joint of each
+body in its own first frame. "body-in-training": as "body" in training, as "clip" in evaluation."""
 
 Align = Literal[
     "none",

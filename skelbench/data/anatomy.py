@@ -18,10 +18,14 @@ JOINTS = tuple(f"{side} {joint}" for joint in ("hip", "shoulder", "knee", "ankle
 """Joints of a whole body that tell up from down and left from right."""
 HEAD = ("head", "nose", "left eye", "right eye", "left ear", "right ear")
 BETWEEN_HIPS = ("spine base", "hip center", "pelvis")
-DETOUR, SHORT_BONE = 1.4, 0.3
-"""Longest bone, over the longest step on the best path over other joints; shortest checked bone, over the trunk."""
-MAJORITY, CLEAR_MAJORITY = 0.5, 0.8
-"""Fraction of clips that contradict a rule about the trunk, or about sides, which are noise in profile."""
+DETOUR = 1.4
+"""Longest allowed bone, as a multiple of the longest step on the best path through other joints."""
+SHORT_BONE = 0.3
+"""Shorter bones are not checked; a fraction of the trunk's length."""
+MAJORITY = 0.5
+"""A rule about the trunk is broken if more than this fraction of clips contradict it."""
+CLEAR_MAJORITY = 0.8
+"""The same for rules about sides and bones: left and right are noisy in side views."""
 SAMPLE = 2000
 """Most clips that are looked at, evenly spread over the store."""
 
@@ -43,7 +47,7 @@ class Anatomy:
     off_centre: float
     """Distance of the centre joint in the first frame from the origin."""
     contradiction: str
-    """Result of :func:`contradiction`."""
+    """Reason why the joints are in the wrong order; "" if none was found."""
 
 
 def measure(store: ClipStore) -> Anatomy | None:
@@ -97,7 +101,10 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
         return None
     # One more clip, which shows nothing wrong: a few clips are no evidence.
     wrong = {rule: float(np.mean(each)) for (rule, most), each in fails.items() if sum(each) > most * (len(each) + 1)}
-    return f"{(rule := max(wrong, key=lambda rule: wrong[rule]))} in {wrong[rule]:.0%} of the clips" if wrong else ""
+    if not wrong:
+        return ""
+    rule = max(wrong, key=lambda rule: wrong[rule])
+    return f"{rule} in {wrong[rule]:.0%} of the clips"
 
 
 def seen_mean(x: np.ndarray, axis: int) -> np.ndarray:

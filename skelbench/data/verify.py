@@ -154,9 +154,9 @@ class Copies(NamedTuple):
 
     split: str
     test: int
-    """Test clips that are training clips, too ..."""
+    """Number of test clips that are also training clips."""
     of: int
-    """... of so many."""
+    """Number of test clips."""
     example: str
 
 

@@ -72,7 +72,8 @@ class PreparedClips:
         resize: EvaluationResize | None = None,
         change: Callable[[View], View] | None = None,
     ) -> Builder:
-        """Maker of one view per clip, named "eval"; without arguments as evaluated. ``change`` is done to the view.
+        """Maker of one view per clip, named "eval"; without arguments as in evaluation. ``change`` is
+        applied to the view.
 
         Random crops draw their frames where an evaluation takes the first frame of each bin."""
         look, how_resized = self.look, resize or self.look.resize
@@ -97,8 +98,8 @@ class PreparedClips:
         generator: torch.Generator | None = None,
         **options: Any,
     ) -> Tensor:
-        """float32 [B, D] (D times M for "concat"), with gradient. ``dropout``, drawn by ``generator``, is on numbers of
-        tokens before they are averaged. ``options`` go to the encoder."""
+        """float32 [B, D] (D times M for "concat"), with gradient. ``dropout``, drawn by ``generator``, zeroes numbers
+        of tokens before these are averaged. ``options`` go to the encoder."""
         if dropout and self.min_confidence and self.hiding == "drop-tokens":
             raise SkelbenchError(
                 "this protocol applies dropout to tokens, which --min-confidence removes from some bodies; leave out "

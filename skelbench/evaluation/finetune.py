@@ -164,7 +164,7 @@ class _Fits:
         self._saved = time.monotonic()
 
     def run(self) -> None:
-        """Make the fits that are left, the first one from its saved state."""
+        """Run the remaining fits; the first continues from its saved state."""
         self._settle_threads()
         for part in self.parts[len(self.done) :]:
             fit = self._fit(part)
@@ -232,7 +232,7 @@ def _label_lists(task: Downstream, settings: FineTuneSettings) -> list[LabelSubs
 
 
 def _parts(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset], draw: int, seed: int) -> list[Part]:
-    """The fits by list ``draw``: of all its clips, and without held-out clips."""
+    """Return the fits of list ``draw``: one on all its clips, one without held-out clips."""
     chosen_n = np.flatnonzero(np.isin(task.train_ids, lists[draw].ids)) if lists else np.arange(len(task.train_ids))
     if not len(chosen_n):
         raise SkelbenchError(

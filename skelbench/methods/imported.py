@@ -52,7 +52,7 @@ DECODER = {
     "decoder_pred": "predict",
 }
 MACDIFF = ("input_mean", "input_var", "self_shift")
-"""Options that only MacDiff's code records: its encoder's input is standardized. Its files look like MAMP's else."""
+"""Options that only MacDiff's code records: its encoder's input is standardized. In all else its files are MAMP's."""
 HEAD = "head."
 """Tensors of the classifier of a linear probe or a fine-tuned model."""
 
@@ -67,7 +67,9 @@ def masked_autoencoder(
     """
     check_record(options, model)
     if foreign := [name for name in MACDIFF if name in model_arguments(options)]:
-        raise SkelbenchError(f"its own record has {foreign[0]}, a setting of MacDiff; import it as the method it is of")
+        raise SkelbenchError(
+            f"its own record has {foreign[0]}, a setting of MacDiff; import it as the method that uses it"
+        )
     settings, weights = encoder_of(state, options)
     if any(renamed(name, DECODER) for name in state):
         more, decoder = decoder_of(state, options)
@@ -82,7 +84,9 @@ def check_record(options: Mapping[str, Any], model: str = "") -> None:
     model_name = str(options.get("model", "")).split(".")[0]
     if model_name.startswith("model_") and model_name != model:
         note = f", not {model}" if model else ""
-        raise SkelbenchError(f"its own record says that it holds {model_name}{note}; import it as the method it is of")
+        raise SkelbenchError(
+            f"its own record says that it holds {model_name}{note}; import it as the method that uses it"
+        )
 
 
 def model_arguments(options: Mapping[str, Any]) -> Mapping[str, Any]:

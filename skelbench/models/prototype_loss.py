@@ -68,8 +68,8 @@ _fused: dict[str, _Tiles] = {}
 
 
 def fuse(device: torch.device, on: bool) -> None:
-    """Compile the operations on tiles on ``device`` besides products, or stop using compiled ones: a tile is then read
-    and written a few times, not fifty.
+    """Use compiled (``on``) or plain operations on tiles on ``device``, products excepted. A compiled tile is read and
+    written a few times instead of fifty.
 
     Raises:
         Exception: of any of the compilers; tiles stay as they were.

@@ -208,7 +208,7 @@ class ViT(Encoder):
         for place, block in enumerate(before):
             x_RnD = block(x_RnD, rope)
             if config.cls and not self.training and place >= len(before) - 3:
-                classes.append(x_RnD[:, 0].clone())
+                classes.append(x_RnD[:, 0].clone())  # a slice would keep all tokens in memory
         x_RnD = self.norm(last(x_RnD, rope, first=summary and self.summarises))
         tokens_RND, cls_RD = x_RnD[:, config.prefix :], x_RnD[:, 0] if config.cls else None
         if summary and cls_RD is not None:

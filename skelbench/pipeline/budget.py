@@ -79,7 +79,7 @@ class Length:
 
     @property
     def sentence(self) -> str:
-        """``flops=2e15: 431 steps of 16 clips, which at 2.9 GFLOPs a clip of two bodies are 2.0e13``."""
+        """``flops=2e13: 431 steps of 16 clips, 2e13 FLOPs at 2.9 GFLOPs for a clip of two bodies``."""
         text = f"{self.budget}: {self.steps:,} steps of {self.batch_size} clips"
         if self.flops_per_clip:
             spent = f"{self.clips * self.flops_per_clip:.4g}".replace("e+", "e")

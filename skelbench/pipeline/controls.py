@@ -33,7 +33,7 @@ Records = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A finished run, its controls, what they cost."""
+    """A finished run and its controls with their records, and the cost of the run."""
 
     pairs: list[tuple[RunDir, Records]]
     """The run, then its controls, each with its records."""
@@ -78,18 +78,18 @@ def conclude(
     group += [make(resolved, session.host) for make in (control, raw_control)] if resolved.method.trains else []
     pairs: list[tuple[RunDir, Records]] = []
     for member in group:
-        of = pretrain(session, member) if pairs else run
-        specs = {name: eval_spec(session.host, of, name, like=resolved) for name in protocols}
-        records = {name: evaluate(session, of, spec, force, resolved, store) for name, spec in specs.items()}
-        pairs.append((of, records))
+        member_run = pretrain(session, member) if pairs else run
+        specs = {name: eval_spec(session.host, member_run, name, like=resolved) for name in protocols}
+        records = {name: evaluate(session, member_run, spec, force, resolved, store) for name, spec in specs.items()}
+        pairs.append((member_run, records))
         session.features.clear()  # coordinates are as large as the clips
         cost = None
-        if costed(of.spec):
+        if costed(member_run.spec):
             try:
-                cost = distributed.first(partial(measure_cost, session, of, store, force))
+                cost = distributed.first(partial(measure_cost, session, member_run, store, force))
             except Exception as error:
                 if not distributed.rank():
-                    of.update(uncounted=str(error) or type(error).__name__)
+                    member_run.update(uncounted=str(error) or type(error).__name__)
                 if uncounted:
                     uncounted(member, error)
         costs.append(cost)
@@ -107,19 +107,19 @@ def check_protocols(session: Session, resolved: Resolved, protocols: Sequence[st
 
 
 def control(resolved: Resolved, host: Host) -> Resolved:
-    """The untrained twin: same encoder, grid, data, precision and seed, no training; the run that `skelbench run
+    """The untrained baseline: same encoder, grid, data, precision and seed, no training; the run that `skelbench run
     untrained` makes."""
     spec, method = resolved.spec, host.get("methods", "untrained")
     sections = {"train": still(spec.train.precision), "components": _topology(spec)}
-    twin = RunSpec(**_method(host, method), **sections, **twin_fields(spec))
-    # A twin has no variant: if a variant changes the encoder, the twin has a changed preset.
+    baseline = RunSpec(**_method(host, method), **sections, **twin_fields(spec))
+    # The untrained baseline has no variant: encoder settings of a variant become changes of its preset.
     changed = {
         key: value
         for key, value in resolved.from_preset.items()
         if key.startswith("encoder.") or key == "train.precision"
     }
     shared = resolved.preset, changed, method, resolved.encoder, resolved.store
-    return Resolved(twin, *shared, setting=resolved.setting)
+    return Resolved(baseline, *shared, setting=resolved.setting)
 
 
 def raw_control(resolved: Resolved, host: Host) -> Resolved:

@@ -37,7 +37,7 @@ from skelbench.training.checkpoint import load_state, load_weights, save_encoder
 from skelbench.training.loop import Trainer
 
 THEN = ", then "
-"""Between the names of hardware that a run was trained on, one after the other."""
+"""Separator of hardware names in run.json if a run was trained on several, in order of use."""
 
 
 def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDir:

@@ -1,5 +1,4 @@
-"""Context of commands: the plugins, the results directory, the data and the device that the steps of a run share
-(torch-free until one is opened)."""
+"""Context of commands: plugins, results directory, data and device (torch-free until the data are opened)."""
 
 from __future__ import annotations
 

@@ -135,18 +135,17 @@ class Host:
         cls = self.load(descriptor, field)
         if isinstance(cls, type) and issubclass(cls, base):
             return cls
-        about = (
-            f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(getattr(descriptor, field))}"
-        )
         name = "Config" if field == "config" else base.__name__
-        raise Mistake(f"{about} is not a subclass of {name}; make it one")
+        raise Mistake(f"{self._about(descriptor, field)} is not a subclass of {name}; make it one")
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
         """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is not a ``cls``."""
         if isinstance(value, cls):
             return value
-        about = f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(descriptor.target)}"
-        raise SkelbenchError(f"{about}: a {type(value).__name__} is not a {what}")
+        raise SkelbenchError(f"{self._about(descriptor)}: a {type(value).__name__} is not a {what}")
+
+    def _about(self, descriptor: Descriptor, field: str = "target") -> str:
+        return f"{SINGULAR[self._entry(descriptor).kind]} {descriptor.name!r}: {self.shown(getattr(descriptor, field))}"
 
     def shown(self, target: str) -> str:
         """Return ``target`` with the file name of a single file in place of its module name."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONTROLS = ("untrained", "raw")
-"""Methods that others are measured against: the encoder as initialised; coordinates, no network."""
+"""Methods that others are measured against: the encoder as initialized; coordinates, no network."""
 
 
 class Controls:

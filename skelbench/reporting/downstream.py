@@ -32,7 +32,7 @@ TRANSFER_HOW = (
 )
 TRANSFER_NOTE = (
     "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
-    "Over untrained: minus the same encoder as initialised, measured the same way."
+    "Over untrained: minus the same encoder as initialized, measured the same way."
 )
 
 
@@ -124,7 +124,7 @@ FINETUNE = ColumnTable(
     "Fine-tuned on all labels: accuracy in percent",
     fine_tuned,
     "no run was fine-tuned yet: `skelbench eval RUN --protocol finetune,supervised`",
-    notes=("supervised: the same recipe from the encoder as it was initialised.",),
+    notes=("supervised: the same recipe from the encoder as it was initialized.",),
 )
 SEMI = ColumnTable(
     "semi",

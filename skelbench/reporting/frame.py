@@ -259,7 +259,7 @@ class _UsualSettings:
     def changed(self, run: ReadRun, record: Mapping[str, Any]) -> str:
         """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones.
 
-        "" for none, and for an evaluation that only columns of their own describe: data, checkpoint, streams.
+        "" if there are none, or if only data, checkpoint or streams differ: these have their own columns.
         """
         if record["standard"]:
             return ""
@@ -290,7 +290,7 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
     """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
 
-    A snapshot's are interpolated in the log, or its share of the schedule if nothing was logged.
+    For a snapshot they are interpolated in the log. Without a log they are its fraction of the totals.
     """
     totals = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
     if checkpoint == "last":

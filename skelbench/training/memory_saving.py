@@ -84,7 +84,7 @@ def check_micro_batches(method: Method, spec: RunSpec, pieces: int) -> None:
         )
 
 
-def micro_batch_counts(clips: int, least: int = 1) -> list[int]:
+def micro_batch_counts(clips: int, least: int) -> list[int]:
     """Numbers of pieces, from 2, that divide ``clips`` into ``least`` or more each."""
     return [n for n in range(2, clips + 1) if clips % n == 0 and clips // n >= least]
 
@@ -108,7 +108,7 @@ def blocks(method: nn.Module) -> Iterator[nn.Module]:
                 yield block
 
 
-def recompute_blocks(method: nn.Module, on: bool = True) -> None:
+def recompute_blocks(method: nn.Module, on: bool) -> None:
     """Switch the recomputation of the :func:`blocks` of ``method`` on or off."""
     for block in blocks(method):
         vars(block).pop("forward", None)

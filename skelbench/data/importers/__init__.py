@@ -108,7 +108,8 @@ def _advice(path: Path) -> str:
     files = [path, *islice(path.rglob("*.*"), 1000)] if path.is_dir() else [path]
     suffixes = sorted({file.suffix.lower() for file in files if not file.is_dir()})
     kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
-    hint = "save 3-D joints of one body as a ragged npz, others as a pyskl pickle (docs/import_data.md)"
+    hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle"
+    hint += " (docs/import_data.md)"
     if suffixes == [".skeleton"]:
         hint = "NTU RGB+D as downloaded is read by skelbench data prepare ntu60 --raw FOLDER"
     elif {".bvh", ".c3d"} & {*suffixes}:

@@ -89,8 +89,8 @@ def find_pose(
 ) -> Pose:
     """Find unit and up-axis of clips [M, T, J, 3] by their bodies; raise if they cannot be joints of this skeleton.
 
-    ``up`` other than "auto" is taken on trust, and so are ``units`` as long as the bodies come out as people. A format
-    that says which axis points up (``usual``) is believed as long as some bodies stand along it, or most along none.
+    ``up`` other than "auto" is not checked. ``units`` are accepted if the bodies have the size of people. ``usual``,
+    the up-axis of the format, is accepted if some bodies stand along it, or if most stand along no axis.
     ``flat``: 2-D poses, whose unit is known; a joint at 0 was not seen.
     """
     upper = [j for j, name in enumerate(topology.joints) if name in ("head", "nose")]

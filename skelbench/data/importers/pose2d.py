@@ -1,8 +1,8 @@
 """Poses of the image plane: z = 0, Y up, centred, in nominal metres, with each joint's confidence.
 
-A pixel is no length. Either the image's height stands for 3 meters in every clip of a file, which keeps how large
-people appear; or each clip is scaled so that its largest body's box has 1.7 meters along its longer side (the median
-over frames), which does not.
+Pixels have no length. By default 3 meters are the height of the image, for all clips: people keep their relative size.
+With ``scale_2d="body"`` each clip is scaled so that the longer side of its largest body's box is 1.7 meters (median
+over frames): relative size is lost.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class FlatPose:
 def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:
     """Return a clip [M, T, J, 3] with confidence in [0, 1] from one of pixels [M, T, J, 2] with scores [M, T, J].
 
-    The y axis keeps its direction. Joints of confidence 0 are nowhere: they are put at the origin, even from NaN, and
-    neither they nor bodies or frames without any other joint count as seen. Scores above 1 become 1.
+    The y axis keeps its direction. A joint of confidence 0 is set to 0, even if it is NaN. Bodies and frames that
+    have only such joints do not count as seen. Scores above 1 become 1.
     """
     xy_MTJC, score_MTJ = (np.asarray(array, dtype=np.float32) for array in (clip.x_MTJC, clip.confidence_MTJ))
     xy_MTJC = np.where((score_MTJ == 0)[..., None], np.float32(0), xy_MTJC)

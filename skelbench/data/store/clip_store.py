@@ -141,7 +141,7 @@ class ClipStore:
         Raises :class:`SkelbenchError` if it is missing, damaged, older or newer.
         """
         path = Path(path)
-        meta = _read_meta(path).model_copy(update={"name": path.absolute().name})  # which no fingerprint holds
+        meta = _read_meta(path).model_copy(update={"name": path.absolute().name})  # not in the fingerprint
         index = _load(path, "index.npz", _read_index)
         # The fingerprint covers what the arrays hold, so what the writer has checked needs no second check.
         if meta.fingerprint != fingerprint(meta, index) or len(index["length"]) != meta.clips:
@@ -192,7 +192,7 @@ class ClipStore:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """int64 [N], bodies that are there: without an empty second one (:data:`EMPTY_BODY`)."""
+        """int64 [N], number of bodies per clip, without an empty second body (:data:`EMPTY_BODY`)."""
         return self.bodies - ((self.index["flags"] & EMPTY_BODY) != 0)
 
     @cached_property
@@ -273,7 +273,7 @@ class ClipStore:
             raise _damaged(self.path, "the values in confidence.npy are not those that were written")
 
     def check(self, ids: np.ndarray) -> None:
-        """Compare the clips ``ids`` with what was written, each the first time; raises if a single bit differs."""
+        """Compare the checksums of the clips ``ids`` with the stored ones, once per clip; raise if one differs."""
         ids = np.unique(ids[~self.compared[ids]])
         wrong = ids[self._checksums(ids) != self.index["crc32"][ids]]
         if len(wrong):

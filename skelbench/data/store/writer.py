@@ -158,7 +158,7 @@ class StoreWriter:
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
-        """Give up the splits without a clip on one side, as a part of a dataset may have; return their names.
+        """Remove splits without training or test clips, which a part of a dataset may have; return their names.
 
         Raises :class:`SkelbenchError` if no clip or no split is left.
         """

@@ -31,19 +31,18 @@ def key_of(method: MethodSpec, grid: GridSpec) -> str:
     return canonical_json([method.name, method.version, own_setting(method), grid.model_dump(mode="json")])
 
 
-def kept_rows(
-    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None, recount: bool = False
-) -> Iterator[CostRow]:
+def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
     """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted only if neither :data:`SHIPPED` nor ``folder``
-    (:func:`cache_root`) has them; with ``recount`` all are counted and nothing is kept.
+    (:func:`cache_root`) has them.
 
-    A file in ``folder`` is of one state of all code that decides counts. A damaged file or entry is counted again.
+    Each file in ``folder`` belongs to one version of the code that decides counts. A damaged file or entry is counted
+    again.
     """
     pairs, encoders, counted = [*pairs], dict[Any, MacCount](), False
-    shipped = {} if recount else _read(SHIPPED)
-    missing = recount or any(key_of(*pair) not in shipped for pair in pairs)
+    shipped = _read(SHIPPED)
+    missing = any(key_of(*pair) not in shipped for pair in pairs)
     file = (folder or cache_root()) / f"costs-{digest(_states(host)) if missing else ''}.json"
-    own = {} if recount else _read(file)
+    own = _read(file)
     try:
         for method, grid in pairs:
             key = key_of(method, grid)
@@ -57,7 +56,7 @@ def kept_rows(
             if row is not None:
                 yield row
     finally:  # also if the command is stopped half-way
-        if counted and not recount:
+        if counted:
             with suppress(OSError):
                 write_json(file, own)
                 keep_newest(file.parent.glob("costs-*.json"), KEPT)

@@ -16,11 +16,11 @@ def _shape(value: Any) -> list[int]:
     return value.type().sizes()
 
 
-def _product(axis: int) -> Handle:
-    """MACs of ``out = a @ b`` with ``a`` the input number ``axis``: one per output element and summed index."""
+def _product(index: int) -> Handle:
+    """MACs of ``out = a @ b`` with ``a`` the input number ``index``: one per output element and summed index."""
 
     def handle(inputs: list[Any], outputs: list[Any]) -> int:
-        return prod(_shape(outputs[0])) * _shape(inputs[axis])[-1]
+        return prod(_shape(outputs[0])) * _shape(inputs[index])[-1]
 
     return handle
 

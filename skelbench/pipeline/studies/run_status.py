@@ -37,14 +37,11 @@ def at_work(run: RunDir) -> bool:
     return run.lock().held()
 
 
-def outcome_now(run: RunDir, working: bool | None = None) -> str:
-    """Its outcome; ``interrupted`` where it says that it is running and nobody works in it, for it was killed.
-
-    ``working``: whether somebody does, where that is known already.
-    """
+def outcome_now(run: RunDir) -> str:
+    """Return the outcome of ``run``; ``interrupted`` if run.json says ``running`` but no process works in it."""
     if run.outcome != "running":
         return run.outcome
-    return "running" if (at_work(run) if working is None else working) else "interrupted"
+    return "running" if at_work(run) else "interrupted"
 
 
 def why_failed(code: int, log: Path) -> str:

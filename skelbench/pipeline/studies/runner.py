@@ -181,7 +181,7 @@ def _run_of(trial: Trial, session: Session) -> RunDir | None:
 def _share(trial: Trial, session: Session) -> float:
     """Fraction of the training of ``trial`` that is done; 1 while it is probed."""
     with suppress(SkelbenchError, OSError):
-        if run := session.results.by_id(trial.id):
+        if run := _run_of(trial, session):
             return 1.0 if run.outcome == "done" else trained(run, trial.clips)
     return 0.0
 

@@ -1,8 +1,7 @@
 """``skelbench data prepare pku1|pku2``: raw files to a clip store, one read per video.
 
-Clips are those of MAMP's script: the rows from ``start`` up to but without ``end``, counted from 0; of a longer clip
-the first 300; in camera coordinates; nothing is denoised. An action whose ``end`` lies behind the video's ends with
-the video, and is counted.
+Clips are the same as in MAMP's script: rows ``start`` to ``end`` - 1, counted from 0, at most the first 300, in camera
+coordinates, without denoising. An action whose ``end`` is after the last frame is cut there; the report counts these.
 
 A video has two texts. Frames: one row each of 150 numbers, 2 bodies x 25 joints x (x, y, z) in meters; an absent body
 is zero. Labels: rows ``action,start,end,confidence`` with actions from 1.

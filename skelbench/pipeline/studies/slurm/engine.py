@@ -85,7 +85,7 @@ class Slurm(Queue):
 
     # ------------------------------------------------------------------------------------------ submission
     def emit(self, trials: Trials) -> str:
-        """Return the script; of all trials if no queue can be asked."""
+        """Return the script for the trials that are not queued; for all trials if SLURM is not available."""
         queued = self.queued() if commands.available() else {}
         missing = [trial for trial, _ in trials if trial.id not in queued]
         return self._script(missing)[2] if missing else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,7 +135,7 @@ def script(
     return "\n".join(head) + "\n" + _BODY.format(python=shlex.join(python))
 
 
-def environment(resources: Resources, current: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment(resources: Resources) -> dict[str, str]:
     """Environment variables of a trial: from this process, and on a CPU as many threads as cores."""
-    own = {key: value for key, value in sorted(current.items()) if key == "PYTHONPATH" or key.startswith(_PREFIXES)}
+    own = {key: value for key, value in sorted(os.environ.items()) if key == "PYTHONPATH" or key.startswith(_PREFIXES)}
     return own if resources.gpus else {"OMP_NUM_THREADS": str(resources.cpus)} | own
