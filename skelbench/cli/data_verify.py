@@ -36,7 +36,7 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
         for check in verify(store, kind, body):
             checks.append(check)
             mark = styled((check.state, STYLES[check.state]))
-            table.add_row(check.what, mark, plain(check.found), plain(check.expected))
+            table.add_row(check.name, mark, plain(check.value), plain(check.expected))
             report(1)
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
     out.print(styled((f"data set {dataset}", "bold"), f", {against}"))
@@ -44,7 +44,7 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
     together: dict[tuple[str, str], list[str]] = {}
     for check in checks:
         if check.state != "ok":
-            together.setdefault((check.state, check.advice), []).append(check.what)
+            together.setdefault((check.state, check.advice), []).append(check.name)
     for (state, advice), problems in together.items():
         out.print(styled((state, STYLES[state]), f" {plain('; '.join(problems))}: {plain(advice)}"))
     if bones and body is not None:

@@ -60,26 +60,26 @@ SHORT = 20
 """Largest number of names that are listed if none is near."""
 
 
-def did_you_mean(name: str, known: Collection[str], kind: str, otherwise: str = "", others: str = "") -> str:
+def did_you_mean(name: str, candidates: Collection[str], kind: str, otherwise: str = "", advice: str = "") -> str:
     """Message with the nearest known name: ``unknown method 'slm'; did you mean 'slim'?``
 
-    If none is near: ``otherwise``, or the first :data:`SHORT` names; then ``others``, the way to more.
+    If none is near: ``otherwise``, or the first :data:`SHORT` names; then ``advice``, the way to more.
     """
-    near = nearest(name, known)
-    names = sorted(known)
+    near = nearest(name, candidates)
+    names = sorted(candidates)
     more = f", ... ({len(names)} in all)" if len(names) > SHORT else ""
     hint = f"did you mean {near!r}?" if near else otherwise or f"known: {', '.join(names[:SHORT]) or 'none'}{more}."
-    return f"unknown {kind} {name!r}; {hint}" + (f" {others}" if others and not near else "")
+    return f"unknown {kind} {name!r}; {hint}" + (f" {advice}" if advice and not near else "")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The known name that was probably meant; None if that would be a guess.
 
     The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is ``train.lr``.
     """
     outer, _, last = _parts(name)
     ranked = []
-    for candidate in sorted(known):
+    for candidate in sorted(candidates):
         their_outer, _, candidate_name = _parts(candidate)
         likeness = SequenceMatcher(None, last, candidate_name).ratio()
         if likeness > LIKE:

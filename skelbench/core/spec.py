@@ -331,9 +331,9 @@ def streams_seen(spec: RunSpec) -> set[str]:
     return {view.get("stream", "joint") for view in spec.views.values()}
 
 
-def stream_names(seen: Iterable[str]) -> str:
+def stream_names(components: Iterable[str]) -> str:
     """``joint + bone + motion``, in this order; ``fused`` is all three."""
-    streams = {*seen}
+    streams = {*components}
     return " + ".join(name for name in ("joint", "bone", "motion") if name in streams or "fused" in streams)
 
 

@@ -100,7 +100,7 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
     if not fails:
         return None
     # One more clip, which shows nothing wrong: a few clips are no evidence.
-    wrong = {rule: float(np.mean(each)) for (rule, most), each in fails.items() if sum(each) > most * (len(each) + 1)}
+    wrong = {rule: float(np.mean(hits)) for (rule, most), hits in fails.items() if sum(hits) > most * (len(hits) + 1)}
     if not wrong:
         return ""
     rule = max(wrong, key=lambda rule: wrong[rule])
@@ -109,8 +109,8 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
 
 def seen_mean(x: np.ndarray, axis: int) -> np.ndarray:
     """Return the mean without NaN; NaN if there is nothing else."""
-    seen = np.isfinite(x)
-    return np.asarray(np.where(seen, x, 0).sum(axis) / np.where(seen.any(axis), seen.sum(axis), np.nan))
+    finite = np.isfinite(x)
+    return np.asarray(np.where(finite, x, 0).sum(axis) / np.where(finite.any(axis), finite.sum(axis), np.nan))
 
 
 def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float, np.ndarray]]:
@@ -136,9 +136,9 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
     yield "the head is not beyond the shoulders, seen from the hips,", MAJORITY, along(head_FC) - 1
     for joint in ("knee", "ankle"):
         yield f"the {joint}s are nearer to the shoulders than to the hips", MAJORITY, 0.5 - along(middle(joint))
-    for names, sign, what in ((BETWEEN_HIPS, 1, "hips"), (BETWEEN_SHOULDERS, -1, "shoulders")):
+    for names, sign, place in ((BETWEEN_HIPS, 1, "hips"), (BETWEEN_SHOULDERS, -1, "shoulders")):
         if name := next((name for name in names if name in at), ""):
-            yield f"the {name} is not near the {what}", MAJORITY, sign * (0.5 - along(at[name]))
+            yield f"the {name} is not near the {place}", MAJORITY, sign * (0.5 - along(at[name]))
     legs_F = np.stack([far(f"{s} hip", f"{s} knee") + far(f"{s} knee", f"{s} ankle") for s in ("left", "right")]).max(0)
     yield "the legs are shorter than the neck", MAJORITY, legs_F - np.linalg.norm(head_FC - shoulders_FC, axis=1)
     sides = [at[f"left {joint}"] - at[f"right {joint}"] for joint in ("hip", "shoulder")]

@@ -55,16 +55,16 @@ NAMES = {
 class Check:
     """One line of the report."""
 
-    what: str
+    name: str
     state: State
-    found: str
+    value: str
     expected: str = ""
     advice: str = ""
     """Meaning of a line that is not ok, and what to do."""
 
 
-def _judge(what: str, ok: object, found: str, expected: str, advice: str, otherwise: State = "look") -> Check:
-    return Check(what, "ok", found, expected) if ok else Check(what, otherwise, found, expected, advice)
+def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherwise: State = "look") -> Check:
+    return Check(name, "ok", value, expected) if ok else Check(name, otherwise, value, expected, advice)
 
 
 def recognise(store: ClipStore, kind: str | None = None) -> str | None:
@@ -76,7 +76,7 @@ def recognise(store: ClipStore, kind: str | None = None) -> str | None:
     if store.names is None:
         return None
     names = store.names.tolist()
-    return next((known for known, name in NAMES.items() if all(re.fullmatch(name, each) for each in names)), None)
+    return next((dataset for dataset, name in NAMES.items() if all(re.fullmatch(name, clip) for clip in names)), None)
 
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
@@ -93,11 +93,11 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         return
     yield _up(store, body)
     advice = f"not in the order of {store.topology.name}: {body.contradiction}; import again with --topology NAME"
-    found = "another" if body.contradiction else store.topology.name
-    yield _judge("joint order", not body.contradiction, found, store.topology.name, advice, "wrong")
-    found = f"first body's centre {body.off_centre:.2f} from it in the first frame"
+    value = "another" if body.contradiction else store.topology.name
+    yield _judge("joint order", not body.contradiction, value, store.topology.name, advice, "wrong")
+    value = f"first body's centre {body.off_centre:.2f} from it in the first frame"
     advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
-    yield _judge("origin", body.off_centre < 0.5, found, "near 0", advice)
+    yield _judge("origin", body.off_centre < 0.5, value, "near 0", advice)
     if store.meta.dimensions == 3:  # in 2-D sides are unknown, bones are foreshortened, and the unit is the image's
         yield _left(store, body)
         yield _lengths(store, body)
@@ -105,47 +105,47 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
 
 
 # ------------------------------------------------------------------------------------------------ counts
-def _counted(what: str, found: int, expected: int, sure: bool, advice: str) -> Check:
-    if found == expected or sure:
-        return _judge(what, found == expected, f"{found:,}", f"{expected:,}", advice, "wrong")
+def _counted(name: str, count: int, expected: int, sure: bool, advice: str) -> Check:
+    if count == expected or sure:
+        return _judge(name, count == expected, f"{count:,}", f"{expected:,}", advice, "wrong")
     quoted = "the figure commonly quoted was never confirmed; results compare with others of the same count only"
-    return Check(what, "look", f"{found:,}", f"{expected:,} quoted", quoted)
+    return Check(name, "look", f"{count:,}", f"{expected:,} quoted", quoted)
 
 
 def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
     """Compare counts with the published ones, if there are any."""
-    known = KNOWN.get(kind or "")
-    if known is None:
+    published = KNOWN.get(kind or "")
+    if published is None:
         yield Check("clips", "ok", f"{len(store):,}")
     else:
-        short = known.clips - len(store)
-        gone = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
-        advice = f"{gone}: complete the download (or leave out other files) and prepare {kind} again"
-        yield _counted("clips", len(store), known.clips, known.sure, advice)
+        short = published.clips - len(store)
+        difference = f"{short:,} samples are not there" if short > 0 else f"there are {-short:,} samples too many"
+        advice = f"{difference}: complete the download (or leave out other files) and prepare {kind} again"
+        yield _counted("clips", len(store), published.clips, published.sure, advice)
     unexpected = [f"{item.name}: {item.reason}" for item in store.meta.skipped if not item.expected]
-    found = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
+    value = f"{len(store.meta.skipped):,}" + (f", {len(unexpected):,} unexpectedly" if unexpected else "")
     advice = f"{''.join(unexpected[:1])}; repair or download again what is listed in meta.json, then prepare again"
-    yield _judge("left out", not unexpected, found, "0 unexpectedly", advice, "wrong")
+    yield _judge("left out", not unexpected, value, "0 unexpectedly", advice, "wrong")
     for split in map(store.split, store.meta.splits):
         sizes = {"train": len(split.train), "test": len(split.test)}
-        if known and split.name in known.splits:
+        if published and split.name in published.splits:
             advice = "not the published split: accuracies on it do not compare with published ones"
-            for (part, size), expected in zip(sizes.items(), known.splits[split.name]):
-                yield _counted(f"{split.name}, {part}", size, expected, known.sure, advice)
+            for (part, size), expected in zip(sizes.items(), published.splits[split.name]):
+                yield _counted(f"{split.name}, {part}", size, expected, published.sure, advice)
         else:
             unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
             advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognised; use another split"
-            shown = f"{sizes['train']:,} / {sizes['test']:,}"
-            yield _judge(f"{split.name}, train / test", not unseen, shown, "", advice)
+            value = f"{sizes['train']:,} / {sizes['test']:,}"
+            yield _judge(f"{split.name}, train / test", not unseen, value, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)
-    found = f"{store.num_classes}, {count.min():,} to {counted(count.max(), 'clip')} each"
+    value = f"{store.num_classes}, {count.min():,} to {counted(count.max(), 'clip')} each"
     rarest = int(count.argmin())
     advice = f"no clip of class {rarest} ({store.classes[rarest]}); parts of the data may be missing"
-    yield _judge("classes", count[rarest], found, "clips of every class", advice)
-    for field, expected in (known.details if known else {}).items():
-        if known and field in store.meta.details:  # only of stores that were prepared from raw files
+    yield _judge("classes", count[rarest], value, "clips of every class", advice)
+    for field, expected in (published.details if published else {}).items():
+        if published and field in store.meta.details:  # only of stores that were prepared from raw files
             advice = "the raw files are not the published ones, or not all of them; compare the download's checksums"
-            yield _counted(field.replace("_", " "), int(store.meta.details[field]), expected, known.sure, advice)
+            yield _counted(field.replace("_", " "), int(store.meta.details[field]), expected, published.sure, advice)
 
 
 # ------------------------------------------------------------------------------------------------ contents
@@ -162,14 +162,14 @@ class Copies(NamedTuple):
 
 def on_both_sides(store: ClipStore) -> list[Copies]:
     """Return the splits of which test clips equal training clips, bit by bit."""
-    found = []
+    copies = []
     for split in map(store.split, store.meta.splits):
-        known = store.recurring(split.test, store, split.train)
-        if len(known):
-            first = store.recurring(split.train, store, known[:1])[0]
-            example = f"{store.title(known[0])} is {store.title(first)}"
-            found.append(Copies(split.name, len(known), len(split.test), example))
-    return found
+        test = store.recurring(split.test, store, split.train)
+        if len(test):
+            first = store.recurring(split.train, store, test[:1])[0]
+            example = f"{store.title(test[0])} is {store.title(first)}"
+            copies.append(Copies(split.name, len(test), len(split.test), example))
+    return copies
 
 
 def _contents(store: ClipStore) -> Iterator[Check]:
@@ -182,10 +182,10 @@ def _contents(store: ClipStore) -> Iterator[Check]:
     else:
         yield Check("checksums", "ok", "as written")
     copies = on_both_sides(store)
-    found = "; ".join(f"{one.split}: {one.test:,} of {one.of:,} test clips" for one in copies) or "none"
+    value = "; ".join(f"{copy.split}: {copy.test:,} of {copy.of:,} test clips" for copy in copies) or "none"
     example = copies[0].example if copies else ""
     advice = f"these are training clips, too ({example}): leave them out and import again, or say so beside results"
-    yield _judge("on both sides of a split", not copies, found, "none", advice)
+    yield _judge("on both sides of a split", not copies, value, "none", advice)
 
 
 # ------------------------------------------------------------------------------------------------ anatomy
@@ -194,32 +194,32 @@ def _up(store: ClipStore, body: Anatomy) -> Check:
     both_N6 = np.concatenate([body.up_NC, -body.up_NC], axis=1)
     count = np.bincount(both_N6.argmax(axis=1), minlength=6)
     most, share = int(count.argmax()), count.max() / count.sum()
-    found = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
+    value = f"{axes[most]} in {share:.0%} of {body.clips:,} clips"
     advice = f"bodies do not stand along {store.meta.up_axis}; import again with the right axis (images have y down)"
     ok = axes[most] == store.meta.up_axis and share >= SHARE
-    return _judge("up", ok, found, store.meta.up_axis, advice, "wrong" if share >= SHARE else "look")
+    return _judge("up", ok, value, store.meta.up_axis, advice, "wrong" if share >= SHARE else "look")
 
 
 def _left(store: ClipStore, body: Anatomy) -> Check:
     share = float((body.left_N > 0).mean())
-    found = f"left is left in {share:.0%} of {body.clips:,} clips"
+    value = f"left is left in {share:.0%} of {body.clips:,} clips"
     otherwise: State = "look" if share > 1 - SHARE else "wrong"
     advice = "coordinates are mirrored, or left and right joints swapped; negate an axis or swap them, and import again"
     if otherwise == "look":
         advice = f"too noisy to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
-    return _judge("left and right", share >= SHARE, found, "in nearly all", advice, otherwise)
+    return _judge("left and right", share >= SHARE, value, "in nearly all", advice, otherwise)
 
 
 def _lengths(store: ClipStore, body: Anatomy) -> Check:
     bones = [j for j in store.topology.order if j != store.topology.root]
-    found = f"median {np.median(body.bone_J[bones]):.2f} m, longest {np.max(body.bone_J[bones]):.2f} m"
+    value = f"median {np.median(body.bone_J[bones]):.2f} m, longest {np.max(body.bone_J[bones]):.2f} m"
     strange = [j for j in bones if not SHORTEST_BONE <= body.bone_J[j] <= LONGEST_BONE]
     if len(strange) > len(bones) / 2:
         advice = "most bones are not of human size: are the coordinates in metres? import them again, scaled"
     else:
         named = ", ".join(f"{store.topology.joints[j]} {body.bone_J[j]:.3f} m" for j in strange[:5])
         advice = f"not human: {named} (from its parent); are the joints in the order of {store.topology.name}?"
-    return _judge("bone lengths", not strange, found, f"{SHORTEST_BONE} to {LONGEST_BONE} m", advice, "wrong")
+    return _judge("bone lengths", not strange, value, f"{SHORTEST_BONE} to {LONGEST_BONE} m", advice, "wrong")
 
 
 def _rigid(store: ClipStore, body: Anatomy) -> Check:
@@ -227,7 +227,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     if not long:
         return Check("bones are rigid", "ok", f"none is longer than {RIGID_FROM} m")
     typical, most = np.median(body.spread_J[long]), np.max(body.spread_J[long])
-    found = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
+    value = f"long ones vary by {typical:.0%} within a clip, at most {most:.0%}"
     loose = [j for j in long if body.spread_J[j] > MOST_SPREAD]
     named = ", ".join(f"{store.topology.joints[j]} {body.spread_J[j]:.0%}" for j in loose[:5])
     # A camera at the side loses a shoulder or an ankle; joints that are mixed up are so in the middle or on both sides.
@@ -235,7 +235,7 @@ def _rigid(store: ClipStore, body: Anatomy) -> Check:
     reason = "on one side only, which the camera seldom saw" if one_side else "are these joints connected?"
     advice = f"not rigid: {named}; {reason}"
     otherwise: State = "look" if one_side else "wrong"
-    return _judge("bones are rigid", not loose, found, f"up to {MOST_SPREAD:.0%}", advice, otherwise)
+    return _judge("bones are rigid", not loose, value, f"up to {MOST_SPREAD:.0%}", advice, otherwise)
 
 
 def bone_rows(store: ClipStore, body: Anatomy) -> list[tuple[str, str, str]]:

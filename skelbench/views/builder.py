@@ -226,12 +226,12 @@ def _cut(crop: Crop, cut: Cut) -> Interval:
     return interval
 
 
-def drawn_masks(kind: type[Mask], wanted: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
+def drawn_masks(kind: type[Mask], requests: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
     """The masks of one kind, which may be a stranger's."""
     draw = kind.draw
     with plugin_code(draw, "(request, topology, keyed)"):
-        masks = kind.draw_all(wanted, topology, keyed)
-    for request, mask in zip(wanted, masks):
+        masks = kind.draw_all(requests, topology, keyed)
+    for request, mask in zip(requests, masks):
         if not isinstance(mask, TokenMask):
             raise wrong(draw, f"returned {mask!r:.60}; return TokenMask(mask_RN)")
         right = [len(request.keys_R), request.grid.tokens]

@@ -120,10 +120,10 @@ def test_which_way_is_up_in_2d(take, refused):
 
 def test_verify_finds_a_store_in_another_order(take):
     store = take([entry(COCO, i) for i in range(8)])
-    checks = {check.what: check.state for check in verify(store, None, measure(store))}
+    checks = {check.name: check.state for check in verify(store, None, measure(store))}
     assert checks["joint order"] == checks["up"] == "ok"
     store.frames_FJ = np.roll(store.frames_FJ, 5, axis=1)
-    (check,) = [check for check in verify(store, None, measure(store)) if check.what == "joint order"]
+    (check,) = [check for check in verify(store, None, measure(store)) if check.name == "joint order"]
     assert check.state == "wrong" and "not in the order of coco17" in check.advice
 
 

@@ -49,7 +49,7 @@ def checks(store, kind=None):
     found = list(verify(store, kind, measure(store)))
     assert all(check.advice for check in found if check.state != "ok")
     assert all(not check.advice for check in found if check.state == "ok")
-    return {check.what: check for check in found}
+    return {check.name: check for check in found}
 
 
 def not_ok(found):
@@ -138,7 +138,7 @@ def test_copies_are_found_and_counted_by_split(tmp_path):
     assert odd == ("odd", 1, 5, "clip 4 (n4) is clip 1 (n1)")
     assert late == ("late", 2, 6, "clip 0 (n0) is clip 6 (n6)")
     check = checks(store)["on both sides of a split"]
-    assert (check.state, check.found) == ("look", "odd: 1 of 5 test clips; late: 2 of 6 test clips")
+    assert (check.state, check.value) == ("look", "odd: 1 of 5 test clips; late: 2 of 6 test clips")
     other = copied(tmp_path / "other", range(7))
     other.index["crc32"][:] = 1
     assert on_both_sides(other) == [], "equal checksums alone are no copies"

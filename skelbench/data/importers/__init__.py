@@ -136,12 +136,12 @@ def _pickles(values: dict[Path, Any], options: ImportOptions) -> Recording:
     """Return the recording in one pickle of pyskl, or in the lists of annotations of its two parts."""
     first, value = next(iter(values.items()))
     if all(isinstance(value, list) and is_annotations(value) for value in values.values()) and len(values) < 3:
-        other = other_part(first) if len(values) == 1 else None
-        return lists(values | ({other: load_pickle(other)} if other else {}), options)
+        companion = other_part(first) if len(values) == 1 else None
+        return lists(values | ({companion: load_pickle(companion)} if companion else {}), options)
     if len(values) == 1 and is_annotations(value):
         return pyskl(value, first, options)
-    held = f"a dictionary with {', '.join(map(repr, list(value)[:5]))}" if isinstance(value, dict) else "no clips"
-    raise SkelbenchError(f"{first} is a pickle that holds {held[:200]}; formats that are imported: {FORMATS}")
+    contents = f"a dictionary with {', '.join(map(repr, list(value)[:5]))}" if isinstance(value, dict) else "no clips"
+    raise SkelbenchError(f"{first} is a pickle that holds {contents[:200]}; formats that are imported: {FORMATS}")
 
 
 def _npz(npz: Npz, options: ImportOptions) -> Recording:

@@ -50,8 +50,8 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     usual, _ = Counter((array.ndim, array.shape[2:]) for array in arrays).most_common(1)[0]
     shape = next(array.shape for array in arrays if (array.ndim, array.shape[2:]) == usual)
     if len(shape) != 4 or shape[3] not in (2, 3):
-        known = "[bodies, frames, joints, 2 or 3] (of one body: keypoint[None])"
-        raise SkelbenchError(f"{path}: key points must be {known}, not {list(shape)}")
+        form = "[bodies, frames, joints, 2 or 3] (of one body: keypoint[None])"
+        raise SkelbenchError(f"{path}: key points must be {form}, not {list(shape)}")
     whole_shape = [entry for entry in good if getattr(entry.get("keypoint"), "shape", ())[2:] == shape[2:]]
     some = [whole_shape[i] for i in np.unique(np.linspace(0, len(whole_shape) - 1, SAMPLE).astype(int))]
     topology = choose_topology(shape[2], options.topology, str(path), map(_seen, some))
@@ -132,7 +132,7 @@ def _pairs(split: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """
     sides = {key: side_of(key) for key in split}
     for key, (side, rest) in sides.items():
-        tests = {other: kind for other, (kind, also) in sides.items() if also == rest and kind in ("valid", "test")}
+        tests = {test: kind for test, (kind, also) in sides.items() if also == rest and kind in ("valid", "test")}
         if side != "train" or not tests:
             continue
         name = re.sub(r"^[_-]|[_-]$", "", rest) or "given"
@@ -164,8 +164,8 @@ def _scores(entry: Any) -> np.ndarray:
     """Return the scores [M, T, J] of a 2-D entry."""
     score, shape = entry.get("keypoint_score"), entry["keypoint"].shape[:3]
     if score is None:
-        ones = "entry['keypoint_score'] = numpy.ones(entry['keypoint'].shape[:3])"
-        raise Unusable(f"it has no keypoint_score, [bodies, frames, joints]; if every joint was seen, add ones: {ones}")
+        code = "entry['keypoint_score'] = numpy.ones(entry['keypoint'].shape[:3])"
+        raise Unusable(f"it has no keypoint_score, [bodies, frames, joints]; if every joint was seen, add ones: {code}")
     if not isinstance(score, np.ndarray) or score.dtype.kind not in "fiu" or score.shape not in (shape, (*shape, 1)):
         raise Unusable(f"its keypoint_score must have shape {list(shape)}, not {list(np.shape(score))}")
     return score.reshape(shape)

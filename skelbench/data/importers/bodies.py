@@ -42,19 +42,19 @@ def choose_topology(joints: int, requested: str | None, where: str, sample: Iter
     """Return the skeleton with that many joints; clips [..., J, C] decide between several; raise if they do not."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
-    known = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
+    listing = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
     if requested is not None:
         fitting = [get_topology(requested)]
         if fitting[0].num_joints != joints:
             raise SkelbenchError(f"{where}: {joints} joints, but topology {requested} has {fitting[0].num_joints}")
     if not fitting:
         advice = "convert the joints, or write a skeleton plugin (docs/writing_a_skeleton.md): --plugin FILE"
-        raise SkelbenchError(f"{where}: {joints} joints fit no known skeleton (known: {known}); {advice}")
+        raise SkelbenchError(f"{where}: {joints} joints fit no known skeleton (known: {listing}); {advice}")
     if len(fitting) > 1:
         clips = list(sample)
         human = [topology for topology in fitting if contradiction(clips, topology) == ""]
         flat = bool(clips) and clips[0].shape[-1] == 2
-        fitting = human if len(human) == 1 else [each for each in fitting if flat or each.name != "body25"]
+        fitting = human if len(human) == 1 else [topology for topology in fitting if flat or topology.name != "body25"]
     if len(fitting) > 1:
         names = " or ".join(topology.name for topology in fitting)
         raise SkelbenchError(f"{where}: {joints} joints are those of {names}; say which with --topology")
@@ -120,8 +120,8 @@ def find_pose(
     if not flat and not LOW_M <= height <= HIGH_M:
         fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
         hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
-        what = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
-        raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{what}; {hint}")
+        reason = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
+        raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{reason}; {hint}")
     _check_joints(sample, topology, where)
     pose = Pose(_up_of(tall, usual, where) if up == "auto" else up, METRES[units])
     if not flat and set(JOINTS) <= set(topology.joints):
@@ -138,22 +138,22 @@ def _up_of(tall: Sequence[np.ndarray], usual: Up, where: str) -> str:
     ups = [(tall_FC / np.linalg.norm(tall_FC, axis=1, keepdims=True)).mean(axis=0) for tall_FC in tall]
     mean_C = np.mean(ups, axis=0)
     axis = int(np.argmax(np.abs(mean_C)))
-    shown: str = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
+    up: str = ("" if mean_C[axis] > 0 else "-") + "xyz"[axis] if abs(mean_C[axis]) >= 0.5 else usual
     if usual != "auto":  # clips of people who lie do not refute a format
         usual_C = np.eye(3)["xyz".index(usual[-1])] * (-1 if usual[0] == "-" else 1)
-        shown = usual if np.mean([up_C @ usual_C > np.sqrt(0.5) for up_C in ups]) > 1 - CLEAR_MAJORITY else shown
-    if shown == "auto":
+        up = usual if np.mean([up_C @ usual_C > np.sqrt(0.5) for up_C in ups]) > 1 - CLEAR_MAJORITY else up
+    if up == "auto":
         raise SkelbenchError(f"{where}: its bodies do not show which axis points up; say which with --up")
-    if usual not in ("auto", shown):
-        raise SkelbenchError(f"{where}: its bodies stand along {shown}; say --up {shown} or --up {usual}")
-    return shown
+    if usual not in ("auto", up):
+        raise SkelbenchError(f"{where}: its bodies stand along {up}; say --up {up} or --up {usual}")
+    return up
 
 
 def _check_joints(sample: Sequence[np.ndarray], topology: Topology, where: str) -> None:
     """Raise if the joints of the clips are in another order than this skeleton's."""
     if wrong := contradiction(sample, topology):
-        others = [each for each in topologies().values() if each.num_joints == topology.num_joints]
-        fitting = [f"say --topology {each.name}" for each in others if contradiction(sample, each) == ""]
+        same_size = [body for body in topologies().values() if body.num_joints == topology.num_joints]
+        fitting = [f"say --topology {body.name}" for body in same_size if contradiction(sample, body) == ""]
         advice = next(iter(fitting), "put the joints in its order, or write a skeleton plugin")
         raise SkelbenchError(f"{where}: its joints are not in the order of {topology.name}: {wrong}; {advice}")
 

@@ -92,17 +92,17 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
             x_MTJC = x_MTJC[:1]
         return Clip(x_MTJC, int(part.labels[row]), name=name, who=who(name), empty_body=empty)
 
-    found = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
-    if found is not None:
-        _, parts[0].names, parts[1].names = found
-    details["names"] = f"{'restored' if found else 'made up'}: the file has none"
+    restored = ntu.restore(parts[0].labels, parts[1].labels) if len(parts) == 2 else None
+    if restored is not None:
+        _, parts[0].names, parts[1].names = restored
+    details["names"] = f"{'restored' if restored else 'made up'}: the file has none"
     lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
     about = describe(parts, [part.side for part in parts], classes, "a file that holds the test part too")
     return Recording(
         kind=kind,
         clips={part.x.where: partial(part.entries, partial(read, part)) for part in parts},
         topology=choose_topology(joints, options.topology, where),
-        lineage=NTU_LINEAGE if found else lineage,
+        lineage=NTU_LINEAGE if restored else lineage,
         empty_frames=True,
         details=details,
         **about,
@@ -111,12 +111,12 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
 
 def _layout(width: int, requested: str | None, where: str) -> tuple[int, int]:
     """Bodies (two if that is possible) and joints of a row of ``width`` values."""
-    known = topologies().values() if requested is None else [get_topology(requested)]
-    wanted = {topology.num_joints for topology in known}
+    skeletons = topologies().values() if requested is None else [get_topology(requested)]
+    joint_counts = {topology.num_joints for topology in skeletons}
     for bodies in (2, 1):
-        if width % (3 * bodies) == 0 and width // (3 * bodies) in wanted:
+        if width % (3 * bodies) == 0 and width // (3 * bodies) in joint_counts:
             return bodies, width // (3 * bodies)
-    joints = ", ".join(map(str, sorted(wanted)))
+    joints = ", ".join(map(str, sorted(joint_counts)))
     raise SkelbenchError(f"{where}: {width} values a frame are not 1 or 2 bodies of 3-D joints (joints: {joints})")
 
 

@@ -47,14 +47,14 @@ def export_mamp_npz(
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
     rule = store.meta.splits[chosen.name]
     rows = {"train": _order(store, rule, chosen.train), "test": _order(store, rule, chosen.test)}
-    frames, total, done = int(store.lengths.max()), sum(map(len, rows.values())), count(1)
+    frames, total, counter = int(store.lengths.max()), sum(map(len, rows.values())), count(1)
 
     def blocks(clips: np.ndarray) -> Iterator[np.ndarray]:
         for clip in clips.tolist():
             store.check(np.array([clip]))
             yield _row(store.clip(clip), frames, second_body)
             if progress is not None:
-                progress(next(done), total)
+                progress(next(counter), total)
 
     def write(stream: IO[bytes]) -> None:
         with zipfile.ZipFile(stream, "w", allowZip64=True) as file:

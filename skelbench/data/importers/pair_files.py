@@ -34,8 +34,8 @@ def arrays(files: Sequence[Path], options: ImportOptions) -> Recording:
             groups[-1].append(path)
         else:
             raise SkelbenchError(f"{path} holds no clips; name an array of clips [N, 3, T, J, M] before its labels")
-    if len(files) == 1 and (other := other_part(files[0])):
-        groups.append([other])
+    if len(files) == 1 and (companion := other_part(files[0])):
+        groups.append([companion])
     if len(groups) > 2:
         raise SkelbenchError(f"{files[0]}: {len(groups)} arrays of clips are more than a training and a test part")
     parts = {group[0]: _complete(group[0], group[1:], options) for group in groups}
@@ -65,16 +65,16 @@ def lists(entries: dict[Path, list[Any]], options: ImportOptions) -> Recording:
 def other_part(path: Path) -> Path | None:
     """Return the file beside ``path`` whose name says val or test instead of train, or the reverse; None = no file."""
     side, rest = side_of(path.name)
-    others = [
-        other
-        for other in sorted(path.parent.iterdir())
-        for other_side, name in [side_of(other.name)]
+    candidates = [
+        file
+        for file in sorted(path.parent.iterdir())
+        for other_side, name in [side_of(file.name)]
         if name == rest and side and other_side and (side == "train") != (other_side == "train")
     ]
-    if len(others) > 1:
-        names = ", ".join(other.name for other in others)
+    if len(candidates) > 1:
+        names = ", ".join(file.name for file in candidates)
         raise SkelbenchError(f"{path}: several files could be its other part ({names}); name both: TRAIN and TEST")
-    return others[0] if others else None
+    return candidates[0] if candidates else None
 
 
 def _training_first(paths: list[Path]) -> list[Path]:
@@ -83,18 +83,18 @@ def _training_first(paths: list[Path]) -> list[Path]:
     return paths[::-1] if len(paths) == 2 and (sides[1] == "train" or sides[0] in ("valid", "test")) else paths
 
 
-def _complete(path: Path, others: Sequence[Path], options: ImportOptions) -> Slots:
-    """Return the array at ``path`` with its labels and lengths, given as ``others`` or found by their names."""
+def _complete(path: Path, companions: Sequence[Path], options: ImportOptions) -> Slots:
+    """Return the array at ``path`` with its labels and lengths, given as ``companions`` or found by their names."""
     table, kind, topology = look(path, options)
     match = _ARRAY.fullmatch(path.stem)
     stem = match["prefix"] if match else path.stem
-    beside = [path.with_name(f"{stem}_{end}".lstrip("_")) for end in ("label.pkl", "label.npy", "num_frame.npy")]
-    lengths = [other for other in others if is_npy(other) and "frame" in other.stem]
-    labels = [other for other in others if other not in lengths] or [file for file in beside[:2] if file.exists()][:1]
-    lengths = lengths or [file for file in beside[2:] if file.exists()]
+    usual = [path.with_name(f"{stem}_{end}".lstrip("_")) for end in ("label.pkl", "label.npy", "num_frame.npy")]
+    lengths = [file for file in companions if is_npy(file) and "frame" in file.stem]
+    labels = [file for file in companions if file not in lengths] or [file for file in usual[:2] if file.exists()][:1]
+    lengths = lengths or [file for file in usual[2:] if file.exists()]
     if len(labels) != 1 or len(lengths) > 1:
         reason = "several label files are given" if labels else "there is no label file"
-        raise SkelbenchError(f"{path}: {reason}; name it: skelbench data import {path.name} {beside[0].name}")
+        raise SkelbenchError(f"{path}: {reason}; name it: skelbench data import {path.name} {usual[0].name}")
     values, names = read_label_file(labels[0])
     num_frame = _read_lengths(lengths[0]) if lengths else None
     if num_frame is not None and len(num_frame) != table.shape[0]:

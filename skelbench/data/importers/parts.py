@@ -31,10 +31,10 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^A-Za-z]+")
 def side_of(name: str) -> tuple[Side, str]:
     """Return which part ``name`` says it is ("" = it does not, or it names several), and the name without that word."""
     words = _WORD.findall(name)
-    found = {_SIDES[word.lower()] for word in words if word.lower() in _SIDES}
-    if len(found) != 1:
+    sides = {_SIDES[word.lower()] for word in words if word.lower() in _SIDES}
+    if len(sides) != 1:
         return "", name
-    return found.pop(), "".join(word for word in words if word.lower() not in _SIDES)
+    return sides.pop(), "".join(word for word in words if word.lower() not in _SIDES)
 
 
 @dataclass
@@ -82,11 +82,11 @@ def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwis
         lists = [tuple(part.names) for part in parts] if named else [(side,) for side in sides]
         by: Literal["name", "video"] = "name" if named else "video"
         training = tuple(name for names in lists[:-1] for name in names)
-        given: dict[str, Rule] = {"given": NameRule(field=by, train=training, test=lists[-1])}
+        rules: dict[str, Rule] = {"given": NameRule(field=by, train=training, test=lists[-1])}
         if len(parts) > 2:
-            given["validation"] = NameRule(field=by, train=lists[0], test=lists[1])
+            rules["validation"] = NameRule(field=by, train=lists[0], test=lists[1])
             sources["validation"] = (places[0], places[1])
-        splits = {**given, **splits}
+        splits = {**rules, **splits}
     return {
         "total": len(labels),
         "classes": ntu.class_names(labels, index, classes),

@@ -29,8 +29,8 @@ class FlatPose:
         self.options = options
         self.by_body = options.scale_2d == "body"
         self.metres = BODY_M if self.by_body else IMAGE_M
-        what = "each clip's largest body" if self.by_body else "the image's height"
-        self.lineage = f"{what} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
+        reference = "each clip's largest body" if self.by_body else "the image's height"
+        self.lineage = f"{reference} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
 
     def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float:
         """Return nominal meters per unit of the file."""

@@ -99,7 +99,7 @@ def write(
     pose = _pose_of(recording, options)
     with StoreWriter(path, **settings, fps=recording.fps or options.fps, overwrite=overwrite) as writer:
         entries = (entry for part in recording.clips.values() for entry in part())
-        for done, (name, read) in enumerate(entries, 1):
+        for position, (name, read) in enumerate(entries, 1):
             try:
                 clip = _posed(read(), pose, recording, options.max_bodies)
                 check_usable(clip.x_MTJC, clip.confidence_MTJ)
@@ -108,7 +108,7 @@ def write(
             else:
                 writer.add_clip(clip)
             if progress is not None:
-                progress(done, recording.total)
+                progress(position, recording.total)
         if dropped := writer.drop_empty_splits():
             recording.details["splits_left_out"] = ", ".join(dropped)
         lowest = min(writer.index["label"])
@@ -127,8 +127,8 @@ def _pose_of(recording: Recording, options: ImportOptions) -> Pose:
             facts = (recording.topology, options.up, options.units, place)
             poses[place] = find_pose(sample, *facts, usual=recording.up, flat=recording.flat)
     if len({pose.up for pose in poses.values()}) > 1:
-        found = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
-        raise SkelbenchError(f"its parts stand along different axes ({found}); say which one points up with --up")
+        axes = ", ".join(f"{pose.up} in {place}" for place, pose in poses.items())
+        raise SkelbenchError(f"its parts stand along different axes ({axes}); say which one points up with --up")
     pose = next(iter(poses.values()), Pose("y"))
     recording.details["up_axis_of_file"] = pose.up
     return pose

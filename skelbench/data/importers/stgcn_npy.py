@@ -59,16 +59,16 @@ def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
     shape = table.shape
     if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
         raise SkelbenchError(f"{path} holds {table.dtype} {list(shape)}, not clips [N, 3, frames, joints, bodies]")
-    seen = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, islice(table.rows(), SAMPLE))]
-    scored = all(_scored(x_MTJC) for x_MTJC in seen)
-    sample = [x_MTJC[..., :2] if scored else x_MTJC for x_MTJC in seen]
+    clips = [x_MTJC[:, x_MTJC.any(axis=(0, 2, 3))] for x_MTJC in map(_clip, islice(table.rows(), SAMPLE))]
+    scored = all(_scored(x_MTJC) for x_MTJC in clips)
+    sample = [x_MTJC[..., :2] if scored else x_MTJC for x_MTJC in clips]
     topology = choose_topology(shape[3], options.topology, table.where, sample)
     kind: Kind = "raw"
     if scored and topology.name in ("openpose18", "body25", "coco17"):
         kind = "scores"
-    elif topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in seen):
+    elif topology.name == "ntu25" and not any(x_MTJC[0][:, _SPINE].any() for x_MTJC in clips):
         kind = "per frame"
-    elif topology.name == "ntu25" and not any(x_MTJC[:, :, _UPPER_SPINE].any() for x_MTJC in seen):
+    elif topology.name == "ntu25" and not any(x_MTJC[:, :, _UPPER_SPINE].any() for x_MTJC in clips):
         kind = "resized"
     return table, kind, topology
 
@@ -83,7 +83,7 @@ def _scored(x_MTJC: np.ndarray) -> bool:
 def slots(parts: list[Slots], options: ImportOptions) -> Recording:
     """Return the recording in one or two arrays; the first one trains."""
     first = parts[0]
-    alone = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
+    note = f"{first.side} alone by its name, the other is not here: the splits below divide its clips"
     flat = FlatPose(options) if first.kind == "scores" else None
     lineage = _LINEAGE[first.kind].format(frames=first.x.shape[2]) + (flat.lineage if flat else "")
     return Recording(
@@ -93,7 +93,7 @@ def slots(parts: list[Slots], options: ImportOptions) -> Recording:
         lineage=lineage,
         flat=flat is not None,
         centered=first.kind == "raw",
-        details={"part": alone} if len(parts) == 1 and first.side else {},
+        details={"part": note} if len(parts) == 1 and first.side else {},
         **describe(parts, ("train", "test"), 0, "name the files of the test part too"),
     )
 
@@ -119,7 +119,7 @@ def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, 
     return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 
-def _period(x_MTJC: np.ndarray, same: float) -> int:
+def _period(x_MTJC: np.ndarray, tolerance: float) -> int:
     """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
     Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
@@ -128,8 +128,8 @@ def _period(x_MTJC: np.ndarray, same: float) -> int:
     longest = 0
     for x_TJC in x_MTJC[x_MTJC.any(axis=(1, 2, 3))]:
         pose_TK = (x_TJC - x_TJC[:, :1]).reshape(len(x_TJC), -1)
-        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < same) + 1).tolist():
-            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < same).all():
+        for period in (np.flatnonzero(np.abs(pose_TK[1:] - pose_TK[0]).max(axis=1) < tolerance) + 1).tolist():
+            if (np.abs(pose_TK[period:] - pose_TK[:-period]) < tolerance).all():
                 longest = max(longest, period)
                 break
         else:

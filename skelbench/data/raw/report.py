@@ -41,17 +41,17 @@ class Report:
     notes: list[str] = field(default_factory=list)
     """Sentences on skipped files that nobody misses, and on missing ones."""
 
-    def ignore(self, files: Sequence[RawFile], what: str) -> None:
+    def ignore(self, files: Sequence[RawFile], label: str) -> None:
         """Note files that are nothing to worry about."""
         if files:
             some = ", ".join(file.name for file in files[:3]) + (", ..." if len(files) > 3 else "")
-            self.notes.append(f"{what} ignored: {len(files):,} ({some})")
+            self.notes.append(f"{label} ignored: {len(files):,} ({some})")
 
     def store(
         self,
         items: Sequence[T],
         convert: Callable[[T], Converted],
-        what: str,
+        label: str,
         *,
         workers: int,
         chunksize: int,
@@ -61,11 +61,11 @@ class Report:
     ) -> StoreWriter:
         """Store what ``items`` are converted to by ``workers`` processes; return the closed writer.
 
-        ``what``: files or videos, in words. ``settings``: those of the writer. Raises if there is no clip.
+        ``label``: files or videos, in words. ``settings``: those of the writer. Raises if there is no clip.
         """
-        made = in_order(convert, items, workers, chunksize)
-        with StoreWriter(self.path, topology=NTU25, **settings) as writer, closing(made):
-            for done, (results, counts) in enumerate(made, start=1):
+        batches = in_order(convert, items, workers, chunksize)
+        with StoreWriter(self.path, topology=NTU25, **settings) as writer, closing(batches):
+            for number, (results, counts) in enumerate(batches, start=1):
                 for result in results:
                     if isinstance(result, Clip):
                         writer.add_clip(result)
@@ -76,11 +76,11 @@ class Report:
                 for key, count in counts.items():
                     writer.details[key] = writer.details.get(key, 0) + count
                 if progress is not None:
-                    progress(done, len(items), len(self.unexpected))
+                    progress(number, len(items), len(self.unexpected))
             self.clips = len(writer.names)
             writer.skipped += [*(Skipped(name=name, reason=reason) for name, reason in self.unexpected), *skipped]
             for name in writer.drop_empty_splits():
-                self.notes.append(f"the split {name} is left out: these {what} do not give it training and test clips")
+                self.notes.append(f"the split {name} is left out: these {label} do not give it training and test clips")
         return writer
 
 

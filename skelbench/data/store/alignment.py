@@ -40,9 +40,9 @@ class Alignment:
         def joints(*choices: tuple[str, ...]) -> list[int]:
             names = next((names for names in choices if set(names) <= set(topology.joints)), None)
             if names is None:
-                wanted = " or ".join(map(" and ".join, choices))
+                required = " or ".join(map(" and ".join, choices))
                 lacks = f"topology {topology.name} has no such joints (--set train.align=none)"
-                raise SkelbenchError(f"align={how} needs {wanted}; {lacks}")
+                raise SkelbenchError(f"align={how} needs {required}; {lacks}")
             return [topology.joints.index(name) for name in names]
 
         self.across = joints(*(HIPS if how == "first-frame-hips" else SHOULDERS))
@@ -113,10 +113,10 @@ def _filled(there_F: np.ndarray, start_G: np.ndarray, length_G: np.ndarray) -> n
     shown_F = np.arange(len(there_F))
     for start, length in zip(start_G, length_G):
         body = slice(start, start + length)
-        seen = there_F[body].nonzero()[0]
-        if 0 < len(seen) < length:
-            kept = seen if seen[0] else np.arange(seen[-1] + 1)
-            shown_F[body] = start + kept[np.arange(length) % len(kept)]
+        visible = there_F[body].nonzero()[0]
+        if 0 < len(visible) < length:
+            pattern = visible if visible[0] else np.arange(visible[-1] + 1)
+            shown_F[body] = start + pattern[np.arange(length) % len(pattern)]
     return shown_F
 
 

@@ -220,10 +220,10 @@ class ClipStore:
             split = make_split(name, self.meta.splits[name], self.index, where)
         else:
             base, _, end = name.partition(TUNE)
-            known = {base + TUNE: "", **{f"{base}{TUNE}-{field}": field for field in VIEWS}}
-            if name not in known:
-                raise SkelbenchError(f"{where}: {did_you_mean(name, list(known), 'split')}")
-            split = hold_out(self.split(base), self.meta.name, self.index, known[name]).split
+            fields = {base + TUNE: "", **{f"{base}{TUNE}-{field}": field for field in VIEWS}}
+            if name not in fields:
+                raise SkelbenchError(f"{where}: {did_you_mean(name, list(fields), 'split')}")
+            split = hold_out(self.split(base), self.meta.name, self.index, fields[name]).split
         train = split.train[self.lengths[split.train] >= min_frames]
         if not len(train):
             reason = f"no training clip of split {split.name!r} has {min_frames} frames"
@@ -284,19 +284,19 @@ class ClipStore:
         """CRC-32 of the clips ``ids`` as they are on disk now, uint32."""
         starts = self.offsets[ids] // 3
         ends, sums = starts + self.bodies[ids] * self.lengths[ids], [0] * len(ids)
-        for rows_FJ, each in (self.confidence_FJ, 1), (self.frames_FJ, 3):  # rows per frame of a body
+        for rows_FJ, width in (self.confidence_FJ, 1), (self.frames_FJ, 3):  # rows per frame of a body
             if rows_FJ is not None:
-                parts, rows_FJ = zip((each * starts).tolist(), (each * ends).tolist()), np.asarray(rows_FJ)
+                parts, rows_FJ = zip((width * starts).tolist(), (width * ends).tolist()), np.asarray(rows_FJ)
                 sums = [zlib.crc32(rows_FJ[start:end].data, crc) for (start, end), crc in zip(parts, sums)]
         return np.array(sums, dtype=np.uint32)
 
-    def recurring(self, ids: np.ndarray, other: ClipStore, others: np.ndarray) -> np.ndarray:
-        """Return which clips ``ids`` equal, number by number, one of the clips ``others`` of the dataset ``other``."""
-        seen: dict[int, list[int]] = {}
-        for i in others.tolist():
-            seen.setdefault(int(other.index["crc32"][i]), []).append(i)
-        same = [(i, seen.get(int(self.index["crc32"][i]), ())) for i in ids.tolist()]
-        alike = [i for i, found in same if any(np.array_equal(self.clip(i), other.clip(o)) for o in found)]
+    def recurring(self, ids: np.ndarray, store: ClipStore, other_ids: np.ndarray) -> np.ndarray:
+        """Return the clips of ``ids`` that have exactly the numbers of a clip of ``other_ids`` in ``store``."""
+        by_checksum: dict[int, list[int]] = {}
+        for i in other_ids.tolist():
+            by_checksum.setdefault(int(store.index["crc32"][i]), []).append(i)
+        candidates = [(i, by_checksum.get(int(self.index["crc32"][i]), ())) for i in ids.tolist()]
+        alike = [i for i, matches in candidates if any(np.array_equal(self.clip(i), store.clip(o)) for o in matches)]
         return np.array(alike, dtype=np.int64)
 
     def title(self, i: int) -> str:

@@ -53,5 +53,5 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], C
     if name in PREPARED:
         how = f"make it from its files as downloaded: skelbench data prepare {name} --raw FOLDER-OR-ZIP"
         raise SkelbenchError(f"in {root}: there is no data set {name!r} yet; {how}")
-    others = f"Others come in by skelbench data prepare ({', '.join(PREPARED)}) or skelbench data import FILE"
-    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set', others=others)}")
+    advice = f"Others come in by skelbench data prepare ({', '.join(PREPARED)}) or skelbench data import FILE"
+    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set', advice=advice)}")

@@ -48,13 +48,13 @@ class ClipSource:
         self.store, self.device = store, torch.device(device)
         self._degrade, self._seed = tuple(degrade), seed
         self._align = None if align == "none" else Alignment(store, align)
-        found = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
+        arrays = [array for array in (store.frames_FJ, store.confidence_FJ) if array is not None]
         if resident is None:
             room = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else float("inf")
-            resident = sum(array.nbytes for array in found) < room / 2
+            resident = sum(array.nbytes for array in arrays) < room / 2
             resident &= self._align is None or self.device.type == "cuda"
         self.resident = resident
-        self._maps = tuple(torch.from_numpy(array) for array in found)
+        self._maps = tuple(torch.from_numpy(array) for array in arrays)
         self._all = tuple(array.to(self.device) for array in self._whole()) if resident else None
         self._shown = store.present
         if second_body == "repeat":
@@ -67,9 +67,9 @@ class ClipSource:
     def degraded(self, degrade: Sequence[Degrade], seed: int) -> ClipSource:
         """The same clips, of which ``degrade`` is done to what is gathered, and not what was done to these; what is on
         the device is shared."""
-        other = copy.copy(self)
-        other._degrade, other._seed, other._ahead = tuple(degrade), seed, None
-        return other
+        source = copy.copy(self)
+        source._degrade, source._seed, source._ahead = tuple(degrade), seed, None
+        return source
 
     @property
     def max_bodies(self) -> int:
@@ -117,13 +117,13 @@ class ClipSource:
         """Every row of the store, aligned."""
         if self._align is None:
             return self._maps
-        whole, store = tuple(array.clone() for array in self._maps), self.store
+        arrays, store = tuple(array.clone() for array in self._maps), self.store
         ends = store.offsets // 3 + store.lengths * store.bodies
         for first in range(0, len(store), PIECE_CLIPS):
             ids = np.arange(first, min(first + PIECE_CLIPS, len(store)))
             frames = range(store.offsets[ids[0]] // 3, ends[ids[-1]])
-            self._aligned([array[each * frames.start : each * frames.stop] for array, each in zip(whole, (3, 1))], ids)
-        return whole
+            self._aligned([array[rows * frames.start : rows * frames.stop] for array, rows in zip(arrays, (3, 1))], ids)
+        return arrays
 
     def _aligned(self, arrays: Sequence[Tensor], ids: np.ndarray) -> None:
         """Align the clips ``ids``, whose rows ``arrays`` holds, in place."""
@@ -137,9 +137,9 @@ class ClipSource:
         starts, ends = self.store.offsets[ids] // 3, np.cumsum(frames)
         firsts = ends - frames
         hosts = []
-        for array, each in zip(self._maps, (3, 1)):  # rows per frame of a body
-            host = torch.empty(each * int(frames.sum()), array.shape[1], pin_memory=self._stream is not None)
-            for to, start, count in zip((each * firsts).tolist(), (each * starts).tolist(), (each * frames).tolist()):
+        for array, rows in zip(self._maps, (3, 1)):  # rows per frame of a body
+            host = torch.empty(rows * int(frames.sum()), array.shape[1], pin_memory=self._stream is not None)
+            for to, start, count in zip((rows * firsts).tolist(), (rows * starts).tolist(), (rows * frames).tolist()):
                 host[to : to + count] = array[start : start + count]
             hosts.append(host)
         self._aligned(hosts, ids)

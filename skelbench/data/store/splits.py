@@ -97,18 +97,18 @@ class HeldOut:
         """Who is held out, in words."""
         train, test = (f"{len(ids):,} clips" for ids in (self.split.train, self.split.test))
         subjects = f"{len(self.subjects)} of {self.of} training subjects ({', '.join(map(str, self.subjects))})"
-        held = subjects if self.subjects else "a fifth of every class, as there are no two subjects"
+        description = subjects if self.subjects else "a fifth of every class, as there are no two subjects"
         if self.field:
-            held += f", as seen by {len(self.views)} of {self.of_views} training {self.field}s"
-            held += f" ({', '.join(map(str, self.views))}),"
-        return f"{self.split.name}: {held} held out for choosing ({test}), {train} to train on"
+            description += f", as seen by {len(self.views)} of {self.of_views} training {self.field}s"
+            description += f" ({', '.join(map(str, self.views))}),"
+        return f"{self.split.name}: {description} held out for choosing ({test}), {train} to train on"
 
     def record(self) -> dict[str, Any]:
         """Return the fields of a record."""
-        told: dict[str, Any] = {"split": self.split.name, "subjects": list(self.subjects), "of": self.of}
+        fields: dict[str, Any] = {"split": self.split.name, "subjects": list(self.subjects), "of": self.of}
         if self.field:
-            told |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}
-        return {**told, "hash": self.hash}
+            fields |= {f"{self.field}s": list(self.views), f"of_{self.field}s": self.of_views}
+        return {**fields, "hash": self.hash}
 
 
 def check_name(name: str, where: str) -> None:
@@ -134,36 +134,36 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: st
     subject = index["subject"][split.train]
     subjects = sorted(set(subject.tolist()))
     parts: list[Any] = [data, split.name, subjects]
-    held: list[int] = []
+    test_subjects: list[int] = []
     views: list[int] = []
     held_views: list[int] = []
-    seen = np.ones(len(subject), dtype=bool)
+    in_view = np.ones(len(subject), dtype=bool)
     if field:
         view = index[field][split.train]
         views = sorted(set(view.tolist()))
         parts += [field, views]
         held_views = _fifth(views, parts)
-        seen = np.isin(view, held_views)
+        in_view = np.isin(view, held_views)
     if field or len(subjects) > 1:
-        held = _fifth(sorted(set(subject[seen].tolist())), parts)
-        out = np.isin(subject, held)
+        test_subjects = _fifth(sorted(set(subject[in_view].tolist())), parts)
+        test = np.isin(subject, test_subjects)
     else:
-        _, out = _by_hash(RandomRule(test=HELD_SHARE), index["label"][split.train])
-    kept = ~out & ~seen if field else ~out
-    if not kept.any() or not out.any():
+        _, test = _by_hash(RandomRule(test=HELD_SHARE), index["label"][split.train])
+    train = ~test & ~in_view if field else ~test
+    if not train.any() or not test.any():
         advice = f"hold out subjects alone: {split.name}{TUNE}" if field else "import the dataset with its subjects"
         raise EmptySplit(
             f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: too few subjects"
             f"{f' or {field}s' if field else ', and no class has more than two clips'}; {advice}"
         )
-    tuning = Split(split.name + TUNE + (f"-{field}" if field else ""), split.train[kept], split.train[out & seen])
-    parts += [held, held_views] if field else [held]
-    return HeldOut(tuning, tuple(held), len(subjects), digest(parts), field, tuple(held_views), len(views))
+    tuning = Split(split.name + TUNE + (f"-{field}" if field else ""), split.train[train], split.train[test & in_view])
+    parts += [test_subjects, held_views] if field else [test_subjects]
+    return HeldOut(tuning, tuple(test_subjects), len(subjects), digest(parts), field, tuple(held_views), len(views))
 
 
-def _fifth(numbers: list[int], told: list[Any]) -> list[int]:
-    """A fifth of ``numbers``, at least one, chosen by a hash of each and of ``told``; ascending."""
-    ranked = sorted(numbers, key=lambda number: digest([*told, number], 64))
+def _fifth(numbers: list[int], key: list[Any]) -> list[int]:
+    """A fifth of ``numbers``, at least one, chosen by a hash of each and of ``key``; ascending."""
+    ranked = sorted(numbers, key=lambda number: digest([*key, number], 64))
     return sorted(ranked[: max(1, round(HELD_SHARE * len(numbers)))])
 
 

@@ -81,9 +81,9 @@ class StoreWriter:
         for name in self.splits:
             check_name(name, self.path.name)
         self.lock = Lease(self.path.with_name(f".{self.path.name}.lock"))
-        with _disk_errors(self.path), ExitStack() as held:
+        with _disk_errors(self.path), ExitStack() as stack:
             try:
-                held.enter_context(self.lock)
+                stack.enter_context(self.lock)
             except Busy:
                 raise SkelbenchError(f"{self.path} is being written by another process; wait for it to end") from None
             if self.path.exists() and not self.overwrite:
@@ -94,7 +94,7 @@ class StoreWriter:
             shutil.rmtree(self.partial, ignore_errors=True)
             self.partial.mkdir()
             self.frames = _Rows(self.partial / "frames.npy", self.topology.num_joints)
-            held.pop_all()  # held until the block ends
+            stack.pop_all()  # held until the block ends
         return self
 
     def add(
@@ -170,7 +170,7 @@ class StoreWriter:
                 dropped.append(name)
                 del self.splits[name]
         if not self.splits:
-            first = "".join(f"; {len(self.skipped)} skipped, {one.name}: {one.reason}" for one in self.skipped[:1])
+            first = "".join(f"; {len(self.skipped)} skipped, {clip.name}: {clip.reason}" for clip in self.skipped[:1])
             reason = "every split lacks training or test clips" if self.names else "there are no clips to store"
             raise SkelbenchError(f"{self.path.name}: {reason}{first}; bring other files")
         if self.default_split not in self.splits:

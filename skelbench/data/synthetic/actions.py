@@ -168,11 +168,11 @@ def _stand_up(m: Motion) -> None:
 
 def _pace(m: Motion, hz: float) -> None:
     phase = 0.0 if m.rng.uniform() < 0.5 else 0.5
-    for side, other, shift in (("left", "right", phase), ("right", "left", phase + 0.5)):
+    for side, opposite, shift in (("left", "right", phase), ("right", "left", phase + 0.5)):
         m.swing(f"{side}.leg.lift", 55, hz, 0.02, 0.98, shift, half=True)
         m.swing(f"{side}.leg.knee", 75, hz, 0.02, 0.98, shift, half=True)
-        m.swing(f"{other}.arm.lift", 28, hz, 0.02, 0.98, shift)
-        m.swing(f"{other}.arm.elbow", 25, hz, 0.02, 0.98, shift, half=True)
+        m.swing(f"{opposite}.arm.lift", 28, hz, 0.02, 0.98, shift)
+        m.swing(f"{opposite}.arm.elbow", 25, hz, 0.02, 0.98, shift, half=True)
 
 
 def _jump(m: Motion) -> None:

@@ -112,19 +112,19 @@ def perform(label: int, subject: int, repetition: int, camera: int) -> np.ndarra
     partner = 1 + (subject + SUBJECTS // 2 - 1) % SUBJECTS
     cast = [person, subject_of(partner)][: action.people]
     motions = []
-    for one in cast:
-        pose_TA = one.posture_A + _idle(frames, one.restless, rng)
-        vigour = one.vigour * rng.uniform(0.85, 1.15)
-        motions.append(Motion(pose_TA, u_T, frames * (end - begin) / FPS, vigour, one.hand, rng))
+    for actor in cast:
+        pose_TA = actor.posture_A + _idle(frames, actor.restless, rng)
+        vigour = actor.vigour * rng.uniform(0.85, 1.15)
+        motions.append(Motion(pose_TA, u_T, frames * (end - begin) / FPS, vigour, actor.hand, rng))
     action.move(*motions)
     for motion in motions:
         _distract(motion, frames, rng)
-    bodies = [forward(motion.pose_TA, one.scale) for motion, one in zip(motions, cast, strict=True)]
+    bodies = [forward(motion.pose_TA, actor.scale) for motion, actor in zip(motions, cast, strict=True)]
     if action.people == 2:
         # Two people stand face to face, side on to the camera that the performance faces, either on either side.
-        apart, flip = rng.uniform(0.8, 1.0), np.pi if rng.uniform() < 0.5 else 0.0
+        distance, flip = rng.uniform(0.8, 1.0), np.pi if rng.uniform() < 0.5 else 0.0
         for i, body in enumerate(bodies):
-            body[:, :, 2] += apart / 2
+            body[:, :, 2] += distance / 2
             bodies[i] = body @ turn(1, np.array([np.pi / 2 + np.pi * i + flip]))[0].T
         # NTU's pipeline stores the body that moves more first.
         bodies.sort(key=lambda body: -body.reshape(-1, 3).var(axis=0).sum())
@@ -193,7 +193,7 @@ def generate(
     A clip does not depend on which others are made. Splits as in NTU: odd subjects train, cameras 2 and 3 train (the
     default), even setups train.
     """
-    done, total = 0, len(subjects) * len(labels) * repetitions * CAMERAS
+    clips, total = 0, len(subjects) * len(labels) * repetitions * CAMERAS
     with StoreWriter(
         path,
         topology=NTU25,
@@ -215,9 +215,9 @@ def generate(
                         origin = x_MTJC[0, 0, _CENTRE].copy()
                         who = dict(subject=subject, camera=camera, setup=setup, trial=repetition)
                         writer.add_clip(Clip(x_MTJC - origin, label, origin, who=who))
-                    done += CAMERAS
+                    clips += CAMERAS
                     if progress is not None:
-                        progress(done, total)
+                        progress(clips, total)
     return path
 
 

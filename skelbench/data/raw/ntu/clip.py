@@ -95,22 +95,22 @@ def _motion(x_TJC: np.ndarray) -> np.floating:
 
 def _select(tracks: list[_Track], frames: int) -> np.ndarray:
     """The one or two bodies of a clip with several tracking ids: float32 [T, 75 or 150]."""
-    kept = [track for track in tracks if len(track.x_TJC) > MIN_FRAMES]
-    if not kept:
+    bodies = [track for track in tracks if len(track.x_TJC) > MIN_FRAMES]
+    if not bodies:
         raise BadFile(f"no body is seen in more than {MIN_FRAMES} frames")
-    if len(kept) > 1:
-        kept = _without_furniture(kept)
-    if len(kept) == 1:
+    if len(bodies) > 1:
+        bodies = _without_furniture(bodies)
+    if len(bodies) == 1:
         x_TD = np.zeros((frames, 75), dtype=np.float32)
-        _put(x_TD, kept[0])
+        _put(x_TD, bodies[0])
         return x_TD
-    kept.sort(key=lambda track: track.motion, reverse=True)
+    bodies.sort(key=lambda track: track.motion, reverse=True)
     x_TD = np.zeros((frames, 150), dtype=np.float32)
-    starts, ends = [kept[0].start, 0], [kept[0].end, 0]
-    for track in kept:
+    starts, ends = [bodies[0].start, 0], [bodies[0].end, 0]
+    for track in bodies:
         for i, part_TD in enumerate((x_TD[:, :75], x_TD[:, 75:])):
             # The first track is body 1; body 2 begins as if it had been seen in frame 0 alone.
-            if track is kept[0] or min(ends[i], track.end) - max(starts[i], track.start) <= 0:
+            if track is bodies[0] or min(ends[i], track.end) - max(starts[i], track.start) <= 0:
                 _put(part_TD, track)
                 starts[i], ends[i] = min(starts[i], track.start), max(ends[i], track.end)
                 break
@@ -118,19 +118,19 @@ def _select(tracks: list[_Track], frames: int) -> np.ndarray:
 
 
 def _without_furniture(tracks: list[_Track]) -> list[_Track]:
-    kept = list(tracks)
+    bodies = list(tracks)
     for track in tracks:
-        if len(kept) == 1:
+        if len(bodies) == 1:
             break
         x_JCT = np.ascontiguousarray(track.x_TJC[..., :2].transpose(1, 2, 0))  # ten times as fast along the first axis
         width_T, height_T = (x_JCT.max(axis=0) - x_JCT.min(axis=0)).astype(np.float64)
         upright_T = width_T <= MAX_SPREAD * height_T
         wide = len(upright_T) - np.count_nonzero(upright_T)
         if wide / len(upright_T) >= MAX_WIDE:
-            kept.remove(track)
+            bodies.remove(track)
         elif wide:
             track.motion = min(track.motion, _motion(track.x_TJC[upright_T]))
-    return kept
+    return bodies
 
 
 def _put(part_TD: np.ndarray, track: _Track) -> None:

@@ -25,9 +25,9 @@ class Sample(NamedTuple):
 
 def sample_of(name: str) -> Sample | None:
     """The numbers of a sample name; None if it is not one, or a number is outside of what the data sets have."""
-    found = _NAME.fullmatch(name)
-    numbers = tuple(map(int, found.groups())) if found else ()
-    if not found or not all(1 <= number <= limit for number, limit in zip(numbers, _LIMITS, strict=True)):
+    match = _NAME.fullmatch(name)
+    numbers = tuple(map(int, match.groups())) if match else ()
+    if not match or not all(1 <= number <= limit for number, limit in zip(numbers, _LIMITS, strict=True)):
         return None
     return Sample(*numbers)
 

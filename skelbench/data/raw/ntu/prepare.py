@@ -71,12 +71,12 @@ def convert(file: RawFile) -> Converted:
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, RawFile], list[str]]:
     """Return the files to convert by sample name, in order of name, and the names skipped by the official list."""
     files: dict[str, RawFile] = {}
-    missing, others, extension = set(), [], []
+    missing, unrelated, extension = set(), [], []
     for file in list_all(raw):
         stem = file.name.removesuffix(SUFFIX)
         sample = sample_of(stem)
         if not file.name.endswith(SUFFIX) or file.name.startswith("._"):  # ._NAME: what macOS leaves beside files
-            others.append(file)
+            unrelated.append(file)
         elif sample is None:
             report.unexpected.append((file.name, "its name is not like S001C002P003R002A013, or names no such sample"))
         elif which == "ntu60" and sample.setup > 17:
@@ -91,7 +91,7 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
         places = ", ".join(map(str, raw))
         raise SkelbenchError(f"{places}: no file with a name like S001C002P003R002A013{SUFFIX}; name another place")
     report.unexpected.sort()
-    report.ignore(others, "other files")
+    report.ignore(unrelated, "other files")
     report.ignore(extension, "files of the half that NTU RGB+D 120 added")
     if missing:
         report.notes.append(f"samples on the authors' list of incomplete ones, left out: {len(missing)}")

@@ -28,14 +28,14 @@ class Video(NamedTuple):
 
 def video_of(which: str, name: str) -> Video | None:
     """The numbers of a video's name; None if it is not one of that phase."""
-    found = _VIDEOS[which].fullmatch(name)
-    return found and Video(int(found[1]), int(found[2] or 0), _CAMERAS[found[3]])
+    match = _VIDEOS[which].fullmatch(name)
+    return match and Video(int(match[1]), int(match[2] or 0), _CAMERAS[match[3]])
 
 
 def split_of(file_name: str) -> str | None:
     """``cross-subject`` or ``cross-view`` if this is the name of a split file, such as ``cross_subject_v2.txt``."""
-    found = _SPLIT.fullmatch(file_name)
-    return found and f"cross-{found[1].lower()}"
+    match = _SPLIT.fullmatch(file_name)
+    return match and f"cross-{match[1].lower()}"
 
 
 def parse_split(which: str, data: bytes) -> NameRule | None:

@@ -145,7 +145,7 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
     """The files of every video by its name, in order of name, and the splits."""
     videos: dict[str, list[RawFile]] = {}
     rules: dict[str, NameRule] = {}
-    others = []
+    unrelated = []
     for file in list_all(raw):
         stem, split = file.name.removesuffix(".txt"), split_of(file.name)
         if split:
@@ -154,17 +154,17 @@ def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, 
             except BadFile as error:
                 raise SkelbenchError(f"{file.name}: {error}; download the split files again") from None
             if rule is None:
-                others.append(file)
+                unrelated.append(file)
             elif rules.setdefault(split, rule) != rule:
                 raise SkelbenchError(f"{file.name}: there are two files for the split {split} that differ; remove one")
         elif file.name.endswith(".txt") and video_of(which, stem):
             videos.setdefault(stem, []).append(file)
         else:
-            others.append(file)
+            unrelated.append(file)
     places, example = ", ".join(map(str, raw)), "A01N01-L.txt" if which == "pku2" else "0002-L.txt"
     if not videos:
         raise SkelbenchError(f"{places}: no file with a name like {example}; name another place")
     if not rules:
         raise SkelbenchError(f"{places}: no split file like cross_subject_v2.txt; name its place with a second --raw")
-    report.ignore(others, "other files")
+    report.ignore(unrelated, "other files")
     return dict(sorted(videos.items())), dict(sorted(rules.items()))
