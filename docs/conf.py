@@ -26,7 +26,7 @@ release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"  # notebooks are kept with their outputs, which the tests make anew
+nb_execution_mode = "off"  # notebooks are kept with their outputs, which the tests compare
 copybutton_prompt_text = "$ "
 
 autodoc_member_order = "bysource"

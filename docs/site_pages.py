@@ -205,20 +205,20 @@ def markdown_table(head, rows):
 
 
 def signature_of(app, what, name, obj, options, signature, returned):
-    """Of a class of settings the names of its fields: types and limits are said below it."""
+    """Return the names of the fields as the signature of a class of settings; types and limits are listed below it."""
     if what == "class" and issubclass(obj, BaseModel):
         return f"({', '.join(['*', *obj.model_fields])})" if obj.model_fields else "()", None
     return None
 
 
 def whole_sentence(app, what, name, obj, options, lines):
-    """Napoleon takes what stands before a colon in an attribute's first line for its type: have that line empty."""
+    """Insert an empty first line: Napoleon reads text before a colon in an attribute's first line as its type."""
     if what in ("attribute", "data", "property"):
         lines.insert(0, "")
 
 
 def settings_of(app, what, name, obj, options, lines):
-    """What is said of a class of settings ends with its fields."""
+    """Append the fields of a class of settings to its documentation."""
     if what == "class" and issubclass(obj, BaseModel):
         for row in settings(obj):
             doc = row.doc.replace("*", chr(92) + "*").replace("|", chr(92) + "|").rstrip(".")
@@ -227,7 +227,7 @@ def settings_of(app, what, name, obj, options, lines):
 
 
 def resolve_short_name(app, env, node, content):
-    """What a docstring calls by where it is defined leads to where it is imported from, if one thing has that name."""
+    """Link a name by its last part, if only one object has it: docstrings name the module that defines an object."""
     if node.get("refdomain") != "py":
         return None
     short = node["reftarget"].rpartition(".")[2]

@@ -128,8 +128,8 @@ class MaskedDiffusion(Method):
     def denoise(
         self, views: Mapping[str, View], step: Step, adapt: Callable[[Tensor], Tensor] = lambda visible_RKD: visible_RKD
     ) -> Denoised:
-        """Encode the visible tokens of ``source``, diffuse ``target`` and predict its noise from both; the loss is that
-        of hidden tokens. ``adapt`` makes the condition from the encoder's tokens."""
+        """Encode the visible tokens of ``source``, diffuse ``target`` and predict its noise from both; masked tokens
+        give the loss. ``adapt`` makes the condition from the encoder's tokens."""
         source, c = views["source"], self.config
         assert source.keep_RK is not None and source.mask_RN is not None  # by its mask
         mask_RN = source.mask_RN

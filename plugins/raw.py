@@ -1,4 +1,4 @@
-"""Control: coordinates in place of features, no network. What an encoder adds is what it gains over this."""
+"""Baseline without a network: the coordinates are the features. A useful encoder is better than this."""
 
 from skelbench.methods import Method
 from skelbench.models.encoder import Encoded, Encoder
@@ -6,12 +6,12 @@ from skelbench.plugin import EncoderSpec, MethodSpec, hookimpl
 
 
 class Coordinates(Encoder):
-    """T x J x 3 coordinates of a body, frame by frame and in it joint by joint: the view flattened, nothing more (of
-    fused streams only the joints': the other streams are linear maps of it).
+    """Coordinates of a body, flattened: T x J x 3, frame by frame, then joint by joint. Fused streams give the joint
+    stream only, because the other streams are linear maps of it.
 
-    The view is the run's own: resampled to T frames, with its origin and stream. Bodies of a clip become one as those
-    of every encoder do: by default the mean of the bodies that are there. There are no tokens to average, so that
-    protocols which do that see all of them as well.
+    The view is resampled to T frames, with the origin and stream of the run. Bodies are pooled as for every encoder, by
+    default to the mean of the present bodies. There are no tokens, so protocols that average tokens get all
+    coordinates too.
     """
 
     abilities = frozenset({"fuse-streams"})

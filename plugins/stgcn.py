@@ -69,11 +69,11 @@ class STGCN(Encoder):
             self.apply(_initialise)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
-        """Frames that are left out close up, joints are cut out of the graph (YujieOuO/PSTL, module/gcn/st_gcn.py)."""
+        """Encode a view. Masked frames and joints are removed from the graph (YujieOuO/PSTL, module/gcn/st_gcn.py)."""
         x_RTJC, joints_RJ = view.x_RTJC, None
         if keep_RK is not None:
             x_RTJC = _frames(x_RTJC, keep_RK[:, :, 0].div(self.grid.joints, rounding_mode="floor"), self.grid.patch)
-        x_RLT = x_RTJC.permute(0, 2, 3, 1).flatten(1, 2)  # joint by joint its coordinates
+        x_RLT = x_RTJC.permute(0, 2, 3, 1).flatten(1, 2)  # rows: coordinates of joint 0, then of joint 1, ...
         x_RJL = self.norm(x_RLT).unflatten(1, (-1, 3)).flatten(2)
         if keep_RK is not None and keep_RK.shape[2] < self.grid.joints:
             joints_RJ = keep_RK[:, 0] % self.grid.joints

@@ -21,13 +21,14 @@ from .actionlet import actionlet, mean_clip, outside
 from .mixes import bone_transfer, mix, partner_share, partners
 
 LEVELS = {"all": 0, "many": 100 / 350, "few": 200 / 350, "none": 300 / 350}
-"""Amount of augmentation -> fraction of the second stage at which it begins."""
+"""Strength of augmentation -> fraction of the second stage at which it begins."""
 CHANCES = {"all": (1, 1), "many": (5 / 7, 3 / 5), "few": (3 / 7, 1 / 5)}
-"""Factors of the probability of each augmentation: of the strong view, and of the normal one."""
+"""Factors of the probability of each augmentation: (strong view, normal view)."""
 SHARES = (0.24, 0.4), (0.08, 0.24)
-"""Frames of a region: 12 to 20 of 50; around actionlets 4 to 12 once little is augmented."""
+"""Range of region lengths, as fractions of 50 frames: 12 to 20, and 4 to 12 for regions around actionlets late in
+the schedule."""
 FEWEST = 8
-"""Neighbours that are taught at least, if there are as many keys: a distribution over one key says nothing."""
+"""Smallest number of neighbors in the target distribution, if there are as many keys: one key is no distribution."""
 
 
 class ActCLRConfig(ExtremeContrastConfig):

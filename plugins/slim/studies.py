@@ -1,7 +1,7 @@
-"""The SLiM paper's comparisons as studies of what its tables show, and our own of the length of training (torch-free).
+"""Studies of the SLiM paper's tables, and our own study of training length (torch-free).
 
-Without a GPU each of the paper's studies has the tiny size; with a GPU it has the paper's size: 150 epochs for the
-comparison of token budgets, 100 for ablations and target controls, as the paper says.
+With a GPU the paper's studies have the paper's size: 150 epochs for the comparison of token budgets, 100 for ablations
+and target controls. Without a GPU they are tiny.
 """
 
 from __future__ import annotations

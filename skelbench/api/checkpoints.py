@@ -15,7 +15,7 @@ from skelbench.pipeline.session import Session
 from skelbench.records.run_dir import RunDir
 
 SHAPELESS = ("encoder.heads", "method.decoder_heads")
-"""Settings that no tensor's shape tells: given by the user where the file does not, they complete the preset."""
+"""Settings that cannot be read from the shapes of tensors: the user gives them if the file does not."""
 
 
 @dataclass(frozen=True)

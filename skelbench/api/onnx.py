@@ -97,7 +97,7 @@ def write_onnx(encoder: FrozenEncoder, path: Path, clips: np.ndarray, present: n
         assert program is not None
         program.save(path, external_data=False)
         pairs = _both(model, path, *inputs)
-    except Exception as error:  # the exporter raises whatever its many parts do
+    except Exception as error:  # the exporter raises many types of errors
         raise SkelbenchError(
             f"encoder {encoder.name} cannot be exported to ONNX: {one_line(error)[:300]}; in its forward the number "
             "of rows must stay open (x.shape[0], not len(x)); or export it without --format onnx"

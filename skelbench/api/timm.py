@@ -79,7 +79,7 @@ def skelbench_encoder(
     num_classes: int = 0,
     **others: Any,
 ) -> SkeletonModel:
-    """An exported encoder. ``settings``: its config.json, or what stands there; timm passes it on from a folder."""
+    """Return an exported encoder. ``settings``: path or content of its config.json; timm passes the content."""
     if unknown := sorted(set(others) - {"pretrained_model_args"}):
         raise SkelbenchError(f"skelbench_encoder has no option {unknown[0]!r}; its options: settings, num_classes")
     if settings is None:

@@ -29,8 +29,8 @@ def calibrate(
     """Measure imported public checkpoints (`import-checkpoint`) by their authors' own linear probe: pass or fail.
 
     Pass: our accuracy is in the Wilson 95 % interval of the published one on as many test clips, which is wider by 1.96
-    standard deviations on both sides where the source states one. Where the authors print the best epoch on test, that
-    of ours is compared. Exit code: 0 all pass, 1 one or more fail, 2 nothing to compare.
+    standard deviations on both sides where the source states one. If the authors print the best epoch on test, our best
+    epoch is compared. Exit code: 0 all pass, 1 one or more fail, 2 nothing to compare.
     """
     from skelbench.api.calibration import calibrate as measure
     from skelbench.core.console import err, out

@@ -131,7 +131,7 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         log_to_terminal()
         if completing := os.environ.get("_SKELBENCH_COMPLETE"):
-            logging.disable()  # notes of failed plugins would appear in the line that is typed
+            logging.disable()  # else notes on failed plugins would become part of the completion
         argv, debug, files = split_globals(list(sys.argv[1:] if argv is None else argv))
         request_files([str(named_file(name, f"--plugin {name}")) for name in files])
         if several() and argv and argv[0] not in TOGETHER and not argv[0].startswith("-"):

@@ -30,7 +30,7 @@ def format_of(asked: str | None, output: Path | None) -> str:
 
 
 def say_left_out(inputs: TableInputs) -> None:
-    """That there are runs that ``--all`` would add."""
+    """Print how many runs ``--all`` would add."""
     from skelbench.core.console import err
 
     if n := inputs.left_out:

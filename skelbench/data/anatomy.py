@@ -25,9 +25,9 @@ SHORT_BONE = 0.3
 MAJORITY = 0.5
 """A rule about the trunk is broken if more than this fraction of clips contradict it."""
 CLEAR_MAJORITY = 0.8
-"""The same for rules about sides and bones: left and right are noisy in side views."""
+"""The same limit for rules about sides and bones, because left and right are noisy in side views."""
 SAMPLE = 2000
-"""Most clips that are looked at, evenly spread over the store."""
+"""Largest number of clips that are measured, evenly spread over the store."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Anatomy:
     up_NC: np.ndarray
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray
-    """Above 0 where the side called left is left of where the body looks, in right-handed coordinates; 0 = no sign."""
+    """Above 0 if the joints named left are on the body's left, in right-handed coordinates; 0 = unclear."""
     off_centre: float
     """Distance of the centre joint in the first frame from the origin."""
     contradiction: str
@@ -51,7 +51,7 @@ class Anatomy:
 
 
 def measure(store: ClipStore) -> Anatomy | None:
-    """Look at a sample of ``store``. None where its skeleton does not name all of ``JOINTS``, as that of a hand, or no
+    """Measure a sample of ``store``. Returns None if its skeleton lacks one of ``JOINTS``, as of a hand, or if no
     clip of the sample shows anybody, as in a damaged store."""
     topology = store.topology
     if not set(JOINTS) <= set(topology.joints):
@@ -81,7 +81,7 @@ def measure(store: ClipStore) -> Anatomy | None:
 
 
 def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None:
-    """Return why the joints of ``clips`` [..., J, C] are not those of ``topology``, in words; "" if nothing is wrong.
+    """Return why the joints of ``clips`` [..., J, C] do not fit ``topology``, in words; "" if they fit.
 
     A joint at 0 was not seen. Rules compare joints with the body's own trunk and need no up axis; the clips decide by
     majority. Returns None if the skeleton has no trunk or no clip shows one.
@@ -99,7 +99,7 @@ def contradiction(clips: Iterable[np.ndarray], topology: Topology) -> str | None
                 fails.setdefault((rule, most), []).append(bool(np.nanmedian(margin_F) <= 0))
     if not fails:
         return None
-    # One more clip, which shows nothing wrong: a few clips are no evidence.
+    # A few clips are no evidence, so one clip without a contradiction is added.
     wrong = {rule: float(np.mean(hits)) for (rule, most), hits in fails.items() if sum(hits) > most * (len(hits) + 1)}
     if not wrong:
         return ""

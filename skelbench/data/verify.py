@@ -16,11 +16,12 @@ from skelbench.data.store.clip_store import ClipStore
 
 State = Literal["ok", "look", "wrong"]
 SHARE = 0.8
-"""Share of clips that must agree before it is said which way is up or which side is left."""
+"""Fraction of clips that must agree on the up axis, or on which side is left."""
 LONGEST_BONE, SHORTEST_BONE = 0.75, 0.01
-"""Metres; medians outside of it are no human bone between neighbouring joints."""
+"""Meters; a median length outside this range is no human bone between neighboring joints."""
 RIGID_FROM, MOST_SPREAD = 0.2, 0.4
-"""Bones longer than this (metres) may vary by this share within a clip; sensors know short ones much less well."""
+"""Bones longer than the first (meters) may vary by the second (fraction) within a clip; sensors measure short bones
+much less precisely."""
 
 
 class Known(NamedTuple):
@@ -88,7 +89,7 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         yield Check("anatomy", "look", "not looked at", "", advice)
         return
     if body is None:
-        advice = "no clip that was looked at shows anybody, so there are no bones to check; make the data set again"
+        advice = "no clip of the sample shows anybody, so there are no bones to check; make the data set again"
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
@@ -161,7 +162,7 @@ class Copies(NamedTuple):
 
 
 def on_both_sides(store: ClipStore) -> list[Copies]:
-    """Return the splits of which test clips equal training clips, bit by bit."""
+    """Return the splits with test clips that equal training clips bit by bit."""
     copies = []
     for split in map(store.split, store.meta.splits):
         test = store.recurring(split.test, store, split.train)
@@ -206,7 +207,7 @@ def _left(store: ClipStore, body: Anatomy) -> Check:
     otherwise: State = "look" if share > 1 - SHARE else "wrong"
     advice = "coordinates are mirrored, or left and right joints swapped; negate an axis or swap them, and import again"
     if otherwise == "look":
-        advice = f"too noisy to tell; look at some: skelbench data show {store.meta.name} -o clip.html"
+        advice = f"too noisy to tell; check some: skelbench data show {store.meta.name} -o clip.html"
     return _judge("left and right", share >= SHARE, value, "in nearly all", advice, otherwise)
 
 

@@ -119,10 +119,10 @@ class FrameDecoder(nn.Module):
             nn.init.uniform_(parameter, -0.04, 0.04)
 
     def forward(self, state_RD: Tensor, x: Tensor, frames: int | None = None) -> Tensor:
-        """[R, T, L]: the state passes from frame to frame and reads ``x`` [R, T, L].
+        """Return frames [R, T, L]; the GRU starts from ``state_RD`` and reads ``x`` [R, T, L].
 
-        With ``frames`` = T, from a first frame ``x`` [R, L]: each is the one before it, plus what the GRU makes of that
-        from a state that is the feature every time, so that nothing is remembered but the feature.
+        With ``frames`` = T, ``x`` [R, L] is the first frame. Each next frame is the previous one plus the output of the
+        GRU for it. The state is reset to ``state_RD`` in each frame, so only the feature carries information.
         """
         if frames is not None:
             return self._held(state_RD, x, frames)

@@ -108,7 +108,7 @@ class Block(nn.Module):
         self.drop_path: nn.Module = nn.Identity()
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Tensor:
-        """Same shape; with ``first`` [R, 1, D]: the first token of each row alone, which sees all of them."""
+        """Return tokens [R, n, D]; with ``first`` [R, 1, D]: only the first token, which attends to all tokens."""
         kept_RnD = x_RnD[:, :1] if first else x_RnD
         x_RnD = kept_RnD + self.drop_path(self.attn(self.norm1(x_RnD), rope, first))
         return x_RnD + self.drop_path(self.mlp(self.norm2(x_RnD)))

@@ -45,10 +45,10 @@ WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "
 def eval_spec(
     host: Host, run: Configured, protocol: str, checkpoint: str = "last", like: Configured | None = None, **fields: Any
 ) -> EvalSpec:
-    """The evaluation of ``run`` by ``protocol``.
+    """Return the spec of the evaluation of ``run`` by ``protocol``.
 
-    Settings: ``fields`` of :class:`EvalSpec` and ``config`` of the protocol, else the protocol's defaults, else those
-    of the run ``like`` (None = ``run``), whose preset scales the protocol's own settings.
+    Settings: ``fields`` of :class:`EvalSpec` and ``config`` of the protocol, else the protocol's defaults, else the
+    settings of the run ``like`` (None = ``run``), whose preset scales the protocol's own settings.
     """
     descriptor = host.get("protocols", protocol)
     spec, like = run.spec, like or run

@@ -41,7 +41,7 @@ HOW = (
 )
 HOW_LETTERS = f"Letters behind a number: rows that share one are not significantly different in it: {_TESTS}"
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
-"""Columns in which a row agrees with the row of ``--against``: the first tuple that singles one row out."""
+"""Columns to match a row with its row of ``--against``; the first tuple that leaves exactly one row is used."""
 
 
 def letters_of(key: str) -> Column:

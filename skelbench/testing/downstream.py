@@ -56,10 +56,10 @@ class Postures:
             torch.manual_seed(0)
             self._encoders = [ViT(ViTConfig(dim=32, depth=2, heads=2), NTU25, GRID).eval() for _ in range(2)]
 
-    def sides(self, told: bool = True) -> Features:
-        """Ids and labels of both sides, with empty features; ``told`` False: labels are permuted over clips."""
+    def sides(self, separable: bool = True) -> Features:
+        """Ids and labels of both sides, with empty features; not ``separable``: labels are permuted over clips."""
         split, labels = self.store.split(), self.store.labels
-        y = labels if told else np.random.default_rng(2).permutation(labels)
+        y = labels if separable else np.random.default_rng(2).permutation(labels)
         x_nD = np.zeros((TRAIN + TEST, 1), dtype=np.float32)
         ids = split.train, split.test
         return Features(x_nD[:TRAIN], y[split.train], x_nD[TRAIN:], y[split.test], *ids, num_classes=CLASSES)

@@ -28,9 +28,9 @@ ROWS = 1024
 
 
 class Diagnostics:
-    """``Step.watch`` of every step; records figures within :meth:`record_step` of a diagnostic step only.
+    """Recorder behind ``Step.watch``; it records values in diagnostic steps only, within :meth:`record_step`.
 
-    ``every``: steps between the lines of metrics.jsonl; diagnostic steps are among them.
+    ``every``: steps between the lines of metrics.jsonl; each diagnostic step writes such a line.
     """
 
     def __init__(self, method: Method, total: int, every: int) -> None:
@@ -39,7 +39,7 @@ class Diagnostics:
         self.micro_batch = 0
         """Index of the micro-batch that is being computed."""
         self._recorded: dict[str, dict[int, Tensor]] | None = None
-        """Figure -> micro-batch -> value, or features [n, D] whose rank is the value. None outside diagnostic steps."""
+        """Name -> micro-batch -> value, or features [n, D] whose rank is the value. None outside diagnostic steps."""
 
     def is_due(self, step: int) -> bool:
         """Whether ``step``, counted from 1, is a diagnostic step."""

@@ -26,12 +26,12 @@ from skelbench.methods.contract import Method
 
 
 class Means:
-    """``Step.means`` of a step that is taken in ``pieces``; :meth:`next` before each."""
+    """Implementation of ``Step.mean`` for a step that runs in ``pieces``; call :meth:`next` before each piece."""
 
     def __init__(self, pieces: int) -> None:
         self.pieces = pieces
         self._first: list[Tensor] = []
-        """1 / count of each mean in the first piece."""
+        """Factor of each mean, 1 / count, in the order of the calls; the count is the one of the first piece."""
         self._count: Tensor | float = 0.0
         """Count of the first mean over all pieces."""
         self._at = 0
@@ -52,12 +52,12 @@ class Means:
 
     @property
     def correction(self) -> Tensor | None:
-        """Factor of the average over all pieces; None if no mean was taken. All counts grow alike with the clips."""
+        """Factor that corrects the sum over pieces to the mean over all counts; None if no mean was computed."""
         return self.pieces / (self._first[0] * self._count) if self._first else None
 
 
 def obstacle(method: Method, spec: RunSpec) -> str:
-    """Why the batch of a run cannot be taken in pieces; "" = it can. ``method`` in training mode."""
+    """Return why the batch of a run cannot be split into pieces; "" = it can. ``method`` is in training mode."""
     if reason := method.whole_batch:
         return f"method {spec.method} needs its whole batch at once: {reason}"
     if any(isinstance(module, _BatchNorm) and module.training for module in method.modules()):

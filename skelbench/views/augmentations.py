@@ -222,8 +222,8 @@ class BoneScale(Augment):
     lo: float = 0.85
     hi: float = 1.15
     groups: Literal["parts", "limbs", "bones"] = "parts"
-    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; or "bones", those
-    of the bone stream, each by itself: the joint at which they begin stays where it is (ActCLR's code)."""
+    """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; "bones" =
+    each bone of the bone stream by itself, while the joint at which it begins stays in place (ActCLR's code)."""
     order: Literal["topological", "index"] = "topological"
     """Order in which joints are rebuilt from their parents. "index" repeats a bug of KAIST-VICLab/SLiM: a parent with a
     higher index than its child is still at the origin, as joint 20 of Kinect v2, on which 14 of 25 joints depend."""

@@ -227,7 +227,7 @@ def _cut(crop: Crop, cut: Cut) -> Interval:
 
 
 def drawn_masks(kind: type[Mask], requests: list[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
-    """The masks of one kind, which may be a stranger's."""
+    """Draw the masks of one kind and check what a plugin's mask returns."""
     draw = kind.draw
     with plugin_code(draw, "(request, topology, keyed)"):
         masks = kind.draw_all(requests, topology, keyed)

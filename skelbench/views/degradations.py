@@ -114,14 +114,14 @@ class Poses:
         known_FG = (self.there_FJ[:, ends] & self.there_FJ[:, starts]).double()
         frames_B = send(torch.bincount(self.clip_F, minlength=len(self.ids_B)), device)
         sums_F2 = torch.stack([(length_FG * known_FG).sum(1), known_FG.sum(1)], 1)
-        # In one order everywhere. Lengths are right; to check them would wait for the device.
+        # segment_reduce adds in one order on every device; ``unsafe`` skips a check that would wait for it.
         total_B, count_B = torch.segment_reduce(sums_F2, "sum", lengths=frames_B, unsafe=True).unbind(1)
         return (total_B / count_B.clamp(min=1)).float()
 
     @property
     def reference_B3(self) -> Tensor:
-        """float32 [B, 3], metres, on the device: where the joint that clips are centred on is first seen of the first
-        body as it came, which is the origin of clips that are centred; 0 where it never is."""
+        """Original position of the first body's center joint, float32 [B, 3], meters, on the device: in the first frame
+        that shows the joint. Centered clips have it as origin. 0 if the joint is never seen."""
         device, center, rows = self.clean_F3J.device, self.topology.center, len(self.clip_F)
         seen_F = self.there_FJ[:, center] & send(self.body_F == 0, device)
         place_F = torch.where(seen_F, torch.arange(rows, device=device), rows)
@@ -143,11 +143,11 @@ class Poses:
         return noise_F3J
 
     def with_x(self, x_F3J: Tensor) -> Poses:
-        """The same with other coordinates."""
+        """Return these poses with other coordinates."""
         return replace(self, x_F3J=x_F3J)
 
     def declare(self, missing_BJ: Tensor) -> Poses:
-        """The same with these joints declared missing too: coordinates and confidence 0 there."""
+        """Return these poses with more joints declared missing: coordinates and confidence 0."""
         missing_FJ = self.by_frame(missing_BJ)
         confidence_FJ = None if self.confidence_FJ is None else self.confidence_FJ.masked_fill(missing_FJ, 0.0)
         x_F3J = self.x_F3J.masked_fill(missing_FJ[:, None], 0.0)

@@ -27,7 +27,7 @@ from skelbench.views.skeleton.topology import get_topology, topologies
 
 _SIDES: tuple[Side, ...] = ("train", "valid", "test")
 _PEEK = 1000
-"""Clips of each part that are looked at to learn whether single bodies are repeated."""
+"""Clips of each part that are read to find out whether single bodies are repeated."""
 
 
 def read_npz(npz: Npz, options: ImportOptions) -> Recording:

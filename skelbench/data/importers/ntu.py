@@ -60,7 +60,7 @@ def data_of(index: Mapping[str, np.ndarray]) -> str:
 
 
 def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, FieldRule]:
-    """Return the dataset's splits of which these samples leave neither side empty."""
+    """Return the dataset's splits that have training and test clips among these samples."""
     usable: dict[str, FieldRule] = {}
     for name, rule in SPLITS[data_of(index)].items():
         train, test = by_field(rule, index)
@@ -70,7 +70,7 @@ def splits_of(index: Mapping[str, np.ndarray]) -> dict[str, FieldRule]:
 
 
 def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[str]] | None:
-    """Return split and names of the rows of an npz if its labels are those of the scripts' rows, one by one; else None.
+    """Return the split and the names of an npz's rows; None if a label differs from the label that the scripts write.
 
     The CTR-GCN and MAMP scripts order rows by the split's field, then by name.
     """

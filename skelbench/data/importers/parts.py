@@ -61,10 +61,10 @@ class Part:
 
 
 def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwise: str) -> dict[str, Any]:
-    """Return fields of the recording of parts, of which the last one tests if there are several.
+    """Return fields of the recording of parts; the last one of several parts is the test part.
 
-    Clips without names are called after ``sides``, one for each part. ``classes``: the least number of classes.
-    ``otherwise``: what helps if one part cannot be divided.
+    Clips without names get the name of their part from ``sides``. ``classes``: the least number of classes.
+    ``otherwise``: advice for a single part that cannot be divided.
     """
     named = all(part.names for part in parts)
     index = ntu.index_of([name for part in parts for name in part.names]) if named else None

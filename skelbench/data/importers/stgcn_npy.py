@@ -1,4 +1,4 @@
-"""Arrays [N, C, T, J, M] with labels beside them: ST-GCN, 2s-AGCN (and CMD, SkeletonContrast), AimCLR and CrosSCLR.
+"""Arrays [N, C, T, J, M] with a label file each: ST-GCN, 2s-AGCN (and CMD, SkeletonContrast), AimCLR and CrosSCLR.
 
 ``M`` = body slots, zeros where a slot is empty. The first clips show the kind: "raw" camera coordinates; "per frame"
 (2s-AGCN), each clip repeated to the array's end; "resized" (AimCLR) to one length; "scores" (Kinetics-Skeleton), shares

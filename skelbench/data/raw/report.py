@@ -42,7 +42,7 @@ class Report:
     """Sentences on skipped files that nobody misses, and on missing ones."""
 
     def ignore(self, files: Sequence[RawFile], label: str) -> None:
-        """Note files that are nothing to worry about."""
+        """Note files that are skipped on purpose."""
         if files:
             some = ", ".join(file.name for file in files[:3]) + (", ..." if len(files) > 3 else "")
             self.notes.append(f"{label} ignored: {len(files):,} ({some})")
@@ -61,7 +61,7 @@ class Report:
     ) -> StoreWriter:
         """Store what ``items`` are converted to by ``workers`` processes; return the closed writer.
 
-        ``label``: files or videos, in words. ``settings``: those of the writer. Raises if there is no clip.
+        ``label``: "files" or "videos". ``settings``: arguments of :class:`StoreWriter`. Raises if there is no clip.
         """
         batches = in_order(convert, items, workers, chunksize)
         with StoreWriter(self.path, topology=NTU25, **settings) as writer, closing(batches):

@@ -100,7 +100,7 @@ class Meta(Spec):
 def fingerprint(meta: Meta, index: Mapping[str, np.ndarray]) -> str:
     """Hash of what decides a result: coordinates, confidence, index, names, topology, classes and splits."""
     parts = meta.model_dump(mode="json", include={"topology", "classes", "splits", "frames_sha256"})
-    # What a store does not have leaves no trace, so its fingerprint is that of before such things could be stored.
+    # Absent parts are not hashed: stores from before confidence and names existed keep their fingerprint.
     if meta.confidence_sha256:
         parts["confidence_sha256"] = meta.confidence_sha256
     if index["name"].any():

@@ -65,8 +65,8 @@ class ClipSource:
             self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
 
     def degraded(self, degrade: Sequence[Degrade], seed: int) -> ClipSource:
-        """The same clips, of which ``degrade`` is done to what is gathered, and not what was done to these; what is on
-        the device is shared."""
+        """Return a source of the same clips with ``degrade`` in place of its own degradations; memory on the device is
+        shared."""
         source = copy.copy(self)
         source._degrade, source._seed, source._ahead = tuple(degrade), seed, None
         return source

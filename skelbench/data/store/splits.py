@@ -14,12 +14,12 @@ from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.hashing import digest
 
 TUNE = "~tune"
-"""``SPLIT~tune`` is a split for choosing settings: some of the training subjects of ``SPLIT`` are its test part, and
-no test clip of ``SPLIT`` is in it. ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` hold out cameras or setups as well:
-held subjects as they see them are the test part, kept subjects as the others see them the training part. Runs know it
-by its name: whoever changes who is held out gives it another."""
+"""Ending of ``SPLIT~tune``, a split for choosing settings: it tests on some of the training subjects of ``SPLIT`` and
+has no test clip of ``SPLIT``. ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` hold out cameras or setups too:
+they test on held-out subjects in held-out views, and train on other subjects in other views. Run ids contain this
+name, so another choice of subjects needs another name."""
 VIEWS = ("camera", "setup")
-"""Fields of which a split that tests on others is chosen for by others, too."""
+"""Fields that can define a split; a split by cameras or setups may tune on held-out cameras or setups."""
 HELD_SHARE = 0.2
 """Fraction of the training subjects, and of the cameras or setups; at least one."""
 ALIASES = {"xsub": "cross-subject", "xview": "cross-view", "xset": "cross-setup"}
@@ -80,13 +80,13 @@ class HeldOut:
 
     split: Split
     subjects: tuple[int, ...]
-    """Empty where the subjects are not known: clips were held out, the same share of every class."""
+    """Held-out subjects; empty if subjects are unknown: then a fraction of the clips of every class is held out."""
     of: int
     """Subjects in the training part of ``SPLIT``."""
     hash: str
     """Hash of dataset, split, training subjects and held-out ones; of cameras or setups as well."""
     field: str = ""
-    """Field of which values are held out as well: "camera" or "setup"; "" = none."""
+    """Field with more held-out values: "camera" or "setup"; "" = none."""
     views: tuple[int, ...] = ()
     """The cameras or setups held out."""
     of_views: int = 0
@@ -94,7 +94,7 @@ class HeldOut:
 
     @property
     def sentence(self) -> str:
-        """Who is held out, in words."""
+        """Description of the held-out subjects and views."""
         train, test = (f"{len(ids):,} clips" for ids in (self.split.train, self.split.test))
         subjects = f"{len(self.subjects)} of {self.of} training subjects ({', '.join(map(str, self.subjects))})"
         description = subjects if self.subjects else "a fifth of every class, as there are no two subjects"
@@ -128,7 +128,7 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: st
     """Hold out training subjects of ``split`` of the dataset ``data``, chosen by a hash of both and of who they are.
 
     ``field`` "camera" or "setup": hold out some of those as well, and subjects whom they see. Clips of a held subject
-    from another view, and of another subject from a held view, are in neither part. No test clip is looked at. Raises
+    from another view, and of another subject from a held view, are in neither part. No test clip is used. Raises
     :class:`EmptySplit` if one of the parts would have no clips.
     """
     subject = index["subject"][split.train]

@@ -44,10 +44,10 @@ class Clip(NamedTuple):
 class StoreWriter:
     """Writes a clip store in one pass: ``with StoreWriter(path, ...) as writer: writer.add(...)``.
 
-    Clips go to a hidden folder beside ``path``, which takes its place only when the block ends without an error: a
-    killed run leaves no store and no half of one. An existing ``path`` is refused unless ``overwrite``, and kept until
-    the new one is whole. Coordinates are meters with Y up; the settings are those of :class:`Meta`. ``skipped`` and
-    ``details`` may grow until the block ends, by :meth:`skip` and ``writer.details[...] = ...``.
+    Clips go to a hidden folder next to ``path``, which is renamed to ``path`` when the block ends without an error: a
+    killed run leaves no incomplete store. An existing ``path`` is rejected unless ``overwrite``, and kept until the
+    new one is complete. Coordinates are meters with Y up; :class:`Meta` documents the settings. You may add to
+    ``skipped`` and ``details`` until the block ends: :meth:`skip`, ``writer.details[...] = ...``.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The actions of the synthetic data set: 28 of one person, 4 of two, as trajectories of joint angles.
+"""Actions of the synthetic dataset: 28 of one person, 4 of two, as trajectories of joint angles.
 
-Many are told apart by one thing only: the side, the direction relative to the body (reach, kick, step, lean), which a
-turned camera confuses; the order (arms up and squat, sit and stand); the sense of rotation (arm circles); the pace
-(walk and run in place).
+Many pairs of actions differ in one property only: the side; the direction relative to the body (reach, kick, step,
+lean), which a turned camera confuses; the order (arms up and squat, sit and stand); the sense of rotation (arm
+circles); the pace (walk and run in place).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def record(room_MTJC: np.ndarray, label: int, subject: int, repetition: int, cam
     rng, setup = _random(4, label, subject, repetition, camera), setup_of(setup_number(subject, repetition))
     around = turn(1, np.array([-(CAMERA_YAW[camera] + setup.yaw)]))[0]
     tilted = turn(0, np.array([-setup.tilt]))[0]
-    aim = np.array([0.0, 0.9 - setup.height, setup.distance])  # the camera looks at waist height
+    aim = np.array([0.0, 0.9 - setup.height, setup.distance])  # the camera points at waist height
     x_MTJC = ((room_MTJC - (0, 0.9, 0)) @ around.T + aim) @ tilted.T
     # Joints on the far side of the body are guessed by the sensor rather than seen.
     depth_MTJ = x_MTJC[..., 2] - x_MTJC[:, :, _CENTRE : _CENTRE + 1, 2]

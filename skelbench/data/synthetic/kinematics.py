@@ -1,7 +1,7 @@
 """Forward kinematics of a person on the 25 joints of NTU RGB+D (Kinect v2), for synthetic data.
 
 A pose is a row of joint angles; :func:`forward` turns T of them into joint positions. Body frame: metres, X to the
-person's right, Y up, Z backwards, so that a person facing a camera has the camera's axes. Sizes are those of an
+person's right, Y up, Z backwards, so that a person facing a camera has the camera's axes. Sizes fit an
 adult of 1.7 m, rounded.
 
 T frames, A angles (:data:`CHANNELS`), J = 25 joints.
@@ -74,7 +74,7 @@ def forward(pose_TA: np.ndarray, scale: Mapping[str, float]) -> np.ndarray:
     def angle(name: str) -> np.ndarray:
         return pose_TA[:, CHANNEL[name]]
 
-    frames: dict[int, np.ndarray] = {}  # joint -> orientation of the bones that hang on it
+    frames: dict[int, np.ndarray] = {}  # joint -> orientation of the bones that begin at it
     frames[0] = turn(1, angle("yaw")) @ turn(2, -angle("lean")) @ turn(0, -angle("pitch"))
     # The trunk's angles are shared between its two joints, as a spine bends along its length.
     half = turn(1, angle("twist") / 2) @ turn(2, -angle("sway") / 2) @ turn(0, -angle("bend") / 2)

@@ -25,11 +25,11 @@ Scores = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Pooled:
-    """A figure over tasks."""
+    """Aggregate over tasks."""
 
     value: float
     interval: tuple[float, float]
-    """95 % interval over seeds; tasks are taken as they are."""
+    """95 % interval over seeds; tasks are not resampled."""
 
 
 def iqm(scores: Scores, n: int = 10000) -> Pooled:

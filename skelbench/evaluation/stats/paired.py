@@ -172,7 +172,7 @@ class PairedTest(SeedsTest):
 
     @property
     def verdict(self) -> str:
-        """Which result is better, or that neither is, and the difference that the test would find."""
+        """Conclusion in words: the better result, or the smallest difference that the test would detect."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
         wider = self.wider

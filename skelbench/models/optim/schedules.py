@@ -29,7 +29,7 @@ class Schedule(Component):
     warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
 
     def lr(self, peak: float, step: int, total: int) -> float:
-        """Learning rate of ``step``, 0 to total - 1: linear from peak / warm-up steps to the peak, then on."""
+        """Learning rate of ``step``, 0 to total - 1: linear warm-up to the peak, then :meth:`after`."""
         warm = round(self.warmup * total)
         return peak * (step + 1) / warm if step < warm else self.after(peak, step, warm, total)
 

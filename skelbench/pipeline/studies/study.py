@@ -1,8 +1,8 @@
 """A study: its runs and their evaluations (torch-free).
 
-The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. What is
-said nearest to a trial wins: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then
-``set``, then the trial. Options of the command line replace what the study says of the same thing, an axis included.
+The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. Later
+ones win: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then ``set``, then the trial,
+then options of the command line. An option of the command line also replaces an axis of the grid.
 """
 
 from __future__ import annotations

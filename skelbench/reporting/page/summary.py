@@ -16,7 +16,7 @@ from skelbench.reporting.table import Cell, Table
 from skelbench.training.anomalies import describe
 
 USUAL = {"setting": "shared", "encoder": "vit", "protocol": "linear", "stream": "joint"}
-"""Values of a block that are not mentioned."""
+"""Default values, which the summary does not print."""
 _OUTCOMES = {"running": "still running or stopped without notice", "new": "not begun"}
 
 Row = Mapping[str, Cell]

@@ -45,8 +45,8 @@ def prepare_pku(
 ) -> Report:
     """Make the store ``root``/``name`` of the videos in ``raw`` (folders, zips): clips ``VIDEO_NUMBER``, by video.
 
-    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. What cannot be
-    used is reported and the rest goes on; :class:`SkelbenchError` if that is all, or for want of sound split files.
+    ``raw`` holds two texts ``VIDEO.txt`` per video, in different folders, and the official split files. Unusable files
+    are skipped and reported. Raises :class:`SkelbenchError` if no file is usable or the split files are damaged.
     """
     report = Report(Path(root) / check_name(name))
     videos, splits = _choose(which, raw, report)
@@ -88,7 +88,7 @@ def convert(which: str, files: Sequence[RawFile]) -> Converted:
     except BadFile as error:
         return [Skipped(name=files[0].name, reason=str(error))], {}
     video = video_of(which, name)
-    assert video is not None  # files of other names are none of the videos
+    assert video is not None  # only files with the name of a video are listed
     who = {"subject": video.subject, "camera": video.camera, "setup": video.sequence}
     clips = [_clip(x_TD, f"{name}_{i}", who | {"trial": i}, *label) for i, label in enumerate(labels)]
     unfinished = sum(end > len(x_TD) and isinstance(clip, Clip) for clip, (_, _, end) in zip(clips, labels))
