@@ -1,1 +1,1 @@
-"""The methods that ship with skelbench: every module here is a plugin file, read as a stranger's is."""
+"""Methods that ship with skelbench: every module here is a plugin file, loaded like a user's file."""

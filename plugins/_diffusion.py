@@ -1,10 +1,10 @@
-"""Shared parts of MacDiff and IGM: a few tokens of a clip are encoded, and the whole of it is denoised with their help.
+"""Shared parts of MacDiff and IGM: a few tokens of a clip are encoded, and help to denoise the whole clip.
 
-The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused to
-a random time and predicts the noise, conditioned token by token on the encoder's output: the visible tokens' own, their
-mean elsewhere. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff, commit 692888f). All
-draws are keyed by body, so a rank sees its own bodies and a batch split over ranks changes nothing. R bodies, N tokens,
-K visible ones of a body, D width of a token, L values of a token.
+The encoder sees 10 % of the tokens of a slightly noisy copy of the clip. A decoder receives the whole clip diffused
+to a random time and predicts the noise. Its condition at a visible token is the encoder's output there, elsewhere
+their mean. Facts: the official release of MacDiff as kept in a fork (Wenrui-Shen/MacDiff, commit 692888f). All draws
+are keyed by body, so a rank sees its own bodies and a batch split over ranks changes nothing. R bodies, N tokens, K
+visible ones of a body, D width of a token, L values of a token.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
     )
     mean: tuple[float, float, float] = Field(
         (-0.0058, -0.1333, -0.0246),
-        description="mean of x, y, z of the diffused clip: NTU's (our reading on other data; PKU-II in the code: "
+        description="mean of x, y, z of the diffused clip: NTU's (our assumption on other data; PKU-II in the code: "
         "-0.0459, -0.0680, 1.3642)",
     )
     variance: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
@@ -71,15 +71,15 @@ class Denoised:
     source: Encoded
     """Encoding of the visible tokens."""
     noisy_RTJC: Tensor
-    """The diffused clip, standardised."""
+    """The diffused clip, standardized."""
     step_R: Tensor
-    """int64: how many steps it is diffused by, 0 = one."""
+    """int64: number of diffusion steps, minus 1."""
     informed_R: Tensor
     """bool: whether the decoder had the condition."""
     predicted_RNL: Tensor
-    """Noise that the decoder sees in it."""
+    """Noise that the decoder predicts."""
     losses: dict[str, Tensor]
-    """``loss``, and of what it is the sum: ``denoising``, ``uniformity``."""
+    """``loss``, and its terms ``denoising`` and ``uniformity``."""
 
 
 class MaskedDiffusion(Method):
@@ -107,7 +107,8 @@ class MaskedDiffusion(Method):
         self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])
 
     def _check_standardisation(self) -> None:
-        """Encoder and target see the clip standardised alike, unless the encoder sees it as it is (shared setting)."""
+        """Return the constants that standardize the clip, the same for encoder and target, unless the encoder reads
+        coordinates unchanged (shared setting)."""
         encoder, c = self.encoder.standardisation, self.config
         if encoder is None:
             return

@@ -21,11 +21,11 @@ LARGEST_BETA = 0.999
 
 
 def cumulative_alphas(steps: int, tau: float = 1.0) -> list[float]:
-    """Share of the signal's power that is left after each of ``steps`` steps, falling.
+    """Fraction of the signal's power that is left after each of ``steps`` steps, decreasing.
 
     The curve is (1 + tau) c(0) (1 - t) - tau c(t) with c(t) = cos^2((t + 0.008) / 1.008 * pi / 2): ``tau`` 1 is
-    MacDiff's inverse cosine (steep at both ends, flat between: most steps have medium noise), 0 a straight line, -1 the
-    usual cosine.
+    MacDiff's inverse cosine (steep at both ends, flat between: most steps have medium noise), 0 a straight line, -1
+    the usual cosine.
     """
 
     def curve(t: float) -> float:
@@ -52,7 +52,7 @@ class NoiseSchedule(nn.Module):
         self.register_buffer("noise_S", torch.tensor([math.sqrt(1 - a) for a in alphas]), persistent=False)
 
     def forward(self, x_RTJC: Tensor, noise_RTJC: Tensor, step_R: Tensor) -> Tensor:
-        """``x_RTJC`` as it is after ``step_R`` (int64 [R], 0 = one step) steps."""
+        """Return ``x_RTJC`` after ``step_R`` diffusion steps (int64 [R], 0 = one step)."""
         signal_R, share_R = self.signal_S[step_R], self.noise_S[step_R]
         return signal_R.view(-1, 1, 1, 1) * x_RTJC + share_R.view(-1, 1, 1, 1) * noise_RTJC
 

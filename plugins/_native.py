@@ -55,13 +55,13 @@ class NativeLinear(Protocol):
 
     unit: ClassVar[str] = "clips"
     normalises: ClassVar[bool]
-    """Batch normalisation without affine comes first."""
+    """Whether batch normalization without affine comes first."""
     weight_std: ClassVar[float] = 0.01
     """Standard deviation of the initial weights; biases begin at 0."""
     drops_incomplete: ClassVar[bool]
-    """The last batch of an epoch is left out if it is not full."""
+    """Whether the last batch of an epoch is skipped if it is not full."""
     every: ClassVar[int] = 1
-    """Epochs from one score on test and held-out clips to the next; the last epoch always has one."""
+    """Number of epochs between scores on test and held-out clips; the last epoch always has one."""
 
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
     batch_size: int = Field(256, ge=2, description="clips per step")
@@ -100,7 +100,7 @@ class NativeLinear(Protocol):
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> ProtocolResult:
-        """Train both probes on the same passes and score them as they go."""
+        """Train both probes on the same passes and score them during training."""
         n = len(features.train_y)
         if self.normalises and n < 2:
             raise SkelbenchError("batch normalisation needs at least 2 training clips, the split has 1")
@@ -162,7 +162,8 @@ class NativeLinear(Protocol):
 
 
 class _Probe:
-    """The protocol's layer, after batch normalization if it has that, trained on the clips ``index_n`` of train."""
+    """Return the protocol's layer, after batch normalization if it has that, trained on the clips ``index_n`` of
+    train."""
 
     def __init__(
         self, features: Features, index_n: np.ndarray, config: NativeLinear, seed: int, device: torch.device | str
@@ -183,7 +184,7 @@ class _Probe:
         )
         self.steps: list[int] = []
         self.columns: defaultdict[str, list[float]] = defaultdict(list)
-        """Columns of the curve, one entry per epoch that is scored."""
+        """Columns of the curve, one entry per scored epoch."""
 
     def train(self, x_nD: Tensor) -> float:
         """Train one epoch on ``x_nD`` (all training clips); return its mean loss in nats."""
@@ -197,7 +198,7 @@ class _Probe:
 
     @property
     def head(self) -> Heads:
-        """The probe as it is now, with the running statistics of its normalisation."""
+        """Return a copy of the probe, with the current running statistics of its normalization."""
         weights = self.layer.state_dict()
         weight_CD, bias_C = weights["weight"], weights["bias"]
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])

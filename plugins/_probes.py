@@ -1,4 +1,4 @@
-"""Linear probes and fine-tuning as released codes have them: what several of the shipped methods share.
+"""Linear probes and fine-tuning of released codes, shared by several methods.
 
 A class holds the settings that codes have in common; the protocol of a method is a subclass with its own defaults.
 """
@@ -26,7 +26,7 @@ LISTS = "lists of such clips (`skelbench data labels`), from the first on"
 
 
 class SteppedLinear(NativeLinear):
-    """A linear layer on features that are neither normalized nor, by default, augmented; SGD in steps."""
+    """A linear layer on features that are neither normalized nor, by default, augmented; SGD with a step schedule."""
 
     normalises: ClassVar[bool] = False
     drops_incomplete: ClassVar[bool] = False
@@ -37,13 +37,13 @@ class SteppedLinear(NativeLinear):
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
 
     def rate(self, epoch: float) -> float:
-        """A tenth less at the end of the epoch nearest to each of ``drops``."""
+        """Learning rate: divided by 10 at the end of the epoch nearest to each of ``drops``."""
         return self.lr * 0.1 ** sum(epoch >= round(share * self.epochs) for share in self.drops)
 
     def passes(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None
     ) -> Iterator[Tensor]:
-        """The given features, or features of clips that are newly cropped in every epoch."""
+        """Features of the training clips; with crops, of newly cropped clips in every epoch."""
         if self.crop_min == 1:
             yield from self.unchanged(features, device, progress)
             return
@@ -82,7 +82,7 @@ class RotatedLinear(NativeLinear):
     rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
 
     def rate(self, epoch: float) -> float:
-        """A half cosine per step down to 0 at the end, or ``rest`` of the epochs before it."""
+        """Learning rate: half a cosine per step down to 0 at the end, or ``rest`` of the epochs earlier."""
         return self.lr * 0.5 * (1 + cos(pi * min(1.0, epoch / (self.epochs * (1 - self.rest)))))
 
     def passes(
@@ -96,7 +96,8 @@ class RotatedLinear(NativeLinear):
 
 
 class SteppedFineTune(FineTune):
-    """Fine-tuning in CMD's setting: all parameters by SGD in steps without decay, crops and no rotation."""
+    """Fine-tuning in CMD's setting: all parameters by SGD with a step schedule, without decay; crops but no
+    rotation."""
 
     epochs: int = Field(80, ge=1, description="passes over the labelled clips")
     min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
@@ -116,7 +117,7 @@ class SteppedFineTune(FineTune):
 
 
 class WholeClipFineTune(SteppedFineTune):
-    """Fine-tuning on whole clips of a stratified part of the labels, as the family of AimCLR does it."""
+    """Fine-tuning on whole clips of a stratified part of the labels, as in AimCLR's family."""
 
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")

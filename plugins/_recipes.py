@@ -1,4 +1,4 @@
-"""Settings that several of the shipped methods have in common, as dotted keys of the run spec (torch-free)."""
+"""Settings that several of the shipped methods share, as dotted keys of the run spec (torch-free)."""
 
 from skelbench.plugin import Linear, Log, NativeProbe, ProtocolSpec
 

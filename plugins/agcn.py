@@ -1,8 +1,8 @@
-"""Adaptive graph convolutions (2s-AGCN, Shi et al., CVPR 2019), as ISC's graph-based encoder has them.
+"""Adaptive graph convolutions (2s-AGCN, Shi et al., CVPR 2019), as in ISC's graph-based encoder.
 
-Facts: fmthoker/skeleton-contrast, moco/AGCN.py and graph/: ten blocks, in which a joint is made of others by the graph,
-by learned weights and by what this clip's joints are like. B clips, M body slots, R = B * M bodies, T frames, J joints,
-C channels.
+Facts: fmthoker/skeleton-contrast, moco/AGCN.py and graph/: ten blocks. The weights between joints are the sum of the
+graph, learned weights, and similarities of joints in the clip. B clips, M body slots, R = B * M bodies, T frames, J
+joints, C channels.
 """
 
 from itertools import pairwise
@@ -19,7 +19,7 @@ from skelbench.plugin import EncoderSpec, hookimpl
 WIDTHS = (1, 1, 1, 1, 2, 2, 2, 4, 4, 4)
 """Channels of the blocks, in multiples of ``base``."""
 STRIDED = (4, 7)
-"""Blocks, from 0, that halve the frames."""
+"""Indices of the blocks that halve the number of frames."""
 
 
 class AGCNConfig(Spec):
@@ -93,7 +93,7 @@ class Block(nn.Module):
 
 
 class AdaptiveGraph(nn.Module):
-    """Sums over joints by the graph, by weights of the layer's own and by how alike two joints of a body move."""
+    """Sum over joints, weighted by the graph, by learned weights and by the similarity of joints in the clip."""
 
     def __init__(self, before: int, after: int, joints: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class AdaptiveGraph(nn.Module):
 
 
 def _narrow(after: int) -> int:
-    """Channels by which joints are compared."""
+    """Number of channels for the similarity of joints."""
     return max(1, after // 4)
 
 

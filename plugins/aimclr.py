@@ -1,8 +1,8 @@
-"""AimCLR: extreme augmentations taught by normal ones (Guo et al., AAAI 2022).
+"""AimCLR: a strongly augmented view learns from a normal one (Guo et al., AAAI 2022).
 
-SkeletonCLR, whose softmax over keys is also taught to a strongly augmented view, once as it is and once with its most
-energetic features gone; in the second half the nearest keys of all three count as positives. Facts: Levigty/AimCLR,
-net/aimclr.py, net/st_gcn.py, feeder/tools.py.
+SkeletonCLR with two more losses: a strongly augmented view learns the normal view's softmax over keys, once
+unchanged and once without its most energetic features; in the second half the nearest keys of all three count as
+positives. Facts: Levigty/AimCLR, net/aimclr.py, net/st_gcn.py, feeder/tools.py.
 """
 
 from typing import ClassVar, Literal

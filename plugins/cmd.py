@@ -1,8 +1,8 @@
-"""CMD: momentum contrast in three streams that teach each other what is similar (Mao et al., ECCV 2022).
+"""CMD: momentum contrast in three streams that distill their similarities to each other (Mao et al., ECCV 2022).
 
-Joints, motion and bones of one augmented view go to an encoder each. A stream tells a clip from the keys of its own
-queue; besides, over the keys nearest to a clip in one stream, the others learn that stream's distribution. Facts:
-maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys that are in a queue, k nearest ones.
+Joints, motion and bones of one augmented view go to an encoder each. Each stream distinguishes a clip from the keys
+of its own queue. Over the keys nearest to a clip in one stream, the others learn this stream's distribution. Facts:
+maoyunyao/CMD, moco/builder_cmd.py. B clips, E width of the embedding, n keys in a queue, k nearest ones.
 """
 
 import torch
@@ -41,7 +41,7 @@ class CMDConfig(DistortedConfig):
 
 
 class CMD(StreamContrast):
-    """Streams that tell clips from earlier ones and learn each other's distribution over the nearest of them."""
+    """Momentum contrast in three streams, each with distillation to the others over its nearest keys."""
 
     Config = CMDConfig
 

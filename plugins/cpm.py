@@ -1,10 +1,8 @@
-"""CPM: a clip's views are similar to the same earlier clips; the nearest become positives (Zhang et al., ECCV
-2022).
+"""CPM: a clip's views are similar to the same earlier clips; the nearest become positives (Zhang et al., ECCV 2022).
 
-There is no public code: what follows is our reading of the paper's abstract and of notes on it. A student with a
-predictor matches the similarities of a target, which follows it, to the embeddings of earlier clips in a queue; in the
-last part of the schedule the nearest of these count for the target as much as the clip itself. B clips, E width of an
-embedding, n keys.
+There is no public code: the implementation is our assumption from the paper's abstract and from notes on it. A
+student with a predictor matches the similarities of its EMA target to the embeddings of earlier clips in a queue; in
+the last part of the schedule the nearest of these count as positives too. B clips, E width of an embedding, n keys.
 """
 
 import torch
@@ -21,14 +19,14 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class CPMConfig(MomentumContrastConfig):
-    """Every number is our reading; numbers of queue and key encoder follow SkeletonCLR."""
+    """Settings, all our assumptions; queue and key encoder follow SkeletonCLR."""
 
     momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
-    temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our reading")
-    target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our reading")
-    mining_from: float = Field(2 / 3, ge=0, le=1, description="share of the schedule without positives; our reading")
+    temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our assumption")
+    target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our assumption")
+    mining_from: float = Field(2 / 3, ge=0, le=1, description="share of the schedule without positives; our assumption")
     positives: float = Field(
-        1e-3, gt=0, le=1, description="share of the queue that then are positives, one key at least; our reading"
+        1e-3, gt=0, le=1, description="share of the queue that then are positives, one key at least; our assumption"
     )
 
 

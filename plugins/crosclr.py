@@ -1,9 +1,9 @@
 """CrosSCLR: momentum contrast in three streams that find each other's positives (Li et al., CVPR 2021).
 
-Joints, motion and bones of one augmented view go to an encoder each, which tells a clip from the keys of its own queue.
-In the second half the key nearest to a clip in one stream is a positive of the others too, and products of two streams'
-similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its processor. B clips, D width of
-a clip's features, E of an embedding, n keys that are in a queue, K places of the queue.
+Joints, motion and bones of one augmented view go to an encoder each, which distinguishes a clip from the keys of its
+own queue. In the second half the key nearest to a clip in one stream is a positive of the others too, and products
+of two streams' similarities are further logits. Facts: LinguoLi/CrosSCLR, net/crossclr_3views.py and its processor.
+B clips, D width of a clip's features, E of an embedding, n keys in a queue, K positions of the queue.
 """
 
 import re
@@ -39,7 +39,7 @@ class CrosSCLRConfig(ShearedConfig):
 
 
 class CrosSCLR(StreamContrast):
-    """Streams that tell clips from earlier ones, later with positives that another stream finds."""
+    """Momentum contrast in three streams, later with positives from another stream."""
 
     Config = CrosSCLRConfig
 
@@ -65,7 +65,8 @@ class CrosSCLR(StreamContrast):
         return {"loss": sum(means.values())} | means
 
     def mined(self, alike_Bn, other_Bn):
-        """float32 [B]: InfoNCE of one stream, whose positives are a clip's own key and what is nearest in the other."""
+        """InfoNCE of one stream, float32 [B]; positives are a clip's own key and its nearest keys in the other
+        stream."""
         near_Bn = nearest(other_Bn[:, 1:], self.config.neighbours)
         logits, positive = [alike_Bn], [F.pad(near_Bn, (1, 0), value=True)]
         if self.config.context:
@@ -82,8 +83,8 @@ _QUEUES = ("queue", "queue_motion", "queue_bone")
 
 
 def imported(state, options) -> Imported:
-    """A checkpoint of the authors' code: three encoders, heads, their twins and the queues; or encoders and classifiers
-    alone."""
+    """Return the content of a checkpoint of the authors' code: three encoders, heads, their copies and the queues;
+    or only encoders and classifiers."""
     settings, weights, left_out = graph_settings(state), {}, []
     for stream in STREAMS[1:]:
         if graph_settings(state, f"encoder_q_{stream}.") != settings:

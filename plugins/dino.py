@@ -1,9 +1,9 @@
-"""DINO on skeletons: class tokens of many crops agree with an EMA teacher's of the global ones (Caron et al., 2021).
+"""DINO on skeletons: class tokens of many crops agree with an EMA teacher's of the global crops (Caron et al., 2021).
 
-SLiM's contrastive branch before its crops were anchored: here every crop comes from anywhere in the clip, so a local
-view may show what a global one does not. What a crop is on a clip of poses is *our reading*
-(:mod:`skelbench.methods.self_distillation`); the rest is the code's defaults (facebookresearch/dino). R bodies of both
-global views, V views that each is matched with, E bottleneck width.
+SLiM's contrastive branch without anchored crops: here a crop comes from anywhere in the clip, so a local view may
+show frames that no global view shows. The definition of a crop of poses is *our assumption*
+(:mod:`skelbench.methods.self_distillation`); all else follows the code's defaults (facebookresearch/dino). R bodies
+of both global views, V views that each is matched with, E bottleneck width.
 """
 
 import torch
@@ -29,7 +29,7 @@ class DINOConfig(MultiCropConfig):
 
 
 class DINO(Method):
-    """Class-token self-distillation with multi-crop; nothing is hidden."""
+    """Class-token self-distillation with multi-crop, without masks."""
 
     Config = DINOConfig
     roles = {"encoder": "student", "teacher.encoder": "teacher"} | dict.fromkeys(

@@ -74,10 +74,10 @@ class DSTE(TwoBranchEncoder):
 
 
 class Layer(nn.Module):
-    """A weighted mean of a convolution's path and a dense shift's, which share one attention.
+    """Weighted mean of a path with a convolution and a path with dense shifts, which share one attention.
 
-    The convolution is of one token. As in the code, attention sees its sum with the input but is added to the input
-    alone, and the path ends with what the MLP makes of that, to which nothing is added.
+    The convolution reads one token at a time. As in the code, attention reads the sum of its output and the input,
+    but is added to the input only, and the path ends with an MLP without a residual.
     """
 
     still_n: Tensor
@@ -107,8 +107,8 @@ class Layer(nn.Module):
         return self.drop_path(self.conv_mlp(self.conv_norm2(y_BnD)))
 
     def shifted(self, x_BnD):
-        """The mean of a pre-norm layer of the tokens and of the same layer of their dense shift, in which all but every
-        ``gap``-th is mixed with all others."""
+        """Mean of a pre-norm layer on the tokens and on their dense shift, in which all but every ``gap``-th token
+        are mixed with all others."""
         mixed_BnD = x_BnD + self.shift(x_BnD.transpose(1, 2)).transpose(1, 2)
         mixed_BnD = torch.where(self.still_n[:, None], x_BnD, mixed_BnD)
         return (self._attended(mixed_BnD) + self._attended(x_BnD)) / 2

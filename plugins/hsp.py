@@ -1,7 +1,7 @@
 """HSP: one encoder for heterogeneous skeletons, poses of the image plane lifted and prompted (Wang et al., CVPR 2025).
 
 Facts: hongsong-wang/Heter-Skeleton, which holds a README alone: the loss and encoder are USDRL's, a small network of
-linear layers and a norm estimates depth. The rest is our reading: two of USDRL's four views of a clip are shown as a
+linear layers and a norm estimates depth. The rest is our assumption: two of USDRL's four views of a clip are shown as a
 flat skeleton, projected along z, of the joints that COCO has, and agree with the two that are not. Third channels of
 wengwanjiang/FoundSkelModel @945fe91, feeder_ntu2d_pretrain.py. R rows, T frames, J joints, C = 3.
 """

@@ -1,7 +1,7 @@
 """iBOT on skeletons: DINO, and the teacher's prototype distribution predicted at hidden tokens (Zhou et al., 2022).
 
 The student sees both global views with tokens hidden, and the local ones whole; the teacher sees the global views
-whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our reading*
+whole. Class tokens are matched across views (DINO's loss), hidden tokens within a view. Crops are *our assumption*
 (:mod:`skelbench.methods.self_distillation`), their fractions DINO's; other constants follow the code
 (bytedance/ibot), and from the recipe in its README local views, half of the global views unmasked and one head for both
 losses.
@@ -39,7 +39,8 @@ class IBOTConfig(MultiCropConfig):
     cls_weight: float = Field(1.0, gt=0, description="weight of the class-token loss")
     patch_weight: float = Field(1.0, gt=0, description="weight of the loss at hidden tokens")
     mask_shape: Literal["random", "tube"] = Field(
-        "random", description="hidden tokens: independent, or tubes for iBOT's blocks (our reading: tubes are SLiM's)"
+        "random",
+        description="hidden tokens: independent, or tubes for iBOT's blocks (our assumption: tubes are SLiM's)",
     )
     mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="share of a masked global view's tokens hidden")
     mask_p: float = Field(0.5, description="chance that a global view is masked")

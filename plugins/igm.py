@@ -1,9 +1,9 @@
-"""IGM: what is generated from a clip's features has these features again (Lin et al., ECCV 2024).
+"""IGM: a clip generated from features must have the same features when it is encoded again (Lin et al., ECCV 2024).
 
-No code is published, and of the paper only its formulas are known here: all else is MacDiff's, by the same group, or
-our reading. A generator denoises the clip conditioned on the encoder's tokens; its estimate of the clip without noise
-is encoded again, and has to have the clip's feature (feature idempotency) and the clip's similarities to earlier clips
-(distribution idempotency). An adapter passes on what a token has beyond the tokens like it. B clips, R bodies, N
+No code is published, and only the formulas of the paper are known here: all else follows MacDiff, by the same group, or
+is our assumption. A generator denoises the clip conditioned on the encoder's tokens. Its estimate of the clip without
+noise is encoded again, and must have the clip's feature (feature idempotency) and the clip's similarities to earlier
+clips (distribution idempotency). An adapter subtracts from a token the tokens similar to it. B clips, R bodies, N
 tokens, K visible ones, D width, L values of a token, n earlier clips.
 """
 
@@ -19,18 +19,18 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 
 
 class IGMConfig(MaskedDiffusionConfig):
-    """Defaults are MacDiff's, and our reading where it has none."""
+    """Defaults are MacDiff's, and our assumption where it has none."""
 
     high_pass: float = Field(0.5, ge=0, description="eta: how much of what similar tokens share the adapter takes away")
-    feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our reading)")
-    distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our reading)")
-    queue: int = Field(16384, ge=1, description="features of earlier clips (our reading: CMD's)")
-    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our reading: CMD's)")
-    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our reading: CMD's)")
+    feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our assumption)")
+    distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our assumption)")
+    queue: int = Field(16384, ge=1, description="features of earlier clips (our assumption: CMD's)")
+    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our assumption: CMD's)")
+    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our assumption: CMD's)")
     limit: float = Field(
         4.0,
         gt=0,
-        description="limit of the estimates of the clip, in standard deviations, as in samplers (our reading)",
+        description="limit of the estimates of the clip, in standard deviations, as in samplers (our assumption)",
     )
 
 

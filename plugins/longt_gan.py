@@ -1,6 +1,6 @@
 """LongT-GAN: what is hidden of a clip is filled in from its feature, against a critic (Zheng et al., AAAI 2018).
 
-No code is public, and the published numbers come from a private re-implementation: this is our reading.
+No code is public, and the published numbers come from a private re-implementation: this is our assumption.
 A recurrent decoder starts from the feature of the whole clip and reads what is not hidden. R rows, T frames, J joints,
 C = 3, L numbers of a frame, in [-1, 1].
 """
@@ -20,7 +20,7 @@ from skelbench.views.mixing import part_of
 
 
 class LongTGANConfig(SequenceConfig):
-    """All but the idea is our reading."""
+    """All but the idea is our assumption."""
 
     hidden_min: float = Field(
         0.2, gt=0, le=1, description="shortest stretch of frames that is hidden, share of the clip"

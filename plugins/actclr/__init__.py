@@ -1,7 +1,8 @@
-"""ActCLR: what moves is mixed apart from what does not (Lin, Zhang and Liu, CVPR 2023); the second stage of AimCLR.
+"""ActCLR: moving and static regions of a clip are augmented differently (Lin, Zhang and Liu, CVPR 2023); the second
+stage of AimCLR.
 
-The cells that make a clip unlike the mean clip are its actionlet. Queries are strongly augmented, given other bone
-lengths and other clips' regions outside of it, or mixed with other clips altogether; they learn the key's distribution
+Cells that differ from the mean clip are a clip's actionlet. Queries are strongly augmented, given other bone lengths
+and other clips' regions outside of the actionlet, or mixed with whole other clips; they learn the key's distribution
 over its nearest keys in the queue. Facts: LanglandsLin/ActCLR, net/actclr.py, net/st_gcn.py, feeder/tools.py,
 processor/pretrain_actclr.py. B clips, R rows (bodies), N cells, D channels, E width of an embedding, n keys.
 """
@@ -55,13 +56,15 @@ class ActCLRConfig(ExtremeContrastConfig):
     batch_region: bool = Field(False, description="one mix for all clips of a batch, as the code draws it")
 
     def weakened(self, grid, chance, *more, noise=0.01):
-        """A normal view with each of AimCLR's strong augmentations, and ``more``, at ``chance`` times its odds."""
+        """Return a normal view with each of AimCLR's strong augmentations, and ``more``, at ``chance`` times its
+        probability."""
         every = (Noise(std=noise) if isinstance(op, Noise) else op for op in (*self.strong(), *more))
         return self.view(grid, *(op.model_copy(update={"p": chance * op.p}) for op in every))
 
 
 class ActCLR(ExtremeContrast):
-    """Three queries outside of, around and across actionlets learn one key's neighbours."""
+    """Three queries outside of, around and across actionlets; each learns the distribution of one key over its
+    neighbors."""
 
     Config = ActCLRConfig
     whole_batch = "clips are mixed with others of their batch, and compared with its mean"
@@ -129,7 +132,7 @@ class ActCLR(ExtremeContrast):
         return anchor_1E, key_BE, self.queue.written(step.index, step.clips(key))
 
     def map(self, head, encoded, view, anchor_1E):
-        """The actionlet of each body of ``view``, as ``head`` sees what is ``encoded``."""
+        """Return the actionlet of each body of ``view`` from the output of ``head`` on ``encoded``."""
         return actionlet(
             lambda x_RND: head(self.clip_features(encoded, view, x_RND)),
             encoded.tokens_RND,
@@ -140,7 +143,7 @@ class ActCLR(ExtremeContrast):
         )
 
     def taught(self, view, key_BE, keys_nE, step):
-        """Divergence of a query's distribution from the key's over the keys nearest to the latter."""
+        """Divergence of a query's distribution from the key's, over the keys nearest to this key."""
         config, query_BE = self.config, self.queries(view)
         near_Bn = cosines(key_BE, keys_nE)
         near_Bn = near_Bn.masked_fill(near_Bn > config.duplicate, -1.0)
@@ -153,7 +156,8 @@ class ActCLR(ExtremeContrast):
 
 
 def imported(state, options):
-    """A checkpoint of AimCLR's layout, as from the first stage; heads may be 1 x 1 convolutions."""
+    """Return the content of a checkpoint of AimCLR's layout, as from the first stage; heads may be 1 x 1
+    convolutions."""
     return imported_contrast(
         {name: x.flatten(1) if ".fc." in name and x.dim() == 4 else x for name, x in state.items()}, options
     )

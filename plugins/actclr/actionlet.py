@@ -1,4 +1,4 @@
-"""Actionlets: cells that make a clip unlike the mean clip, by gradients of an encoder's last feature map.
+"""Actionlets: cells that distinguish a clip from the mean clip, by gradients at an encoder's last feature map.
 
 R rows (bodies), P stretches of frames x J joints = N cells, T frames, D channels, E width of an embedding.
 """
@@ -13,8 +13,8 @@ from skelbench.views.transfer import send
 
 
 def mean_clip(view: View) -> tuple[View, torch.Tensor]:
-    """One body per slot, the mean of all clips of all processes, as a view of M clips; and float32 [M], the share of
-    bodies that each is the mean of."""
+    """Return the mean of all clips of all processes, one body per slot, as a view of M clips; and the fraction of
+    bodies behind each slot's mean, float32 [M]."""
     slot_R = view.rows_R % view.bodies
     sum_MTJC = view.x_RTJC.new_zeros(view.bodies, *view.x_RTJC.shape[1:]).index_add(0, slot_R, view.x_RTJC)
     count_M = view.x_RTJC.new_zeros(view.bodies).index_add(0, slot_R, torch.ones_like(slot_R, dtype=sum_MTJC.dtype))
@@ -50,7 +50,7 @@ def actionlet(embed, tokens_RND, anchor_1E, topology: Topology, steepness: float
 
 
 def outside(view: View, other: View, map_RPJ) -> View:
-    """``view`` where its actionlet is, ``other`` where it is not; the map is interpolated between cells."""
+    """Combine two views: ``view`` inside its actionlet, ``other`` outside; the map is interpolated between cells."""
     size = view.x_RTJC.shape[1:3]
     share_RTJ = F.interpolate(map_RPJ[:, None], size, mode="bilinear", align_corners=True)[:, 0, ..., None]
     return view.with_x(view.x_RTJC * share_RTJ + other.x_RTJC * (1 - share_RTJ))

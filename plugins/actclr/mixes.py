@@ -1,4 +1,4 @@
-"""Mixes of two clips in ActCLR: bone lengths of the other, regions of the other, both on top of each other.
+"""Mixes of two clips in ActCLR: bone lengths of the other clip, regions of the other clip, or a weighted mean.
 
 B clips, R rows (bodies), T frames, J joints, P stretches of frames.
 """
@@ -13,11 +13,11 @@ from skelbench.views.mixing import Mixed, counterparts, region_swap, rolled, str
 from skelbench.views.transfer import send
 
 PARTNER = 1
-"""``op`` of the draws of a batch's partners."""
+"""``op`` of the draws for a batch's partners."""
 
 
 def partners(view: View, step, op: int) -> Tensor:
-    """int64 [B]: another clip of the batch for each; ``op`` tells draws apart."""
+    """Return another clip of the batch for each clip, int64 [B]; ``op`` keys the draws."""
     return rolled(view.clips, step.once(view, op=8 * op + PARTNER))
 
 
@@ -48,7 +48,7 @@ def theirs(x_R: Tensor, other_R: Tensor) -> Tensor:
 
 
 def root_of(bones) -> int:
-    """The joint whose bone begins at itself."""
+    """Return the joint whose bone begins at itself."""
     return next(j for j, start in enumerate(bones) if start == j)
 
 
@@ -74,8 +74,8 @@ def mix(view: View, partner_B: Tensor, topology, step, parts, shares, alike: boo
 
 
 def partner_share(mixed: Mixed, weight_RPJ: Tensor) -> Tensor:
-    """float32 [B]: how much of a mixed clip is the partner's, 1 - it is its own, by ``weight_RPJ`` of cells. At double
-    speed all that the partner's parts ever do counts as taken, as in the code."""
+    """Return the partner's fraction of each mixed clip, float32 [B], from the cells' weights ``weight_RPJ``; the
+    clip's own fraction is 1 minus it. At double speed all frames of the partner's parts count, as in the code."""
     P, T = weight_RPJ.shape[1], mixed.weight_RTJ.shape[1]
     size = -(-T // P)
     frames_P1 = send(torch.tensor([[min(size, T - p * size)] for p in range(P)]), weight_RPJ.device)

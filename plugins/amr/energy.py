@@ -1,4 +1,4 @@
-"""Weights that turn a reconstruction loss towards joints and moments that move (AMR's focal loss).
+"""Weights of a reconstruction loss that prefer moving joints and moments (AMR's focal loss).
 
 Shapes: R rows (bodies), T frames, J joints, C = 3, W windows of n frames (the last one may be shorter).
 """
@@ -50,11 +50,11 @@ def energy_weights(
 
 
 def _window_means(x: Tensor, window: int) -> Tensor:
-    """[..., T] -> [..., W]; a last window that is cut short is averaged over the frames it has."""
+    """Average windows: [..., T] -> [..., W]; a shorter last window is averaged over its own frames."""
     flat = x.reshape(-1, 1, x.shape[-1])
     return F.avg_pool1d(flat, window, ceil_mode=True).view(*x.shape[:-1], -1)
 
 
 def _spread(x: Tensor, window: int, frames: int) -> Tensor:
-    """[..., W] -> [..., T]: every frame has the value of its window."""
+    """Expand windows: [..., W] -> [..., T]; every frame has the value of its window."""
     return x.repeat_interleave(window, -1)[..., :frames]

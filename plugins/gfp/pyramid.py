@@ -19,10 +19,10 @@ from skelbench.views.skeleton.grid import Grid
 
 
 def windows(length: int, count: int) -> list[slice]:
-    """``count`` evenly spread windows of equal, least possible length that cover 0 .. length - 1.
+    """Return ``count`` evenly spread windows of equal, smallest possible length that cover 0 .. length - 1.
 
-    They are disjoint where ``count`` divides ``length`` and overlap by as little as they can elsewhere. Beginnings are
-    rounded to the nearest, so that windows of tokens match the windows of their frames.
+    Windows are disjoint if ``count`` divides ``length``; otherwise they overlap as little as possible. Beginnings
+    are rounded to the nearest, so that windows of tokens match the windows of their frames.
     """
     size, gaps = -(-length // count), max(1, count - 1)
     starts = [(2 * i * (length - size) + gaps) // (2 * gaps) for i in range(count)]
@@ -30,7 +30,7 @@ def windows(length: int, count: int) -> list[slice]:
 
 
 def levels(counts: Sequence[int], times: int) -> list[int]:
-    """Windows of each local level on a grid of ``times`` temporal tokens: never more than there are tokens."""
+    """Return the numbers of windows of each local level on a grid of ``times`` temporal tokens: at most ``times``."""
     return [min(count, times) for count in counts]
 
 

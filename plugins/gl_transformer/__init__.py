@@ -1,9 +1,11 @@
-"""GL-Transformer: which way, and how far, every joint has come since a few frames ago (Kim et al., ECCV 2022).
+"""GL-Transformer: predict the direction and length of every joint's displacement over a few frames (Kim et al., ECCV
+2022).
 
-Nothing is hidden. For each frame and joint two classes are predicted per interval: the signs of the displacement from
-an earlier frame, and its length in centimetres; of the joints about the joint between the shoulders (local), and of
-that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X sequences
-(clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I intervals.
+Nothing is masked. For each frame and joint two classes are predicted per interval: the signs of the displacement
+from an earlier frame, and its length in centimeters; for joints relative to the joint between the shoulders (local),
+and for that joint itself (global). Facts: Boeun-Kim/GL-Transformer, learn_PTmodel.py, model/pretrain.py, feeder/. X
+sequences (clips, or bodies), M bodies of one, T frames, J joints, S = J * M joints of a frame, joint by joint, I
+intervals.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -29,7 +31,7 @@ NAMES = ("direction", "length", "global_direction", "global_length")
 
 
 class LocalShear(Shear):
-    """A shear of all joints but the one between the shoulders, which shows a body's path in the room.
+    """Shear all joints but the one between the shoulders, which shows a body's path in the room.
 
     >>> LocalShear(amplitude=0.3)
     LocalShear(p=1.0, amplitude=0.3)
@@ -119,7 +121,7 @@ class GLTransformer(Method):
         return {"loss": direction + config.length_weight * length, **losses}
 
     def _cross_entropy(self, logits, target_XTS):
-        """[X, T, S], in float32, of what one head says of all tokens."""
+        """Logits [X, T, S] of one head for all tokens, in float32."""
         if self.by_frame:  # a token says it of all joints of a frame
             logits_XTSc = logits.unflatten(2, (self.places, -1))
         else:  # of all frames of its patch
@@ -129,7 +131,7 @@ class GLTransformer(Method):
         return loss.view_as(target_XTS)
 
     def optim_groups(self):
-        """Everything decays, biases and norms too."""
+        """Return one group: weight decay for all parameters, biases and norms too."""
         return one_group(self)
 
 
@@ -162,7 +164,7 @@ class GLTransformerLinear(NativeLinear):
         return torch.optim.Adam(layer.parameters(), lr=self.lr)
 
     def passes(self, features, seed, device, progress):
-        """Clips at another pace in every epoch."""
+        """Features of clips at another speed in every epoch."""
         for epoch in range(self.epochs):
             keyed, crop = Keyed(seed, epoch), Tempo(amount=self.pace)
             yield self.augmented(features, keyed, crop, progress=progress, noisy=self.noisy)

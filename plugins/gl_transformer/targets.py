@@ -1,4 +1,4 @@
-"""Prediction targets of GL-Transformer: the way back to where each joint was, as classes.
+"""Prediction targets of GL-Transformer: each joint's displacement to an earlier position, as classes.
 
 Facts: Boeun-Kim/GL-Transformer, feeder/ntu_feeder.py. X sequences (clips, or bodies), M bodies of one, T frames, J
 joints, C = 3, S = J * M joints of a frame, joint by joint.
@@ -11,17 +11,17 @@ DIRECTIONS, LONGEST, ABSENT = 27, 14, 15
 
 
 def local_and_global(x_XMTJC, anchor):
-    """Joints about joint ``anchor``, and that joint where it is."""
+    """Return joints relative to joint ``anchor``, and the position of that joint."""
     at_XMT1C = x_XMTJC[:, :, :, anchor : anchor + 1]
     is_anchor_J1 = (torch.arange(x_XMTJC.shape[3], device=x_XMTJC.device) == anchor)[:, None]
     return torch.where(is_anchor_J1, x_XMTJC, x_XMTJC - at_XMT1C)
 
 
 def displacement_classes(x_XMTJC, later_XM, interval, length):
-    """Direction (sx + 3 sy + 9 sz; 0 backwards, 1 none, 2 forwards) and length of the way back to where each joint was
-    ``interval`` frames ago, or in the first frame: int64 [X, T, S] each.
+    """Return direction (sx + 3 sy + 9 sz; 0 backwards, 1 none, 2 forwards) and length of the displacement to each
+    joint's position ``interval`` frames earlier, or in the first frame: int64 [X, T, S] each.
 
-    Bodies that are not in the first frame have a class of length of their own, but for a clip's first (``later_XM``).
+    Bodies that are not in the first frame have their own class of length, except a clip's first body (``later_XM``).
     """
     frame_T = torch.arange(x_XMTJC.shape[2], device=x_XMTJC.device)
     back_XMTJC = x_XMTJC[:, :, (frame_T - interval).clamp(min=0)] - x_XMTJC

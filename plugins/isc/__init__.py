@@ -44,7 +44,7 @@ class ISCConfig(DistortedConfig):
     partner: str = Field(
         "",
         description="encoder of the second representation; empty = the run's own encoder, read out over time and over "
-        "joints (our reading)",
+        "joints (our assumption)",
     )
     partner_settings: dict[str, Any] = Field({}, description="of the partner, added to its preset: {base=32}")
     queue: int = Field(16384, ge=1, description="keys in each of the two queues")

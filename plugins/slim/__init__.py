@@ -204,7 +204,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "centre-none": {"method.centering": "none"},
     # Batch 384 instead of 768 in the paper's setting: as many clips (twice the steps), or as many steps.
     "half-batch": {"train.batch_size": "x0.5"},
-    # Section "Corruption-Specific Degraded Pre-training". Our reading: joints that are filled in have no noise.
+    # Section "Corruption-Specific Degraded Pre-training". Our assumption: joints that are filled in have no noise.
     "degraded": {"train.degrade": ({"kind": "noise", "sigma": 0.03}, {"kind": "zero-fill", "share": 0.2})},
     "half-batch-equal-steps": {"train.batch_size": "x0.5", "clips_seen": "x0.5"},
 }

@@ -1,7 +1,7 @@
 """The SLiM paper's ablations as tables, and its rows of tables that compare any methods: in its order and with its
 figures.
 
-Where the paper leaves a setting open, a note says what we read into it.
+Where the paper leaves a setting open, a note names our assumption.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ OBJECTIVE = StudyTable(
     paper=_BOTH_SPLITS,
     notes=(
         "MFP: masked feature prediction. GLCL: global-local contrast. CL: GLCL without local views, with global views "
-        "of one interval length (our reading).",
+        "of one interval length (our assumption).",
         _NTU60,
     ),
 )
@@ -250,7 +250,7 @@ SAA = StudyTable(
     against="Over all in full",
     paper=_BOTH_SPLITS,
     notes=(
-        "Limited (our reading): rotation within 0.3 rad about every axis, left and right swapped without a reflection, "
+        "Limited (our assumption): rotation within 0.3 rad about every axis, left and right swapped, no reflection, "
         "each coordinate axis scaled by its own factor.",
         _NTU60,
     ),

@@ -153,7 +153,7 @@ def progress(
 
 @contextmanager
 def late_progress(label: str, unit: str) -> Iterator[Callable[..., None]]:
-    """Progress of work that reports its total: ``with late_progress(...) as report: report(done, total, left_out)``.
+    """Show progress of work that reports its total: ``as report: report(done, total, left_out)``.
 
     The bar appears with the first report, when all processes have been forked.
     """
@@ -213,7 +213,7 @@ def _bar(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., 
 
 
 def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[..., None]]:
-    """Print a line now and then."""
+    """Print a progress line at intervals."""
     last_time, last_done = time.monotonic(), 0.0
     prefix = f"{plain(label)}: " if label else ""
 

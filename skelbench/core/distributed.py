@@ -1,7 +1,7 @@
-"""Process-group primitives that do nothing in a single process, so that one code path serves both cases.
+"""Operations on process groups that do nothing in a single process, so that the same code serves both cases.
 
-Tensors are exchanged on their device: by NCCL on GPUs, by gloo on a CPU. Sizes, flags and objects are exchanged by gloo
-on the host, so that no process waits for a device.
+Tensors are exchanged on their device: by NCCL on GPUs, by gloo on a CPU. Sizes, flags and objects are exchanged by
+gloo on the host, so that no process waits for a device.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SECONDS = 600
 """Seconds that processes at the same step wait for a silent one."""
 _LOST = re.compile(r"NCCL|[Cc]onnection|[Tt]imed out|[Tt]imeout|Broken pipe|[Ss]ocket|remote process")
 _SYNC_BUFFERS = "forward_sync_buffers"
-"""Name of the setting that copies the buffers of the first process to all; it depends on the version of PyTorch."""
+"""Name of DDP's option that copies buffers from the first process to all; it depends on the version of PyTorch."""
 if _SYNC_BUFFERS not in signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
 _alone: list[bool] = []
 """Not empty inside :func:`alone`."""
 _hosts: dict[str, Any] = {}
-"""Groups on the host: "step" waits for :data:`SECONDS`, "patient" waits days for work of a single process."""
+"""Groups on the host: "step" waits for :data:`SECONDS`, "patient" for days, during work of a single process."""
 
 
 def active() -> bool:
@@ -54,7 +54,7 @@ def rank() -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Treat this process as a single one within: for steps that only one process makes, or on devices outside the
+    """Treat this process as a single one within the block: for steps of one process, or on devices outside the
     group.
 
     >>> with alone():

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written under a temporary name, synced, renamed."""
+"""Atomic files, complete or absent: written under a temporary name, synced, renamed."""
 
 from __future__ import annotations
 

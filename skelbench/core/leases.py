@@ -17,7 +17,7 @@ BEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0
 """Seconds without a heartbeat after which an owner on another machine counts as dead."""
 _RETRY_SECONDS = 0.2
-"""Least time to try: the lease of a dead process is broken by one try and taken by the next."""
+"""Shortest time to try: one try breaks the lease of a dead process, the next one takes it."""
 
 
 class Busy(SkelbenchError):

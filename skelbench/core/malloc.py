@@ -1,4 +1,4 @@
-"""Freed memory of the C library during training on a CPU (glibc; elsewhere nothing happens)."""
+"""Settings of the C library's malloc during training on a CPU (glibc only)."""
 
 from __future__ import annotations
 

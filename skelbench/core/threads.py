@@ -31,7 +31,7 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 
 def _quota(root: Path) -> float:
-    """Cores' time that the control groups of this process allow; infinite without a limit."""
+    """CPU time per second that the control groups of this process allow; infinite without a limit."""
     cores = math.inf
     group = Path(_text(root / "proc/self/cgroup").partition("0::/")[2].strip())
     for parent in (group, *group.parents):  # in a container the path may be the host's, and only the top exists

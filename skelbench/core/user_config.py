@@ -26,7 +26,7 @@ WRITTEN: dict[Kind, str] = {
 }
 """Example of a value of each kind in the file."""
 FLAGS = {"1": True, "true": True, "0": False, "false": False}
-"""Values of a flag in a variable."""
+"""Accepted values of a flag in an environment variable."""
 
 
 @dataclass(frozen=True)

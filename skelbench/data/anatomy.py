@@ -1,6 +1,6 @@
-"""Is this a person? Bone lengths, which way is up, and whether left is left, measured on a sample of clips.
+"""Plausibility checks of bodies: bone lengths, up axis, left and right, measured on a sample of clips.
 
-N clips of the sample, T frames, J joints, C = 3 coordinates. Lengths in metres.
+N clips of the sample, T frames, J joints, C = 3 coordinates. Lengths in meters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Anatomy:
     bone_J: np.ndarray
     """Length of the bone from each joint to its parent; nan at the root."""
     spread_J: np.ndarray
-    """Variation within a clip: the range of the middle 80 % of frames as a share of the median length."""
+    """Variation within a clip: the range of the middle 80 % of frames, as a fraction of the median length."""
     up_NC: np.ndarray
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray
@@ -161,7 +161,7 @@ def _margins(x_FJC: np.ndarray, topology: Topology) -> Iterator[tuple[str, float
 
 
 def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarray]:
-    """(from right to left, from mid-hips to mid-shoulders) of a body, [T, C] each."""
+    """Return the directions from right to left and from mid-hips to mid-shoulders of a body, [T, C] each."""
     at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
     side = at["left hip"] - at["right hip"] + at["left shoulder"] - at["right shoulder"]
     up = (at["left shoulder"] + at["right shoulder"] - at["left hip"] - at["right hip"]) / 2
@@ -169,10 +169,11 @@ def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarr
 
 
 def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
-    """Sum over frames of left . (up x ahead): positive when the side called left is the left one.
+    """Sum over frames of left . (up x ahead): positive if the side named left is the body's left side.
 
-    Ahead is where feet point, knees bend to, and the nose stands out from the ears (or from the line between shoulders
-    and head). Mirrored coordinates and swapped names both turn the sign, turning the body about any axis does not.
+    Ahead is where the feet point, where the knees bend to, and where the nose is in front of the ears (or of the
+    line between shoulders and head). Mirrored coordinates and swapped names change the sign; turning the body does
+    not.
     """
     at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
     ahead_TC = np.zeros_like(x_TJC[:, 0])
@@ -189,7 +190,7 @@ def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
 
 
 def _off_line(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """From the nearest point of the line through ``a`` and ``b`` to ``p``; [T, C] each."""
+    """Return the vector from the nearest point of the line through ``a`` and ``b`` to ``p``; [T, C] each."""
     along = b - a
     share = ((p - a) * along).sum(axis=1) / np.maximum((along**2).sum(axis=1), 1e-12)
     return p - a - share[:, None] * along

@@ -25,7 +25,7 @@ much less precisely."""
 
 
 class Known(NamedTuple):
-    """Published counts of a dataset; ``sure`` False = commonly quoted, never confirmed."""
+    """Published counts of a dataset; ``sure`` False = commonly quoted but never confirmed."""
 
     clips: int
     splits: dict[str, tuple[int, int]]
@@ -61,7 +61,7 @@ class Check:
     value: str
     expected: str = ""
     advice: str = ""
-    """Meaning of a line that is not ok, and what to do."""
+    """Meaning of a result that is not ok, and advice."""
 
 
 def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherwise: State = "look") -> Check:
@@ -69,7 +69,7 @@ def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherw
 
 
 def recognise(store: ClipStore, kind: str | None = None) -> str | None:
-    """Return the known dataset that this is: as ``kind``, else by the clips' names; None = another one."""
+    """Return the known dataset that ``store`` is: ``kind``, else found from the clips' names; None = another one."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
             raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "data set to verify against"))
@@ -151,7 +151,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
 
 # ------------------------------------------------------------------------------------------------ contents
 class Copies(NamedTuple):
-    """Clips that a split has on both sides."""
+    """Copies of clips in both parts of a split."""
 
     split: str
     test: int

@@ -1,4 +1,4 @@
-"""Imports of a method plugin: the contract and the parts of families."""
+"""Imports for method plugins: the contract, and shared parts of families."""
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.methods.extreme_contrast import ExtremeContrast, ExtremeContrastConfig

@@ -26,7 +26,7 @@ from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
 
 Config = Grown
-"""Base class of a method's own settings: frozen pydantic, unknown fields refused."""
+"""Base class of a method's own settings: frozen pydantic, unknown fields are errors."""
 
 
 @dataclass
@@ -49,13 +49,13 @@ class Context:
     _width: int = 0
     _summary_width: int = 0
     target: Callable[[str], type] | None = None
-    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.target`)."""
+    """``target(name)``: class of the prediction target at masked tokens (:mod:`skelbench.methods.target`)."""
     dimensions: Literal[2, 3] = 3
     """2: poses of the image plane, whose z is 0."""
 
     def encoder(self, *other: Any) -> Encoder:
-        """A new, freshly initialised encoder of the run's family and size; ``encoder("agcn", {"base": 16})``: of
-        another family, for which what the method requires need not hold."""
+        """Return a new, freshly initialized encoder of the run's family and size; ``encoder("agcn", {"base": 16})``:
+        of another family, which need not have the abilities that the method requires."""
         encoder = self.make_encoder(*other)
         if not other:
             self._width, self._summary_width = encoder.width, encoder.summary_width
@@ -74,19 +74,20 @@ class Context:
         return self._summary_width
 
     def _state_widths(self) -> None:
-        """Ask an encoder without weights if the method has made none yet; no random number is drawn."""
+        """Return an encoder to read sizes from: without weights if the method has made none yet; no random number is
+        drawn."""
         if not self._width:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 self.encoder()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Context:
-        """Itself: a copy of a method has modules of its own and plugins, which ``encoder`` reaches, in common."""
+        """Return this object: a copied method shares plugins, which ``encoder`` reaches, but has its own modules."""
         return self
 
 
 @dataclass(frozen=True)
 class Step:
-    """State of training, and operations that give the same on one process and on many.
+    """State of training, and operations with the same result on one process and on many.
 
     >>> from skelbench.views.keyed import Keyed
     >>> step = Step(30, 120, 0.25, torch.Generator(), Keyed(seed=0, step=30).uniform)
@@ -116,9 +117,9 @@ class Step:
     turn: str = "main"
     """Name of the current one of the method's ``turns``."""
     batch: int = 0
-    """Clips of the step, of all processes together; 0 where no loop made the step. See :meth:`clips`."""
+    """Clips of the step in all processes; 0 outside a training loop. See :meth:`clips`."""
     pieces: int = 1
-    """Equal pieces in which this process takes its clips, one ``training_step`` after another
+    """Number of equal pieces of this process's clips, processed one ``training_step`` after another
     (``train.accumulate``)."""
     means: Callable[[Tensor, Tensor | float], Tensor] = distributed.global_mean
     """Function that :meth:`mean` calls."""
@@ -131,11 +132,11 @@ class Step:
         return self.index / max(1, self.total)
 
     def clips(self, view: View) -> int:
-        """Number of clips of the step in all processes; ``view`` has the clips of this process."""
+        """Return the number of clips of the step in all processes; ``view`` has the clips of this process."""
         return self.batch or view.clips * self.world * self.pieces
 
     def once(self, view: View, n: int = 1, op: int = 0) -> Tensor:
-        """float32 [n] in [0, 1) on the device of ``view``: draws that all clips of the step have in common.
+        """Uniform draws that all clips of the step share, float32 [n] in [0, 1) on the device of ``view``.
 
         >>> step = Step(0, 1, 0.0, torch.Generator(), lambda keys_R, n, op=0: torch.zeros(len(keys_R), n))
         >>> step.once(View.of(torch.zeros(2, 1, 8, 25, 3)), 3)
@@ -144,7 +145,7 @@ class Step:
         return self.uniform(torch.zeros_like(view.rows_R[:1]), n, op=op)[0]
 
     def mean(self, total: Tensor, count: Tensor | float) -> Tensor:
-        """sum / count over all ranks and pieces, with the gradient that their averaging turns into the right one."""
+        """Return sum / count over all ranks and pieces; averaging gradients over them gives the right gradient."""
         return self.means(total, count)
 
     def keep(self, name: str, x: Tensor) -> None:
@@ -171,7 +172,7 @@ class Step:
 
 
 TAKEN = frozenset({"step", "epoch", "clips_seen", "clips_per_s", "seconds", "lr", "weight_decay"})
-"""Names that the log fills in itself at every step."""
+"""Names that the log adds at every step."""
 
 
 WITHOUT_GRADIENT = "returned a loss that depends on no trainable parameter; look for a detach or no_grad on its way"
@@ -223,15 +224,18 @@ class Method(nn.Module):
     Config: type[Spec] = Spec
 
     roles: Mapping[str, str] = {}
-    """Attribute name -> role ("student", "teacher", "decoder", "target", "head"): what the cost tables read."""
+    """Attribute name -> role ("student", "teacher", "decoder", "target", "head"), for the cost tables."""
 
     turns: tuple[str, ...] = ("main",)
-    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
-    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the
+    parameter groups of this turn (``"turn": "critic"``; groups without one: the first turn) are updated. Each turn
+    has its optimizer."""
     min_clips: int = 1
-    """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
+    """Smallest number of clips in a step: 2 for losses that compare clips of a batch, which would divide by 0 with
+    one."""
     queue_fills: int = 1
-    """Least number of times that a run's clips fill the queue of keys; above 1 for a loss that needs a full queue."""
+    """Smallest number of times that a run's clips fill the queue of keys; above 1 for a loss that needs a full
+    queue."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
     "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds
@@ -272,20 +276,21 @@ class Method(nn.Module):
         return {name: torch.as_tensor(value) for name, value in reported.items()}
 
     def training_step(self, views: Mapping[str, View], step: Step) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar, ...}``; further scalars, tensors or numbers, are logged as they are named."""
+        """Return ``{"loss": scalar, ...}``; further scalars, tensors or numbers, are logged under their names."""
         raise lacking(self, "training_step(self, views, step)")
 
     def after_step(self, step: Step) -> None:
         """After the optimiser step: EMA, queues, centres. Default: nothing."""
 
     def inference_encoder(self) -> Encoder:
-        """The encoder that is probed, costed and exported: ``encoder``; a method with an EMA teacher gives that one."""
+        """Return the encoder that is probed, costed and exported: ``encoder``; a method with an EMA teacher returns
+        the teacher."""
         return self.encoder
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
-        """Encoders of streams ("bone", "motion") that have one of their own, all of the run's family and size; every
-        other stream is seen by ``inference_encoder``. An encoder by another name, of any family, is a readout of the
-        run (``skelbench eval RUN --readout NAME``).
+        """Return the encoders of streams ("bone", "motion") with an encoder of their own, of the run's family and
+        size; ``inference_encoder`` reads every other stream. An encoder under another name, of any family, is a
+        readout of the run (``skelbench eval RUN --readout NAME``).
         """
         return {}
 
@@ -298,7 +303,8 @@ class Method(nn.Module):
         yield from default_groups(self)
 
     def phases(self) -> list[tuple[str, float]]:
-        """Stages in order as (name, share of the schedule at which it begins); ``step.phase`` names the current one.
+        """Stages in order as (name, fraction of the schedule at which it begins); ``step.phase`` names the current
+        one. A stage that begins together with the next, or at 1, is skipped.
 
         One that begins where the next does, or at 1, is left out.
         """

@@ -55,8 +55,8 @@ class ExtremeContrast(MomentumContrast):
         return F.normalize(self.head(self.clip_features(encoded, view, tokens_RND)).float(), dim=1)
 
     def contrast(self, strong: View, query: View, key: View, step: Step, mining: bool) -> dict[str, Tensor]:
-        """The loss: InfoNCE of the normal view, and what it teaches the strong one, as it is and with its most
-        energetic features gone. With ``mining`` the nearest keys of all three are positives too."""
+        """Return the loss: InfoNCE of the normal view, and two divergences of the strong view from it, one of them
+        without its most energetic features. With ``mining`` the nearest keys of all three are positives too."""
         query_BE, encoded = self.queries(query), self.encoder(strong)
         dropped_RND = drop_energetic(encoded.tokens_RND, self.context.grid.joints, self.config.drop_from)
         strong_BE, dropped_BE = (self.embedding(encoded, strong, x) for x in (encoded.tokens_RND, dropped_RND))
@@ -76,11 +76,11 @@ class ExtremeContrast(MomentumContrast):
 
 
 def drop_energetic(tokens_RND: Tensor, joints: int, limit: float) -> Tensor:
-    """[R, N, D]: 0 for joints and for single features whose attention is ``limit`` or more, the rest scaled up by what
-    share of the batch, over all processes, is left.
+    """[R, N, D]: features with joints and single features of attention ``limit`` or more set to 0; the rest is scaled
+    up by the fraction of the batch, over all processes, that is left.
 
-    Attention is the sigmoid of SimAM's energy (Yang et al., ICML 2021), how far a feature is from its channel's mean
-    over all cells; of a joint the mean over its features. No gradient passes through it.
+    Attention is the sigmoid of SimAM's energy (Yang et al., ICML 2021): the distance of a feature from its channel's
+    mean over all cells; for a joint the mean over its features. No gradient passes through it.
 
     >>> drop_energetic(torch.ones(1, 4, 2), joints=2, limit=0.7).sum()
     tensor(8.)

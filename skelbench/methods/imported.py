@@ -1,7 +1,7 @@
-"""Public checkpoints of the masked-autoencoder family in our names.
+"""Public checkpoints of the masked-autoencoder family, with names translated to ours.
 
-MAMP, SkeletonMAE as compared there, and MacDiff share one encoder and most of a decoder, under the same names in their
-code; only these names are known here. Shapes: P temporal tokens, P_T frames each, J joints, D width.
+MAMP, SkeletonMAE as compared there, and MacDiff share one encoder and most of a decoder, under the same names in
+their code; only these names are known here. Shapes: P temporal tokens, P_T frames each, J joints, D width.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Imported:
     settings: Mapping[str, Any]
     """Dotted keys read from shapes and options, ``{"encoder.depth": 8, "grid.patch": 4, "method.tau": 0.8}``."""
     weights: Mapping[str, Tensor]
-    """Tensors by the method's own names; without a decoder's, the encoder's alone."""
+    """Tensors under the method's own names; without decoder tensors, only the encoder is loaded."""
     leftover: tuple[str, ...] = ()
-    """Names of the file that mean nothing here and are knowingly left out: a classifier's, a queue's."""
+    """Names in the file that are skipped on purpose, for example of a classifier or a queue."""
 
 
 ENCODER = {
@@ -41,7 +41,7 @@ ENCODER = {
     "blocks": "blocks",
     "norm": "norm",
 }
-"""Names of the family's encoder and, after the arrow, ours; what is inside a block has the same names."""
+"""Names of the family's encoder and, after the arrow, ours; names inside a block are equal."""
 DECODER = {
     "decoder_embed": "embed",
     "mask_token": "mask_token",
@@ -52,7 +52,7 @@ DECODER = {
     "decoder_pred": "predict",
 }
 MACDIFF = ("input_mean", "input_var", "self_shift")
-"""Options that only MacDiff's code records: its encoder's input is standardized. In all else its files are MAMP's."""
+"""Options that only MacDiff's code records: its encoder's input is standardized. Otherwise its files equal MAMP's."""
 HEAD = "head."
 """Tensors of the classifier of a linear probe or a fine-tuned model."""
 
@@ -60,7 +60,8 @@ HEAD = "head."
 def masked_autoencoder(
     state: Mapping[str, Tensor], options: Mapping[str, Any], model: str, method_options: Mapping[str, str]
 ) -> Imported:
-    """A pre-training checkpoint of MAMP's repository, or a downstream one, which has the encoder and a classifier.
+    """Return the content of a pre-training checkpoint of MAMP's repository, or of a downstream one (encoder and
+    classifier).
 
     ``model``: package of the model class in that repository (``model_mamp``), checked against the file's own record.
     ``method_options``: option of the command -> field of the method's config.
@@ -80,7 +81,7 @@ def masked_autoencoder(
 
 
 def check_record(options: Mapping[str, Any], model: str = "") -> None:
-    """Refuse a file whose command named another package of MAMP's repository than ``model``; empty: any of them."""
+    """Raise for a file whose command names another package of MAMP's repository than ``model``; empty: any of them."""
     model_name = str(options.get("model", "")).split(".")[0]
     if model_name.startswith("model_") and model_name != model:
         note = f", not {model}" if model else ""
@@ -133,7 +134,7 @@ def decoder_of(
 
 
 def leftovers(state: Mapping[str, Tensor], *families: Mapping[str, str]) -> tuple[str, ...]:
-    """The classifier's names; anything else that none of ``families`` knows means another kind of model.
+    """Return the names of the classifier; another name that none of ``families`` knows means another kind of model.
 
     Raises:
         SkelbenchError: there are such names.
@@ -146,7 +147,7 @@ def leftovers(state: Mapping[str, Tensor], *families: Mapping[str, str]) -> tupl
 
 
 def _taken(state: Mapping[str, Tensor], names: Mapping[str, str], prefix: str) -> dict[str, Tensor]:
-    """The tensors that ``names`` knows, renamed and with our shapes."""
+    """Return the tensors in ``names``, renamed and with our shapes."""
     ours = {renamed(name, names): tensor for name, tensor in state.items()}
     return {f"{prefix}.{name}": _as_matrix(tensor) for name, tensor in ours.items() if name}
 

@@ -1,4 +1,4 @@
-"""Shared parts of HiCo and SCD-Net: a clip over time, over joints and as a whole, each with a head and keys of its own.
+"""Shared parts of HiCo and SCD-Net: features over time, over joints and of the whole clip, each with a head and keys.
 
 Facts: HuiGuanLab/HiCo (hico/builder.py) and cong-wu/SCD-Net (scd/builder.py), which agree in all of this. B clips, D
 width of a feature, E of an embedding, n keys written so far.
@@ -25,10 +25,11 @@ LEVELS = ("time", "space", "instance")
 
 
 class LevelContrast(Method):
-    """An encoder and a head per level, and both again for keys; a clip's three keys stand side by side in one queue.
+    """An encoder and a head per level, and a second copy of both for keys; a clip's three keys are concatenated in one
+    queue.
 
-    The config has ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings` once per step; it may
-    add levels, whose keys it keeps itself.
+    The config has ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings` once per step; it
+    may add levels, whose keys it stores itself.
 
     >>> class Contrast(LevelContrast):
     ...     def training_step(self, views, step):
@@ -49,12 +50,12 @@ class LevelContrast(Method):
         self.queue = KeyQueue(config.queue, len(LEVELS) * config.embedding)
 
     def widths(self) -> dict[str, int]:
-        """D of each level's feature."""
+        """Return the width D of each level's feature."""
         width = self.context.width
         return dict(zip(LEVELS, (width, width, self.context.summary_width)))
 
     def features(self, encoded: Encoded, view: View) -> dict[str, Tensor]:
-        """[B, D] of each level."""
+        """Return the features [B, D] of each level."""
         time_RD, space_RD = encoded.time_and_space(self.context.grid.joints)
         levels = zip(LEVELS, (time_RD, space_RD, encoded.summary_RD))
         return {level: encoded.of_clips(x_RD, view) for level, x_RD in levels}
@@ -79,7 +80,7 @@ class LevelContrast(Method):
         return {level: F.normalize(heads[level](x).float(), dim=-1) for level, x in features.items()}
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """Everything decays, biases and norms too."""
+        """Return one group: weight decay for all parameters, biases and norms too."""
         return one_group(self)
 
     def after_step(self, step: Step) -> None:

@@ -20,7 +20,8 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class MaskedConfig(Config):
-    """Masking, decoder and crop. Defaults are MAMP's code's; the depth follows its NTU-120 and PKU-MMD scripts.
+    """Settings of masking, decoder and crop. Defaults follow MAMP's code; the depth follows its NTU-120 and PKU-MMD
+    scripts.
 
     >>> config = MaskedConfig(mask_ratio=0.75, decoder_depth=3)
     >>> config.view(Grid(frames=64, patch=8, joints=25), mask=config.random_mask).mask.lo
@@ -38,12 +39,12 @@ class MaskedConfig(Config):
 
     @property
     def decoder_sizes(self) -> dict[str, int]:
-        """Width, blocks and heads, as decoders take them."""
+        """Return width, blocks and heads as arguments of a decoder."""
         return {"dim": self.decoder_dim, "depth": self.decoder_depth, "heads": self.decoder_heads}
 
     @property
     def random_mask(self) -> RandomTokens:
-        """Independent tokens, as many in every body."""
+        """Return a mask of independent tokens, with the same number in every body."""
         return RandomTokens(lo=self.mask_ratio, hi=self.mask_ratio, keep=self.keep)
 
     def view(self, grid: Grid, *augment: Augment, mask: Mask | None = None) -> ViewSpec:
@@ -73,9 +74,10 @@ def rotated_view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None 
 
 
 class MaskedAutoencoder(Method):
-    """Encoder on the visible tokens, decoder on the full grid, squared error of standardised tokens where hidden.
+    """Encoder on the visible tokens, decoder on the full grid, squared error of standardized tokens at masked
+    positions.
 
-    A subclass says which tokens are hidden (in ``views`` or in its step) and calls :meth:`reconstruct`.
+    A subclass chooses the masked tokens (in ``views`` or in its step) and calls :meth:`reconstruct`.
 
     >>> class Random(MaskedAutoencoder):
     ...     @classmethod

@@ -50,7 +50,7 @@ class ShearedConfig(Config):
 
 
 class MomentumContrastConfig(ShearedConfig):
-    """The same for one stream.
+    """Return this view of one stream.
 
     >>> MomentumContrastConfig(stream="bone").view(Grid(frames=64, patch=8, joints=25)).stream
     'bone'
@@ -59,12 +59,12 @@ class MomentumContrastConfig(ShearedConfig):
     stream: Stream = Field("joint", description="what of the clip it is trained on")
 
     def view(self, grid: Grid, *augment: Augment) -> ViewSpec:
-        """The same of its stream."""
+        """Return the view for the stream of its encoder."""
         return super().view(grid, *augment).model_copy(update={"stream": self.stream})
 
 
 class MomentumContrast(Method):
-    """Queries of an encoder and head, keys of their moving average, and the keys of earlier clips in a queue.
+    """Queries of an encoder and head, keys of their moving averages, and a queue of keys of earlier clips.
 
     A clip's bodies are averaged before the head. A subclass calls :meth:`keys` once per step.
 
@@ -92,7 +92,7 @@ class MomentumContrast(Method):
         self.queue = KeyQueue(config.queue, config.embedding)
 
     def make_head(self, width: int) -> nn.Module:
-        """From D = ``width`` to E."""
+        """Return the projection head, from D = ``width`` to E."""
         return contrast_head(width, self.config.embedding)
 
     @property
@@ -101,11 +101,11 @@ class MomentumContrast(Method):
         return self.context.summary_width
 
     def clip_features(self, encoded: Encoded, view: View) -> Tensor:
-        """[B, D]: what the head gets."""
+        """Return the input of the head, [B, D]."""
         return encoded.clip_summary(view)
 
     def queries(self, view: View) -> Tensor:
-        """float32 [B, E], unit vectors."""
+        """Return the embedding: float32 [B, E], unit vectors."""
         return F.normalize(self.head(self.clip_features(self.encoder(view), view)).float(), dim=1)
 
     @torch.no_grad()
@@ -122,7 +122,7 @@ class MomentumContrast(Method):
         self.queue.push(step.index, step.kept("keys"))
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """Everything decays, biases and norms too."""
+        """Return one group: weight decay for all parameters, biases and norms too."""
         return one_group(self)
 
 
@@ -131,7 +131,8 @@ BLOCKS = {"gcn.conv": "spread", "tcn": "time", "residual": "residual"}
 
 
 def graph_name(name: str) -> str | None:
-    """Our name, ``encoder.*`` or ``head.*``, of a tensor of the public ST-GCN; None: we make it ourselves.
+    """Return our name, ``encoder.*`` or ``head.*``, of a tensor of the public ST-GCN; None: the tensor is computed
+    here.
 
     Raises:
         SkelbenchError: it belongs to another model.
@@ -166,7 +167,8 @@ def graph_settings(state: Mapping[str, Tensor], prefix: str = "encoder_q.") -> d
 
 
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """A checkpoint of either code: encoder, head, their twins and the queue; or encoder and classifier alone."""
+    """Return the content of a checkpoint of either code: encoder, head, their copies and the queue; or only encoder
+    and classifier."""
     query, twins = "encoder_q.", {"encoder_q.": "", "encoder_k.": "key_"}
     settings = graph_settings(state)
     weights: dict[str, Tensor] = {}

@@ -1,7 +1,9 @@
-"""Shared parts of USDRL and its successors: four views of a clip agree in three embeddings without correlations.
+"""Shared parts of USDRL and its successors: four views of a clip agree in three embeddings, whose features are
+decorrelated.
 
-Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel @945fe91.
-VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of an embedding.
+Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel
+@945fe91. VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of
+an embedding.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class MultiGrainedConfig(DistortedConfig):
 
 
 class MultiGrained(Method):
-    """A subclass says what is encoded, and hands it to :meth:`decorrelate`.
+    """Base class: a subclass encodes the views and calls :meth:`decorrelate`.
 
     >>> class Plain(MultiGrained):
     ...     def training_step(self, views, step):
@@ -73,11 +75,11 @@ class MultiGrained(Method):
         return {"clip": config.view(grid, count=VIEWS, stream=config.stream)}
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """Everything decays, biases and norms too, as in the code."""
+        """Return one group: weight decay for all parameters, biases and norms too, as in the code."""
         return one_group(self)
 
     def decorrelate(self, encoded: Encoded, view: View, step: Step) -> dict[str, Tensor]:
-        """The loss and its terms, of what the encoder made of all four views."""
+        """Return the loss and its terms, from the encoded four views."""
         config = self.config
         parts = (*encoded.time_and_space(self.context.grid.joints), encoded.summary_RD)
         features = {level: encoded.of_clips(x_RD, view) for level, x_RD in zip(LEVELS, parts)}

@@ -1,4 +1,4 @@
-"""Shared parts of CMD's descendants: momentum contrast of one stream over its views, and its files.
+"""Shared parts of CMD's descendants: momentum contrast of one stream, and import of their files.
 
 Facts: maoyunyao/CMD (moco/builder_cmd.py), anshulbshah/HaLP (moco/builder_single_modality_baseline.py) and
 JHang2020/PCM3 (moco/builder_mask_recons.py), which agree in all of this. B clips, E width of an embedding, L numbers
@@ -26,7 +26,8 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class RecurrentContrast(MomentumContrast):
-    """Two distorted crops of a clip agree and differ from the keys of earlier clips: CMD of one stream, untaught.
+    """Two distorted crops of a clip agree and differ from the keys of earlier clips: CMD with one stream and without
+    distillation.
 
     >>> views = RecurrentContrast.views(DistortedContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
     >>> {name: view.stream for name, view in views.items()}
@@ -44,7 +45,7 @@ class RecurrentContrast(MomentumContrast):
         return {"loss": self.contrast(views, step)[0]}
 
     def contrast(self, views: Mapping[str, View], step: Step) -> tuple[Tensor, Tensor, Tensor]:
-        """InfoNCE of the step; queries and keys, unit vectors [B, E]."""
+        """InfoNCE of the step; queries and keys are unit vectors [B, E]."""
         query_BE = self.queries(views["query"])
         key_BE, keys_nE = self.keys(views["key"], step)
         loss_B = info_nce(similarities(query_BE, key_BE, keys_nE, self.config.temperature))
@@ -114,7 +115,7 @@ def recurrent_weights(own: Mapping[str, Tensor], normed: bool = True) -> tuple[d
 
 
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """The encoder of a checkpoint of HaLP's or PCM3's code, or of their baselines."""
+    """Return the encoder of a checkpoint of HaLP's or PCM3's code, or of their baselines."""
     skipped = ("encoder_k.", "encoder_q.fc.", "queue", "prototypes", "linear.", "recons_decoder.")
     prompts = tuple(f"{name}_prompt" for name in ("cl", "mp", "base", "mask", "recons", "mix"))
     return recurrent_encoders(state, {"encoder_q": "encoder"}, skipped + prompts)

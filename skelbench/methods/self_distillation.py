@@ -1,6 +1,6 @@
-"""Parts of self-distillation with prototypes, which DINO, iBOT and SLiM compose: settings, losses, parameter groups.
+"""Parts of self-distillation with prototypes for DINO, iBOT and SLiM: settings, losses, parameter groups.
 
-R rows (bodies of all anchors, or of one view), V student or local views, I hidden tokens, D encoder width, E
+R rows (bodies of all anchors, or of one view), V student or local views, I masked tokens, D encoder width, E
 bottleneck width.
 """
 
@@ -25,9 +25,10 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class PrototypeSettings(Config):
-    """Projection head, prototypes, temperatures and teacher, and what they make.
+    """Settings of projection head, prototypes, temperatures and teacher, and functions that build them.
 
-    What SLiM's paper leaves open (*our reading*) follows DINOv2's ViT-L recipe, whose published constants it shares.
+    SLiM's paper leaves some open (*our assumption*); these follow DINOv2's ViT-L recipe, whose published constants
+    it shares.
 
     >>> settings = PrototypeSettings(prototypes=32, head_hidden=16, bottleneck=8)
     >>> settings.head(dim_in=4).prototypes.shape
@@ -37,20 +38,26 @@ class PrototypeSettings(Config):
     prototypes: int = Field(65536, ge=1, description="prototypes K of each head")
     head_hidden: int = Field(2048, ge=1, description="hidden width of the 3-layer projection heads")
     bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
-    prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our reading: DINOv2)")
-    student_temp: float = Field(0.1, gt=0, description="student temperature (our reading: DINOv2)")
-    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (our reading: DINOv2)")
-    teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (our reading: DINOv2)")
+    prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our assumption: DINOv2)")
+    student_temp: float = Field(0.1, gt=0, description="student temperature (our assumption: DINOv2)")
+    teacher_temp: float = Field(
+        0.07, gt=0, description="teacher temperature after its warm-up (our assumption: DINOv2)"
+    )
+    teacher_temp_start: float = Field(
+        0.04, gt=0, description="teacher temperature at the start (our assumption: DINOv2)"
+    )
     teacher_temp_warmup: float = Field(
         0.2, ge=0, le=1, description="its linear warm-up, share of the schedule (30 of 150 epochs)"
     )
-    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our reading)")
+    centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our assumption)")
     momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     freeze_prototypes: float = Field(
-        1 / 150, ge=0, le=1, description="prototypes held still at first, share (our reading)"
+        1 / 150, ge=0, le=1, description="prototypes held still at first, share (our assumption)"
     )
     patch_lr: float = Field(
-        0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (our reading: DINOv2)"
+        0.2,
+        ge=0,
+        description="learning-rate factor of the encoder's stem, its patch projection (our assumption: DINOv2)",
     )
 
     def head(self, dim_in: int) -> PrototypeHead:
@@ -58,11 +65,11 @@ class PrototypeSettings(Config):
         return PrototypeHead(dim_in, self.head_hidden, self.bottleneck, self.prototypes, self.prototype_gain)
 
     def objective(self) -> PrototypeObjective:
-        """A new objective between two such heads."""
+        """Return a new objective between two such heads."""
         return PrototypeObjective(self.prototypes, self.centering, self.student_temp)
 
     def teacher_temp_at(self, step: Step) -> float:
-        """The teacher's temperature in ``step``; without a warm-up the last one from the first step on."""
+        """The teacher's temperature in ``step``; without a warm-up it has its final value from the first step on."""
         share = step.fraction / self.teacher_temp_warmup if self.teacher_temp_warmup else 1.0
         return linear_ramp(self.teacher_temp_start, self.teacher_temp, share)
 
@@ -102,14 +109,15 @@ class MultiCropConfig(PrototypeSettings):
     local_crop: tuple[float, float] = Field((0.05, 0.4), description="duration of local views, share of the clip")
     local_views: int = Field(8, ge=0, description="local views of a clip")
     local_tokens: float = Field(
-        0.25, gt=0, le=1, description="temporal tokens of a local view, share of a global one's (our reading)"
+        0.25, gt=0, le=1, description="temporal tokens of a local view, share of a global one's (our assumption)"
     )
 
     def crops(self, grid: Grid, mask: Mask | None = None) -> dict[str, ViewSpec]:
-        """``global`` and ``local`` views, each a crop of the clip with transforms of its own; ``mask``: of global ones.
+        """Return ``global`` and ``local`` views, each a crop of the clip with its own transforms; ``mask``: mask of the
+        global views.
 
-        Images' colours and blur have no counterpart here, so the views are transformed as SLiM's are
-        (Skeleton-Aware Augmentations, our reading): methods then differ in what they learn from equal views.
+        Color and blur of images have no counterpart here, so views have SLiM's transforms (Skeleton-Aware
+        Augmentations, our assumption): methods then differ in their learning from equal views.
         """
         augment = (Rotate(), Mirror(), BoneScale())
         frames = max(1, round(grid.times * self.local_tokens)) * grid.patch
@@ -125,7 +133,7 @@ class MultiCropConfig(PrototypeSettings):
 
 
 class Teacher(nn.ModuleDict):
-    """EMA twins of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``.
+    """EMA copies of parts of a method, by the parts' names: ``Teacher(self, "encoder", "cl_head")``.
 
     >>> method = nn.Module()
     >>> method.encoder = nn.Linear(2, 2)
@@ -142,7 +150,7 @@ class Teacher(nn.ModuleDict):
         return super().__getitem__(name)
 
     def follow(self, method: nn.Module, momentum: float) -> None:
-        """Move every twin towards its part."""
+        """Update every copy from its part."""
         for name, twin in self.items():
             ema_update(twin, getattr(method, name), momentum)
 
@@ -168,7 +176,7 @@ def match_views(
 ) -> Tensor:
     """Sum over anchors of the mean cross-entropy between the V students of an anchor and its teacher.
 
-    ``students_RVE``, ``anchors_RE``: what the heads put out; ``temp``: the teacher's temperature.
+    ``students_RVE``, ``anchors_RE``: outputs of the heads; ``temp``: the teacher's temperature.
 
     >>> settings = PrototypeSettings(prototypes=32, head_hidden=16, bottleneck=8)
     >>> head, objective = settings.head(dim_in=4), settings.objective()
@@ -200,8 +208,8 @@ def predict_prototypes(
 def self_distillation_groups(
     config: PrototypeSettings, encoder: Encoder, **parts: nn.Module | None
 ) -> Iterator[dict[str, Any]]:
-    """Parameter groups: no decay for what is called a bias or a norm, a slower stem, prototypes frozen at first,
-    clipping per part.
+    """Return parameter groups: no decay for parameters named bias or norm, a slower patch projection, prototypes
+    frozen at first, clipping per part.
 
     >>> class Normed(Encoder):
     ...     def __init__(self):
@@ -224,7 +232,8 @@ def self_distillation_groups(
 
 
 def other_views(global_RE: Sequence[Tensor], local_RE: Sequence[Tensor] = ()) -> Tensor:
-    """For each of two global views the other one and all local ones: [2 R, 1 + V, E] from pieces of [R, E].
+    """Return the other global view and all local views for each of two global views: [2 R, 1 + V, E] from pieces of
+    [R, E].
 
     >>> first, second, local = (torch.full((3, 8), value) for value in (1.0, 2.0, 3.0))
     >>> other_views([first, second], [local])[:, :, 0]

@@ -1,7 +1,7 @@
-"""Shared parts of CMD and CrosSCLR: joints, motion and bones with an encoder, a head and keys of their own each.
+"""Shared parts of CMD and CrosSCLR: joints, motion and bones, each with an encoder, a head and keys.
 
-Facts: maoyunyao/CMD (moco/builder_cmd.py) and LinguoLi/CrosSCLR (net/crossclr_3views.py), which agree in all of this.
-B clips, D width of a clip's features, E of an embedding, n keys written so far.
+Facts: maoyunyao/CMD (moco/builder_cmd.py) and LinguoLi/CrosSCLR (net/crossclr_3views.py), which agree in all of
+this. B clips, D width of a clip's features, E of an embedding, n keys written so far.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ STREAMS = ("joint", "motion", "bone")
 
 
 class StreamContrast(Method):
-    """Every stream has an encoder, a head, and both again for keys; a clip's keys stand side by side in one queue.
+    """Every stream has an encoder, a head, and a second copy of both for keys; a clip's keys are concatenated in one
+    queue.
 
-    The config has ``view(grid)``, ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings` once
-    per step.
+    The config has ``view(grid)``, ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings`
+    once per step.
 
     >>> class Contrast(StreamContrast):
     ...     def training_step(self, views, step):
@@ -59,12 +60,12 @@ class StreamContrast(Method):
         self.queue = KeyQueue(config.queue, len(STREAMS) * config.embedding)
 
     def heads(self, width: int) -> nn.ModuleDict:
-        """By stream: from D = ``width`` to E."""
+        """Return the heads by stream, from D = ``width`` to E."""
         return nn.ModuleDict({stream: contrast_head(width, self.config.embedding) for stream in STREAMS})
 
     @property
     def encoders(self) -> dict[str, Encoder]:
-        """By stream; those that learn."""
+        """Return the trained encoders by stream."""
         return {"joint": self.encoder, "motion": self.motion_encoder, "bone": self.bone_encoder}
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
@@ -100,11 +101,11 @@ class StreamContrast(Method):
         return F.normalize(head(encoder(view).clip_summary(view)).float(), dim=1)
 
     def optim_groups(self) -> Iterator[dict[str, Any]]:
-        """Everything decays, biases and norms too."""
+        """Return one group: weight decay for all parameters, biases and norms too."""
         return one_group(self)
 
     def followers(self, step: Step) -> Iterable[str]:
-        """Streams whose key encoder and head follow after ``step``."""
+        """Return the streams whose key encoder and head are updated after ``step``."""
         return STREAMS
 
     def after_step(self, step: Step) -> None:

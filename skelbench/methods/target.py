@@ -40,7 +40,7 @@ class Hidden:
     view: View
     """The masked view: coordinates, ``mask_RN``, ``masked_I``."""
     student_RND: Tensor
-    """The student's tokens of the view with its hidden tokens replaced."""
+    """The student's tokens of the view, computed with mask tokens in place of the masked ones."""
     teacher_RND: Tensor
     """The teacher's tokens of the whole view; no gradient."""
     temp: float
@@ -49,12 +49,12 @@ class Hidden:
 
     @cached_property
     def student_ID(self) -> Tensor:
-        """The student's features at the hidden tokens."""
+        """The student's features at the masked tokens."""
         return self.student_RND.flatten(0, 1)[self.view.masked_I]
 
     @cached_property
     def teacher_ID(self) -> Tensor:
-        """The teacher's features at the hidden tokens."""
+        """The teacher's features at the masked tokens."""
         return self.teacher_RND.flatten(0, 1)[self.view.masked_I]
 
     @cached_property
@@ -87,8 +87,8 @@ class MaskedTarget(nn.Module):
 
     @property
     def whole_batch(self) -> str:
-        """Why it needs all clips of a step at once, as in :class:`skelbench.methods.contract.Method`; "" = it does
-        not."""
+        """Reason why it needs all clips of a step at once, as in :class:`skelbench.methods.contract.Method`; "" = it
+        does not."""
         return "its target does not say that clips may be taken piece by piece"
 
     def __init__(self, config: Any, context: Context, settings: Spec) -> None:

@@ -59,7 +59,8 @@ class DistortedConfig(Config):
     resize: Resampling = "ends"
 
     def view(self, grid: Grid, **fields: Any) -> ViewSpec:
-        """A tenth of the clip to all of it, at least 64 frames if it has them, distorted; ``fields`` of the view."""
+        """A crop of a tenth of the clip to all of it, at least 64 frames if it has them, distorted; ``fields`` of
+        the view."""
         crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
         return ViewSpec(
             **{"frames": grid.frames, "crop": crop, "augment": (Distort(),), "resize": self.resize} | fields
@@ -67,7 +68,7 @@ class DistortedConfig(Config):
 
 
 class DistortedContrastConfig(DistortedConfig):
-    """The same for momentum contrast of one stream; defaults follow MoCo in CMD's and HaLP's codes.
+    """The crop for momentum contrast of one stream; defaults follow MoCo in CMD's and HaLP's codes.
 
     >>> DistortedContrastConfig(queue=1024).momentum
     0.999
@@ -81,7 +82,7 @@ class DistortedContrastConfig(DistortedConfig):
 
 
 class SequenceConfig(Config):
-    """Views of recurrent autoencoders (Predict and Cluster, LongT-GAN): the whole clip, as it is.
+    """Views of recurrent autoencoders (Predict and Cluster, LongT-GAN): the whole clip, unchanged.
 
     >>> SequenceConfig().view(Grid(frames=64, patch=8, joints=25)).crop
     Center(share=1.0)
@@ -92,5 +93,5 @@ class SequenceConfig(Config):
     )
 
     def view(self, grid: Grid) -> ViewSpec:
-        """All of the clip; nothing is drawn."""
+        """The whole clip; nothing is drawn."""
         return ViewSpec(frames=grid.frames, crop=Center(share=1.0), resize=self.resize)

@@ -1,4 +1,4 @@
-"""Gradients that a forward pass computes ahead of the backward pass, marked for counters of products."""
+"""Marks for gradients that are computed in the forward pass, so that counters of matrix products see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-attention whose queries and keys are rotated by temporal index.
+"""Self-attention with queries and keys rotated by temporal index.
 
 Shapes: R rows, n tokens of a row, h heads, d head width, D = h d.
 """
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 def rope_table(time_Rn: Tensor, head_width: int, base: float, prefix: int = 0) -> Tensor:
     """Cosines and sines [R, prefix + n, d / 2, 2] for temporal indices [R, n]; 1 and 0 for ``prefix`` tokens in front.
 
-    Pair (i, i + d/2) of a query or key turns by index * base^(-2 i / d); float32 whatever autocast says.
+    Pair (i, i + d/2) of a query or key is rotated by index * base^(-2 i / d); float32 even within autocast.
 
     >>> rope_table(torch.arange(8)[None], head_width=16, base=10000.0, prefix=1).shape
     torch.Size([1, 9, 8, 2])
@@ -38,7 +38,7 @@ class Attention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x_RnD: Tensor, rope: Tensor | None = None, first: bool = False) -> Tensor:
-        """Same shape; with ``first`` [R, 1, D]: the first token of each row alone, which sees all of them."""
+        """Return tokens [R, n, D]; with ``first`` [R, 1, D]: only the first token, which attends to all tokens."""
         dim = x_RnD.shape[-1]
         q_weight, kv_weight = self.qkv.weight.split((dim, 2 * dim))
         q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split((dim, 2 * dim))

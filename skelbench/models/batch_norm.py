@@ -1,4 +1,4 @@
-"""Batch norm by the statistics of the batch of all processes."""
+"""Batch norm with the statistics of the batch of all processes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def synchronised(module: M, device: torch.device) -> M:
-    """``module`` with batch norms that normalise by the batch of all processes: PyTorch's on GPUs, which has none for
-    the CPU, else ours."""
+    """Return ``module`` with batch norms over the batch of all processes: PyTorch's on GPUs, our own on CPUs, where
+    PyTorch has none."""
     if device.type == "cuda":
         return nn.SyncBatchNorm.convert_sync_batchnorm(module)
     for part in module.modules():
@@ -25,7 +25,7 @@ def synchronised(module: M, device: torch.device) -> M:
 
 
 def on_any_device(module: M) -> M:
-    """``module`` with ours in place of PyTorch's synchronised batch norms, which refuse tensors of a CPU."""
+    """Replace PyTorch's synchronized batch norms in ``module`` by ours, because they reject CPU tensors."""
     for part in module.modules():
         if isinstance(part, nn.SyncBatchNorm):
             part.__class__ = GlobalBatchNorm  # type: ignore[assignment]
@@ -33,7 +33,7 @@ def on_any_device(module: M) -> M:
 
 
 class _Sum(torch.autograd.Function):
-    """Over processes; the loss of each depends on it, so its gradient is summed as well."""
+    """Sum over processes; the gradient is summed too, because the loss of each process depends on the result."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class _Sum(torch.autograd.Function):
 
 
 class GlobalBatchNorm(_BatchNorm):
-    """Any batch norm of PyTorch's, by the batch of all processes, on a CPU too; their shares may differ in size.
+    """Batch norm over the batch of all processes, on a CPU too; processes may have different numbers of clips.
 
     >>> GlobalBatchNorm(2)(torch.zeros(4, 2, 3)).shape
     torch.Size([4, 2, 3])
@@ -55,7 +55,7 @@ class GlobalBatchNorm(_BatchNorm):
         """Any number of dimensions will do."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """[B, C, ...], normalised over all but C."""
+        """Normalize [B, C, ...] over all dimensions but C."""
         if world() == 1 or not self.training and self.track_running_stats:
             return super().forward(input)
         x_BCN = input.float().flatten(2) if input.dim() > 2 else input.float()[..., None]

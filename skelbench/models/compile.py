@@ -10,7 +10,7 @@ from skelbench.models.prototype_loss import fuse
 from skelbench.plugin.status import one_line
 
 MANY = 4096
-"""Prototypes that make compiling worth its seconds."""
+"""Smallest number of prototypes for which compiling pays off."""
 
 
 def compile_parts(method: nn.Module, device: torch.device, mode: str) -> tuple[bool, str]:
@@ -37,5 +37,5 @@ def compile_parts(method: nn.Module, device: torch.device, mode: str) -> tuple[b
 
 
 def undo(device: torch.device) -> None:
-    """Compute the tiles of the prototype loss uncompiled again: later counts and timings are of uncompiled code."""
+    """Use uncompiled tiles of the prototype loss again: later counts and timings are of uncompiled code."""
     fuse(device, False)

@@ -1,6 +1,6 @@
 """Contrast with a queue of keys (MoCo): InfoNCE with one or several positives, distributions over keys, the queue.
 
-B clips, E width of an embedding, n keys. Embeddings are L2-normalised, so products are cosines.
+B clips, E width of an embedding, n keys. Embeddings are L2-normalized, so products are cosines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skelbench.models.precision import no_autocast
 
 
 def cosines(x_BE: Tensor, keys_nE: Tensor) -> Tensor:
-    """float32 [B, n]: products with every key, not in the reduced precision of autocast.
+    """Products with every key, float32 [B, n], also within autocast.
 
     >>> cosines(torch.eye(2), torch.eye(2))
     tensor([[1., 0.],
@@ -37,9 +37,9 @@ def similarities(query_BE: Tensor, key_BE: Tensor, keys_nE: Tensor, temperature:
 
 
 def info_nce(logits_Bn: Tensor, positive_Bn: Tensor | None = None, several: Literal["mean", "sum"] = "mean") -> Tensor:
-    """float32 [B], nats: minus the log of the softmax at column 0, or at the positives.
+    """InfoNCE in nats, float32 [B]: minus the log of the softmax at column 0, or at the positives.
 
-    ``positive_Bn``: bool, at least one per row. Of several positives "mean" averages their logs (CrosSCLR and AimCLR
+    ``positive_Bn``: bool, at least one per row. Several positives: "mean" averages their logs (CrosSCLR and AimCLR
     after mining; SupCon's L_out), "sum" takes the log of their summed probability (HiCo; MIL-NCE). van den Oord et
     al., arXiv 1807.03748.
 
@@ -79,7 +79,7 @@ def divergence(student_Bn: Tensor, teacher_Bn: Tensor) -> Tensor:
 
 @torch.no_grad()
 def nearest(logits_Bn: Tensor, k: int) -> Tensor:
-    """bool [B, n]: the ``k`` keys (or all, if there are fewer) with the largest logits of each row.
+    """Mask of the ``k`` keys (or all, if there are fewer) with the largest logits of each row, bool [B, n].
 
     >>> nearest(torch.tensor([[0.1, 0.9, 0.5]]), k=2)
     tensor([[False,  True,  True]])
@@ -89,11 +89,12 @@ def nearest(logits_Bn: Tensor, k: int) -> Tensor:
 
 
 class KeyQueue(nn.Module):
-    """The last ``size`` keys of all processes, the same on each; part of the state that a run continues from.
+    """Queue of the last ``size`` keys of all processes, the same in each; part of the state to resume from.
 
-    Only what has been written is ever returned: the public codes begin with random keys that pass for real ones. How
-    much that is follows from the step and the clips of a step, so nothing waits for the device and every queue of a
-    method is aligned: place i of two queues is the same clip. Call :meth:`push` in ``after_step``, once per step.
+    Only written keys are returned; the public codes start with random keys and use them like real ones. The number
+    of written keys follows from the step and its number of clips, so nothing waits for the device. All queues of a
+    method are aligned: position i of two queues is the same clip. Call :meth:`push` in ``after_step``, once per
+    step.
 
     >>> queue = KeyQueue(size=4, width=2)
     >>> queue.push(0, torch.ones(3, 2))
@@ -119,7 +120,7 @@ class KeyQueue(nn.Module):
         return self.keys_KE[: step * clips]
 
     def newest(self, step: int, clips: int, n: int) -> Tensor:
-        """float32 [n, E]: the ``n`` last of what :meth:`written` returns, or all if there are fewer; oldest first."""
+        """Return the ``n`` newest keys of :meth:`written`, or all if there are fewer, float32 [n, E]; oldest first."""
         end = step * clips
         return self.keys_KE.roll(-(end % self.size), 0)[self.size - min(n, end, self.size) :]
 

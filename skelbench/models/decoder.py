@@ -1,4 +1,4 @@
-"""Decoders of masked autoencoders: visible tokens back on the grid, mask tokens between them, one value per token.
+"""Decoders of masked autoencoders: visible tokens and mask tokens on the full grid, one output per token.
 
 Shapes: R rows (bodies), K visible tokens, N = P * J tokens, D width, O output values per token.
 """
@@ -15,9 +15,10 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class FilledGrid(nn.Module):
-    """Visible tokens projected and put back, mask tokens between them, temporal and joint embeddings of its own added.
+    """Front of a decoder: projected visible tokens at their positions, mask tokens elsewhere, plus learned temporal and
+    joint embeddings.
 
-    The front of a decoder; its subclasses add what reads the full grid and call :meth:`reset_parameters`.
+    A subclass adds layers that read the full grid and calls :meth:`reset_parameters`.
 
     >>> grid = FilledGrid(8, 4, Grid(frames=16, patch=8, joints=25))
     >>> grid.reset_parameters()
@@ -40,7 +41,7 @@ class FilledGrid(nn.Module):
             trunc_normal(embedding)
 
     def fill(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
-        """[R, N, D] from the visible tokens and their places (int64 [R, K])."""
+        """Return [R, N, D] from the visible tokens and their positions (int64 [R, K])."""
         x_RKD = self.embed(tokens_RKD)
         filler_RND = self.mask_token.to(x_RKD.dtype).expand(x_RKD.shape[0], self.grid.tokens, -1)
         position_ND = (self.time_embed.unsqueeze(1) + self.joint_embed).flatten(0, 1)
@@ -72,7 +73,7 @@ class MaskedDecoder(FilledGrid):
         self.reset_parameters()
 
     def forward(self, tokens_RKD: Tensor, keep_RK: Tensor) -> Tensor:
-        """[R, N, out_dim] from the visible tokens and their places (int64 [R, K])."""
+        """Return [R, N, out_dim] from the visible tokens and their positions (int64 [R, K])."""
         x_RND = self.fill(tokens_RKD, keep_RK)
         for block in self.blocks:
             x_RND = block(x_RND)

@@ -1,7 +1,7 @@
 """Losses that compare features over a batch: Barlow Twins and VICReg.
 
-B clips, E width. All take embeddings of the *global* batch (``step.gather(x, gradient=True)``), so that every process
-makes the same loss of the same statistics; computed in float32.
+B clips, E width. All take embeddings of the *global* batch (``step.gather(x, gradient=True)``), so that every
+process computes the same loss from the same statistics, in float32.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def variance_hinge(x_BE: Tensor, eps: float = 1e-4) -> Tensor:
 
 
 def covariance(x_BE: Tensor) -> Tensor:
-    """Scalar: sum of squared covariances between different features, over E (VICReg).
+    """Sum of squared covariances between different features, over E (VICReg), a scalar.
 
-    Taken from whichever of the two Gram matrices is smaller: the squared entries of X^T X and X X^T sum to the same.
+    Computed from the smaller Gram matrix: the squared entries of X^T X and X X^T have the same sum.
 
     >>> covariance(torch.tensor([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]]))
     tensor(0.)

@@ -17,12 +17,12 @@ def _stay_in_eval(module: nn.Module, mode: bool = True) -> nn.Module:
 
 
 def ema_copy(module: M, mode: Literal["eval", "train"] = "eval") -> M:
-    """A deep copy without gradients.
+    """Return a deep copy without gradients.
 
-    ``mode`` "eval": it stays in eval mode when its parent module is set to train, and its batch norms use the
-    student's statistics (a teacher that is evaluated too); "train": it is set to train with it, so that its batch norms
-    normalise by the batch and gather statistics of their own, and dropout draws again for it (the key encoder of MoCo,
-    BYOL's target).
+    ``mode`` "eval": the copy always stays in eval mode, and its batch norms use the student's statistics (for a
+    teacher that is evaluated too). "train": the copy follows its parent's mode, so in training its batch norms
+    normalize by the batch and gather their own statistics, and dropout draws separately for it (the key encoder of
+    MoCo, BYOL's target).
 
     >>> teacher = ema_copy(nn.Linear(2, 2))
     >>> teacher.weight.requires_grad, teacher.train().training

@@ -1,4 +1,6 @@
-"""Contract of encoders: attributes, input and output. The ViT that ships is in :mod:`skelbench.models.vit`."""
+"""Interface of encoders: attributes, input and output.
+
+The shipped ViT is in :mod:`skelbench.models.vit`."""
 
 from __future__ import annotations
 
@@ -42,20 +44,20 @@ class Encoded:
     """
 
     tokens_RND: Tensor
-    """Features after the final norm: all N tokens of the grid, or the K visible ones. With the ability "cells" alone
-    T' x J stretches, time-major; frames if ``by_frame``; else any sequence, or none (N = 0)."""
+    """Features after the final norm: all N tokens of the grid, or the K visible ones. With only the ability "cells":
+    T' x J stretches, time-major; frames if ``by_frame``; otherwise any sequence, or none (N = 0)."""
     pooled_RD: Tensor
-    """The readout used downstream (may be wider than D, e.g. class token and mean token side by side)."""
+    """Readout used downstream (may be wider than D, for example class token and mean token concatenated)."""
     cls_RD: Tensor | None = None
     per_clip: bool = False
     by_frame: bool = False
-    """Whether tokens are frames, T of them, and not places of joints."""
+    """Whether tokens are the T frames, without positions of joints."""
     levels: Mapping[str, Tensor] = field(default_factory=dict)
-    """Further readouts by name, rows as in ``pooled_RD``; an evaluation chooses one by its ``readout``."""
+    """Further readouts by name, with rows as in ``pooled_RD``; the setting ``readout`` of an evaluation chooses one."""
 
     @property
     def summary_RD(self) -> Tensor:
-        """The whole view in one vector: the class token, or the readout of an encoder that has none."""
+        """Summary of the view in one vector: the class token, or the readout of an encoder without one."""
         return self.pooled_RD if self.cls_RD is None else self.cls_RD
 
     def clip_summary(self, view: View) -> Tensor:
@@ -98,7 +100,7 @@ class Encoded:
 
 
 def _coarser(x_RnD: Tensor, count: int) -> Tensor:
-    """[R, count, D]: maxima of ever longer means of neighbours."""
+    """Return [R, count, D]: maxima of means over more and more neighbors."""
     pooled = [x_RnD.amax(1)]
     for _ in range(count - 1):
         pairs = x_RnD.shape[1] // 2
@@ -108,7 +110,7 @@ def _coarser(x_RnD: Tensor, count: int) -> Tensor:
 
 
 class Standardisation(NamedTuple):
-    """Constants by which x, y, z are standardised, metres: (x - mean) / std.
+    """Constants that standardize x, y, z, in meters: (x - mean) / std.
 
     >>> Standardisation(mean=(0.0, 0.0, 0.0), std=(0.4, 0.4, 0.4)).std
     (0.4, 0.4, 0.4)
@@ -121,7 +123,7 @@ class Standardisation(NamedTuple):
 class Encoder(nn.Module):
     """Base class of encoder plugins: ``__init__(config, topology, grid)``, with an empty config if it has no settings.
 
-    A subclass sets ``width`` and ``features``, says what it can do in ``abilities`` and implements :meth:`forward`.
+    A subclass sets ``width`` and ``features``, lists its ``abilities`` and implements :meth:`forward`.
 
     >>> class Flat(Encoder):
     ...     def __init__(self, config, topology, grid):
@@ -147,14 +149,14 @@ class Encoder(nn.Module):
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
     summarises: bool = False
-    """Whether its ``forward`` takes ``summary=True``: only ``summary_RD`` will be read. It then does less and returns
-    the summary as ``pooled_RD``. Other encoders are never given the argument."""
+    """Whether its ``forward`` takes ``summary=True``: the caller will read only ``summary_RD``. The encoder then
+    computes less and returns the summary as ``pooled_RD``. Other encoders never get the argument."""
     bodies: int = 1
-    """Bodies that one pass covers: body slots side by side of an encoder that returns one row per clip."""
+    """Number of bodies in one pass: the body slots of an encoder that returns one row per clip."""
     granularities: int = 0
-    """Number of granularities of the encoder itself; 0 = as many as a method needs, made from its tokens."""
+    """Number of granularities that the encoder itself has; 0 = the method's number, computed from the tokens."""
     prepared_state: tuple[str, ...] = ()
-    """Names in its state of what :meth:`prepare` makes; weights of the same encoder may lack them."""
+    """Names in its state dict of tensors from :meth:`prepare`; weights of the same encoder may lack them."""
 
     def __init__(self, config: Any, topology: Topology, grid: Grid) -> None:
         super().__init__()
@@ -167,7 +169,7 @@ class Encoder(nn.Module):
 
     @property
     def stream(self) -> Stream:
-        """Default input: all streams, if it can take them."""
+        """Stream of the default input: all streams, if the encoder can take them."""
         return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
@@ -176,24 +178,27 @@ class Encoder(nn.Module):
         return None
 
     def prepare(self, requires: frozenset[str]) -> None:
-        """Make what ``requires`` needs beyond the encoder itself, and nothing else: a mask token for "replace-tokens".
+        """Create the parts that ``requires`` needs beyond the encoder itself, for example a mask token for
+        "replace-tokens".
 
-        Called after construction, with a subset of ``abilities``; it draws no random numbers. A method that turns out
-        not to use something may call it again with less.
+        Called after construction, with a subset of ``abilities``; it draws no random numbers. A method that needs
+        less may call it again with a smaller set.
         """
 
     def stem(self) -> tuple[nn.Parameter, ...]:
-        """The parameters that project the input, which some methods train more slowly (DINOv2's patch projection)."""
+        """Return the parameters that project the input; some methods train them more slowly (DINOv2's patch
+        projection)."""
         return ()
 
     def layers(self) -> Sequence[Iterable[nn.Parameter]]:
-        """All parameters in groups from the input to the last layer, each once, for rates that fall towards the input
-        (layer decay); the last group goes with the classifier. One group: all at one rate."""
+        """Return all parameters in groups from the input to the last layer, each once, for layer decay; the last
+        group is trained like the classifier. One group: one rate for all."""
         return (self.parameters(),)
 
     def set_drop_path(self, rate: float) -> bool:
-        """Leave residual branches of whole rows out in training (stochastic depth), with a chance that grows from 0 in
-        the first block to ``rate`` in the last; nothing changes in eval mode. False: nothing is ever left out.
+        """Drop residual branches of whole rows in training (stochastic depth), with a probability that grows from 0
+        in the first block to ``rate`` in the last; eval mode does not change. Return False if the encoder never
+        drops anything.
         """
         return False
 
@@ -208,8 +213,10 @@ class Encoder(nn.Module):
         raise lacking(self, "forward(self, view)")
 
     def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
-        """:meth:`forward`; SkelbenchError for a result that is not an :class:`Encoded`, or has other rows or widths
-        than declared. ``summary``: only ``summary_RD`` will be read."""
+        """Call :meth:`forward`; raise SkelbenchError if the result is not an :class:`Encoded`, or its rows or widths
+        differ from the declared ones.
+
+        ``summary``: the caller will read only ``summary_RD``."""
         summary = summary and self.summarises
         encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
         if not torch.jit.is_tracing():
@@ -270,7 +277,7 @@ def side_by_side(view: View, bodies: int) -> Tensor:
 
 
 def real_frames(view: View) -> Tensor | None:
-    """bool [count * B, T]: frames of each clip that are not padding; None where nothing is padded.
+    """Mask of the frames of each clip that are not padding, bool [count * B, T]; None = nothing is padded.
 
     >>> view = View.of(torch.ones(2, 1, 4, 25, 3), real_RT=torch.tensor([[True] * 4, [True] * 3 + [False]]))
     >>> real_frames(view).sum(1)
@@ -284,7 +291,7 @@ def real_frames(view: View) -> Tensor | None:
 
 @contextmanager
 def evaluating(encoder: nn.Module) -> Iterator[None]:
-    """``encoder`` in eval mode and no gradients; each of its modules is left in the mode in which it came.
+    """Context with ``encoder`` in eval mode and without gradients; afterwards each module has its earlier mode.
 
     >>> dropout = nn.Dropout(0.5)
     >>> with evaluating(dropout):

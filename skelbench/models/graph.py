@@ -1,4 +1,6 @@
-"""The skeleton as graph convolutions see it. S subsets of neighbours, J joints."""
+"""Subsets of neighbors for graph convolutions.
+
+S subsets of neighbors, J joints."""
 
 from __future__ import annotations
 
@@ -8,16 +10,14 @@ from torch import Tensor
 from skelbench.views.skeleton.topology.tree import Topology
 
 SUBSETS = 3
-"""A joint itself, the joint that its bone begins at, the joints whose bones begin at it."""
+"""Subsets of neighbors: the joint itself, the joint at which its bone begins, the joints whose bones begin at it."""
 
 
 def bone_subsets(topology: Topology) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself, of the joint at which its bone begins, and of the
-    mean of those whose bones begin at it. Bones are :attr:`Topology.bones`, as in 2s-AGCN's code and its descendants'.
+    """float32 [S, J, J]: column k has the weights of joints in the update of joint k: itself, the joint at which its
+    bone begins, and the mean of the joints whose bones begin at it.
 
-    >>> from skelbench.views.skeleton.topology import NTU25
-    >>> bone_subsets(NTU25).shape
-    torch.Size([3, 25, 25])
+    Bones are :attr:`Topology.bones`, as in 2s-AGCN's code and its descendants.
     """
     joints = topology.num_joints
     from_parent_JJ = torch.zeros(joints, joints)

@@ -55,7 +55,7 @@ def projector(dim_in: int, hidden: int, dim_out: int, bias: bool = True) -> nn.S
 
 
 def perceptron(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
-    """Linear, batch norm, ReLU, linear (BYOL). As :func:`projector`, it is for the global batch.
+    """Linear, batch norm, ReLU, linear (BYOL). Like :func:`projector`, it needs the global batch.
 
     >>> perceptron(8, 16, 4)(torch.randn(3, 8)).shape
     torch.Size([3, 4])
@@ -77,8 +77,8 @@ def contrast_head(width: int, embedding: int) -> nn.Sequential:
 
 
 def recurrent_head(width: int, embedding: int) -> nn.Sequential:
-    """Linear, ReLU, linear, as PyTorch begins them but for Xavier weights in the last one (ISC, CMD, HaLP, PCM3): their
-    codes initialise before they put the first one there.
+    """Linear, ReLU, linear with PyTorch's default weights in the first and Xavier weights in the last layer (ISC,
+    CMD, HaLP, PCM3): these codes initialize before they add the first layer.
 
     >>> [layer.out_features for layer in recurrent_head(8, 4)[::2]]
     [8, 4]
@@ -101,9 +101,9 @@ def xavier_head(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
 
 
 class PrototypeHead(nn.Module):
-    """Three-layer MLP to a unit bottleneck vector, and weight-normalised prototypes (DINOv2; paper, appendix A).
+    """Three-layer MLP to a unit bottleneck vector, and weight-normalized prototypes (DINOv2; paper, appendix A).
 
-    ``head(x)`` and ``head.prototypes`` are apart because the loss never forms their product
+    ``head(x)`` and ``head.prototypes`` are separate because the loss never forms their product
     (:func:`~skelbench.models.prototype_loss.prototype_cross_entropy`). At D = 256 matrices and biases are 22,024,448
     parameters; the gain, one per prototype, adds K. With ``gain`` False it stays at 1 (DINO, iBOT).
 

@@ -1,4 +1,4 @@
-"""Information of prototypes about the rows assigned to them: which token, which view, which body slot, which clip.
+"""Information that prototypes carry about their samples: which token, which view, which body slot, which clip.
 
 Shapes: n samples, K prototypes.
 """
@@ -15,7 +15,7 @@ from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
 PER_PLACE = 64
-"""Samples wanted of one place in the token grid: clips are compared only among tokens of the same place."""
+"""Number of samples per position in the token grid: clips are compared only among tokens at the same position."""
 
 
 def split_information(q_nK: Tensor, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -49,13 +49,10 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return at most ``most`` of n samples, one per row of ``view``, per masked token or per clip (an encoder may read
-    its bodies together); and their parts: ``place`` in the grid (masked tokens), ``view`` (if a clip has several) and
-    body ``slot`` (not of clips).
+    """Return at most ``most`` of n samples and their parts.
 
-    >>> chosen_n, parts = samples_of(View.of(torch.zeros(3, 2, 16, 25, 3)), n=6, most=6)
-    >>> parts["slot"]
-    tensor([0, 1, 0, 1, 0, 1])
+    Samples are one per row of ``view``, per masked token or per clip (an encoder may read its bodies together).
+    Parts: ``place`` in the grid (masked tokens), ``view`` (if a clip has several) and body ``slot`` (not for clips).
     """
     parts = {}
     if n == view.count * view.clips != view.rows:

@@ -1,7 +1,7 @@
-"""Feed-forward layers and stochastic depth, with the parameter names of timm's.
+"""Feed-forward layers and stochastic depth, with the parameter names of timm.
 
-timm's own are the same, but to import it takes as long as torch and 190 MB, since it loads torchvision and a compiler.
-Shapes: ... any number of leading dimensions, D width.
+timm's own layers are the same, but importing timm takes as long as torch and 190 MB, since it loads torchvision and
+a compiler. Shapes: ... any number of leading dimensions, D width.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SwiGLU(nn.Module):
 
 def set_drop_path(blocks: Sequence[nn.Module], rate: float) -> None:
     """Give each block a ``drop_path`` (:class:`DropPath`) that grows from 0 in the first to ``rate`` in the last; a
-    lone one has 0, as in timm.
+    single block has 0, as in timm.
 
     >>> blocks = [nn.Module(), nn.Module(), nn.Module()]
     >>> set_drop_path(blocks, 0.5)

@@ -9,19 +9,19 @@ from torch import Tensor
 
 
 def no_autocast(like: Tensor) -> AbstractContextManager:
-    """Autocast off on the device of ``like``; nothing on devices that have none (meta)."""
+    """Context without autocast on the device of ``like``; no effect on devices without autocast (meta)."""
     kind = like.device.type
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
 def on_accelerator(like: Tensor) -> bool:
-    """Whether ``like`` is on no CPU; asked here alone, so that a step can be followed on a CPU as a GPU makes it."""
+    """Whether ``like`` is not on a CPU; the only place that asks, so that tests can run a GPU's code path on a CPU."""
     return like.device.type != "cpu"
 
 
 def has_bf16(device: torch.device | str) -> bool:
-    """Whether ``device`` computes in bfloat16 itself: GPUs from Ampere on do, older ones imitate it, slowly. One that
-    is not here is taken to."""
+    """Whether ``device`` computes in bfloat16 natively: GPUs from Ampere on do, older ones emulate it slowly. True
+    for a device that is not here."""
     device = torch.device(device)
     if device.type != "cuda" or not torch.cuda.is_available():
         return True
@@ -30,7 +30,6 @@ def has_bf16(device: torch.device | str) -> bool:
 
 
 def rounds_products(like: Tensor) -> bool:
-    """Whether matrix products of ``like`` are to be rounded to bfloat16 for tensor cores: on a GPU, where autocast says
-    so."""
+    """Whether matrix products of ``like`` are rounded to bfloat16 for tensor cores: on a GPU within autocast."""
     on = like.is_cuda and torch.is_autocast_enabled("cuda")
     return on and torch.get_autocast_dtype("cuda") == torch.bfloat16

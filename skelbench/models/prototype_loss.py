@@ -43,7 +43,7 @@ def _mass(logits_cK: Tensor, offset_K: Tensor) -> Tensor:
 
 
 def _gathered(logits_cK: Tensor, largest_K: Tensor, sum_K: Tensor) -> tuple[Tensor, Tensor]:
-    """Running logsumexp over samples: the largest logits, and the sum of exponentials above them."""
+    """Running logsumexp over samples: the largest logits, and the sum of exponentials relative to them."""
     larger_K = torch.maximum(largest_K, logits_cK.amax(0))
     return larger_K, sum_K * (largest_K - larger_K).exp() + (logits_cK - larger_K).exp().sum(0)
 
@@ -68,11 +68,9 @@ _fused: dict[str, _Tiles] = {}
 
 
 def fuse(device: torch.device, on: bool) -> None:
-    """Use compiled (``on``) or plain operations on tiles on ``device``, products excepted. A compiled tile is read and
-    written a few times instead of fifty.
+    """Switch to compiled (``on``) or plain operations on tiles on ``device``, except products.
 
-    Raises:
-        Exception: of any of the compilers; tiles stay as they were.
+    A compiled tile is read and written a few times instead of fifty.
 
     >>> fuse(torch.device("cpu"), on=False)
     """
@@ -109,9 +107,9 @@ class Sinkhorn:
 
     @torch.no_grad()
     def offsets(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor, temp: float) -> Tensor:
-        """log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample.
+        """Return log u [K], so that softmax_k(logits / temp + log u) is the balanced assignment of every sample.
 
-        Samples of float32 are rounded to the dtype of ``teacher_W_KD`` before products.
+        float32 samples are rounded to the dtype of ``teacher_W_KD`` before products.
         """
         z_nD, W_KD, run = teacher_z_nD / temp, teacher_W_KD, _tiles(teacher_z_nD.device)
         parts = z_nD.split(_rows(z_nD, W_KD))

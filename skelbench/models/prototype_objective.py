@@ -1,4 +1,4 @@
-"""The prototype loss of one head with its centring: what DINO, iBOT and SLiM call between their heads."""
+"""Prototype loss of one head with its centering: DINO, iBOT and SLiM call it between their heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
 SAMPLES = 1024
-"""Most samples that a diagnostic uses; fewer if their logits would not fit into a tile."""
+"""Largest number of samples in a diagnostic; fewer if their logits would not fit into a tile."""
 
 
 class _Teacher(NamedTuple):
@@ -105,7 +105,7 @@ class PrototypeObjective(nn.Module):
         return metrics
 
     def update(self) -> None:
-        """After the step: move the running centre by what the teacher put out in it, and forget the step."""
+        """Update the running center with the teacher's outputs of this step, and clear the step's statistics."""
         if self.centre is not None and self._seen:
             z_nD = torch.cat([step.z_nD for step in self._seen])
             self.centre.update(z_nD, self._seen[-1].W_KD)

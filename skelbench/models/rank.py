@@ -49,10 +49,10 @@ def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
 
 
 def sample_rows(x_nD: Tensor, most: int) -> Tensor:
-    """At most ``most`` rows, evenly spread: one from each of as many equal stretches.
+    """Return at most ``most`` rows, evenly spread: one from each of ``most`` equal stretches.
 
-    The place inside a stretch moves on by the golden ratio, so that no regular order of the rows (token by token, body
-    by body) has the same joint picked every time. No random number is drawn.
+    The position inside a stretch advances by the golden ratio, so that a regular order of rows (token by token, body
+    by body) does not select the same joint every time. No random number is drawn.
 
     >>> sample_rows(torch.randn(1000, 8), most=64).shape
     torch.Size([64, 8])

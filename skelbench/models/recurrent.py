@@ -1,7 +1,7 @@
 """Shared parts of recurrent encoders, decoders and critics: clips as sequences of frames, padded at their end.
 
-Shapes: R rows (bodies, or clips whose bodies stand side by side), T frames, J joints, C = 3, L numbers of a frame, H
-width of a GRU, D width of a feature.
+Shapes: R rows (bodies, or clips with concatenated bodies), T frames, J joints, C = 3, L numbers of a frame, H width
+of a GRU, D width of a feature.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from skelbench.models.precision import no_autocast
 from skelbench.views.view import View
 
 TINY = 1e-6
-"""Metres: a coordinate that varies less has no range."""
+"""Smallest range of a coordinate in meters; a coordinate that varies less is not scaled."""
 
 
 class GRU(nn.GRU):
-    """PyTorch's, in the precision of its weights whatever autocast says: on a GPU that hands recurrent layers float16
-    where bfloat16 was asked for, and gradients fall below float16's least numbers.
+    """PyTorch's GRU, always in the precision of its weights: within bfloat16 autocast GPUs run recurrent layers in
+    float16, where small gradients underflow.
 
     >>> with torch.autocast("cpu", torch.bfloat16):
     ...     GRU(2, 3)(torch.zeros(1, 4, 2, dtype=torch.bfloat16))[0].dtype
@@ -37,12 +37,10 @@ class GRU(nn.GRU):
 
 
 def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
-    """Same shape: every coordinate of a body scaled to [-1, 1] by its least and greatest value over joints and frames;
-    0 where it does not vary, and in padding (shlizee/Predict-Cluster, preprocess/ntu_preprocess_pytorch.py, where it
-    would be NaN).
+    """Scale every coordinate of a body to [-1, 1] by its minimum and maximum over joints and frames; same shape.
 
-    >>> unit_range(torch.tensor([0.0, 1.0, 4.0]).view(1, 3, 1, 1)).flatten()
-    tensor([-1.0000, -0.5000,  1.0000])
+    0 for a constant coordinate and in padding (shlizee/Predict-Cluster, preprocess/ntu_preprocess_pytorch.py, where
+    it would be NaN).
     """
     low = high = x_RTJC
     if real_RT is not None:
@@ -56,9 +54,10 @@ def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
 
 
 def flattened(view: View, x_RTJC: Tensor, encoded: Encoded, bodies: int) -> tuple[Tensor, Tensor | None]:
-    """``x_RTJC``, of the bodies of ``view``, frame by frame with a row for each of ``encoded``: [R, T, L], and which
-    frames are real, not padding, bool [R, T] or None. L = 3 J, times ``bodies`` where an encoder reads that many side
-    by side."""
+    """Return ``x_RTJC`` of the bodies of ``view`` frame by frame, [R, T, L], one row for each row of ``encoded``; and
+    the mask of frames that are not padding, bool [R, T] or None.
+
+    L = 3 J, times ``bodies`` for an encoder that reads several bodies together."""
     if not encoded.per_clip:
         return x_RTJC.flatten(2), view.real_RT
     x_BMTJC = side_by_side(view.with_x(x_RTJC), bodies)
@@ -79,7 +78,7 @@ def turned(x_RTH: Tensor, real_RT: Tensor | None) -> Tensor:
 
 
 def last_real(x_RTH: Tensor, real_RT: Tensor | None) -> Tensor:
-    """[R, H]: what is in the last frame that is not padding.
+    """Return the last frame that is not padding, [R, H].
 
     >>> last_real(torch.tensor([1.0, 2.0, 0.0]).view(1, 3, 1), torch.tensor([[True, True, False]])).flatten()
     tensor([2.])

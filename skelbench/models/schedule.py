@@ -1,4 +1,4 @@
-"""Schedules as functions of the share of training that is done (``step.fraction``). Torch-free."""
+"""Schedules as functions of the fraction of training done (``step.fraction``). Torch-free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates to tokens: patches, their projection, and the positions added to them.
+"""Tokens from coordinates: patches, their projection, and position embeddings.
 
 Shapes: R rows (bodies), T frames, J joints, P = T / P_T temporal tokens, N = P * J tokens, L = P_T * 3 patch values,
 D width, K visible tokens of a row.
@@ -111,15 +111,16 @@ class Tokenizer(nn.Module):
         self.time_embed = nn.Parameter(torch.empty(grid.times, dim)) if learned_time else None
 
     def reset_parameters(self) -> None:
-        """PyTorch's default for the projection (a convolution in the ancestors' code, which their Xavier rule passes
-        over), trunc-normal (0.02) embeddings."""
+        """Initialize: PyTorch's default for the projection (the public codes' Xavier rule skips their convolution),
+        trunc-normal (0.02) embeddings."""
         self.project.reset_parameters()
         for embedding in (self.joint_embed, self.time_embed):
             if embedding is not None:
                 trunc_normal(embedding)
 
     def forward(self, x_RTJC: Tensor, mask_RN: Tensor | None = None) -> Tensor:
-        """[R, N, D]. A hidden token's content is replaced before positions are added, so it keeps its place."""
+        """Return tokens [R, N, D]. The content of masked tokens is replaced before positions are added, so they keep
+        their positions."""
         grid = self.grid.at(x_RTJC.shape[1])
         if x_RTJC.shape[2] != grid.joints:
             raise SkelbenchError(

@@ -1,4 +1,4 @@
-"""Shared parts of encoders of two token sequences, frames and joints of a clip (HiCo, SCD-Net, UmURL, USDRL).
+"""Shared parts of encoders with two token sequences, frames and joints of a clip (HiCo, SCD-Net, UmURL, USDRL).
 
 A token in time is a frame of all joints of all bodies, a token in space is a joint of one body over all frames. Each
 branch has an embedding and layers of its own; the features of a branch are the maximum over its tokens.
@@ -38,7 +38,7 @@ def sequences(x_BMTJC: Tensor) -> Branches:
 
 
 class Embedding(nn.Module):
-    """An MLP of its own for each branch: linear, layer norm, ReLU, linear; C ``channels`` at every joint and frame."""
+    """MLP of each branch: linear, layer norm, ReLU, linear; C ``channels`` at every joint and frame."""
 
     def __init__(self, bodies: int, grid: Grid, width: int, channels: int = 3) -> None:
         super().__init__()
@@ -65,8 +65,8 @@ def sine_positions(places: int, width: int) -> Tensor:
 
 
 class PostNormLayer(nn.Module):
-    """norm(x + attention(x)), then norm(x + mlp(x)) with ReLU: PyTorch's ``TransformerEncoderLayer``, in operators that
-    every counter knows, initialised alike."""
+    """norm(x + attention(x)), then norm(x + mlp(x)) with ReLU: PyTorch's ``TransformerEncoderLayer`` with the same
+    initial weights, in operators that every counter knows."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -109,8 +109,8 @@ def post_norm_stack(depth: int, width: int, heads: int, dropout: float = 0.0) ->
 class TwoBranchEncoder(Encoder):
     """Base class: a subclass turns coordinates into the final tokens of both branches in :meth:`branches`.
 
-    One row per clip, time and space side by side: 2 D wide, so ``pooled_RD.chunk(2, 1)`` parts them. All body slots
-    are read, absent bodies as zeros, as in the authors' codes; clips have exactly the grid's frames.
+    One row per clip with time and space concatenated: 2 D wide, so ``pooled_RD.chunk(2, 1)`` separates them. All
+    body slots are read, absent bodies as zeros, as in the authors' codes; clips have exactly the grid's frames.
     """
 
     abilities = frozenset({"time-and-space"})
@@ -128,7 +128,7 @@ class TwoBranchEncoder(Encoder):
         return pooled(self.branches(self.coordinates(view)))
 
     def coordinates(self, view: View) -> Tensor:
-        """[B, M, T, J, 3] of a view that fits the encoder, else :class:`SkelbenchError`."""
+        """Return coordinates [B, M, T, J, 3] of a view that fits the encoder, else raise :class:`SkelbenchError`."""
         frames, joints = view.x_RTJC.shape[1:3]
         if (frames, joints) != (self.grid.frames, self.grid.joints):
             raise SkelbenchError(

@@ -1,7 +1,7 @@
-"""The encoder that methods are compared on: a pre-norm ViT over joint-by-time patches (SLiM, appendix A).
+"""ViT of the method comparisons: pre-norm, over joint-by-time patches (SLiM, appendix A).
 
-Shapes: R rows (bodies), T frames, J joints, C = 3, P temporal tokens, N = P * J patch tokens, K visible tokens,
-S class and register tokens, n = S + N (or S + K) tokens in a block, D width.
+Shapes: R rows (bodies), T frames, J joints, C = 3, P temporal tokens, N = P * J patch tokens, K visible tokens, S
+class and register tokens, n = S + N (or S + K) tokens in a block, D width.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Block(nn.Module):
 
 
 class ViT(Encoder):
-    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for the forms it takes.
+    """``ViT(config, topology, grid)``: see :class:`ViTConfig` for its options.
 
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> vit = ViT(ViTConfig(dim=16, depth=1, heads=2), NTU25, Grid(frames=16, patch=8, joints=25))
@@ -175,7 +175,8 @@ class ViT(Encoder):
         return len(self.blocks) > 1
 
     def reset_parameters(self) -> None:
-        """Matrices and tokens as ``initial`` of the config says, zero biases; the tokenizer by its own rule."""
+        """Initialize matrices and tokens as the setting ``initial`` says, with zero biases; the tokenizer
+        initializes itself."""
         dinov2 = self.config.initial == "dinov2"
         self.apply(trunc_normal_linear if dinov2 else xavier_linear)
         self.tokenizer.reset_parameters()

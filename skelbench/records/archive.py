@@ -1,4 +1,4 @@
-"""Archives of runs: a zip with the records of runs below ``runs/NAME/``, to hand results on.
+"""Archives of runs: a zip with the records of runs below ``runs/NAME/``, for sharing results.
 
 Members are stored without compression and without times, so equal records give an equal file.
 """
@@ -21,12 +21,12 @@ _MEMBER = re.compile(
     r"\.(json|npz)|encoder[\w.@+]*\.safetensors)",
     re.ASCII,
 )
-"""Files that are packed and unpacked: plain names two folders deep."""
+"""Pattern of files that are packed and unpacked: plain names two folders deep."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(runs: Sequence[RunDir], output: Path, weights: bool = False) -> int:
-    """Write the records of finished ``runs`` to the zip ``output``; returns the number of files.
+    """Write the records of finished ``runs`` to the zip ``output``; return the number of files.
 
     Args:
         weights: pack the inference encoders, too.

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 OTHERS = ("accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "n_test", "n_train")
-"""Metrics that have columns of their own, and counts."""
+"""Metrics with columns of their own, and counts."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Measure:
     label: str = ""
     """Heading; "" = the metric's name."""
     share: bool = False
-    """Whether it is a share in [0, 1], written in percent; any other is a plain number."""
+    """Whether it is a fraction in [0, 1], printed in percent; any other metric is a plain number."""
 
     def text(self, value: float) -> str:
         return f"{value:.1%}" if self.share else f"{value:.4g}"
@@ -46,7 +46,7 @@ def measured(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:
 
 
 def own(record: Mapping[str, Any]) -> dict[str, tuple[float, Measure]]:
-    """The further metrics that are the protocol's own."""
+    """Further metrics that only this protocol has."""
     formats = record.get("measures", {})
     return {
         name: figure

@@ -38,6 +38,6 @@ def mark(file: Path) -> dict[str, Any]:
 
 
 def added(info: Mapping[str, Any]) -> Added | None:
-    """Origin in a run.json; None for a run that was made here."""
+    """Origin in a run.json; None for a run of this results directory."""
     origin = info.get(FIELD)
     return Added(str(origin["file"]), str(origin["sha256"]), float(origin["at"])) if origin else None

@@ -31,7 +31,7 @@ class RunDir:
         """The lock, while this process works in the directory."""
 
     def check_held(self) -> None:
-        """SkelbenchError if another process took the lock over: both would write one file."""
+        """Raise SkelbenchError if another process took the lock over: both would write one file."""
         if self.held:
             self.held.check()
 
@@ -130,12 +130,12 @@ class RunDir:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Words that a user gave the run, to find it."""
+        """Tags that the user gave the run."""
         return tuple(self.about["tags"])
 
     @property
     def plugin_files(self) -> str:
-        """Options for the plugin files of the run's command, to append to another one: `` --plugin mine.py``."""
+        """Options for the plugin files of the run's command, to append to another command: `` --plugin mine.py``."""
         try:
             words = shlex.split(self.info.get("environment", {}).get("command") or "")
         except ValueError:  # written by hand
@@ -186,7 +186,7 @@ class RunDir:
         return sorted((name for name in names if re.fullmatch(r"\d+(\.\d+)?(e\+\d+)?", name)), key=float)
 
     def update(self, *removed: str, **fields: Any) -> None:
-        """Merge ``fields`` into run.json and remove the fields ``removed``; processes do so one after the other."""
+        """Merge ``fields`` into run.json and remove the fields ``removed``; processes take turns."""
         with Lease(self.path / ".run.json.lock", math.inf):
             info = {key: value for key, value in RunDir(self.path).info.items() if key not in removed}
             write_json(self.path / "run.json", {**info, **fields})

@@ -36,7 +36,8 @@ from skelbench.records.run_dir import ReadRun, RunDir
 FORMAT = 2
 """Format 2 has views, optimizer and schedule as plain data in the spec, so its ids differ from ids of format 1."""
 DIGITS = 4
-"""Fewest digits that name a run as a part of its id: a slip in a run's number must not name another run."""
+"""Smallest number of digits that name a run as a part of its id: a typing error in a number must not name another
+run."""
 _MARK = "skelbench.json"
 _SIGNS = ("run.json", "metrics.jsonl", "last.pt")
 """A folder with one of these files is a run, perhaps a damaged one."""
@@ -48,7 +49,7 @@ def default_root() -> Path:
 
 
 def _other_budget(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the same run is now requested by another budget, or by other words for the same budget."""
+    """Whether the same run is now requested with another budget, or with the same budget in another form."""
     return before != now and any(key.startswith("budget ") for key in (*before, *now))
 
 
@@ -103,7 +104,7 @@ class ResultStore:
         return (RunDir(run.path) for run in self.read())
 
     def numbered(self) -> list[ReadRun]:
-        """The same runs, oldest first: the place of a run in this list, from 1, is its number."""
+        """Return the same runs, oldest first; a run's number is its position in this list, from 1."""
         return sorted(self.read(), key=lambda run: (run.about["created"], run.name))
 
     def _directories(self) -> Iterator[RunDir]:
@@ -167,7 +168,8 @@ class ResultStore:
         setting: str = "shared",
         variant: str = "",
     ) -> RunDir:
-        """The directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new run."""
+        """Return the directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new
+        run."""
         with Lease(self.root / ".lock", math.inf):  # briefly: two processes may ask for the same untrained run
             if run := self.by_id(spec.id):
                 self._rename(run, spec, preset, modified, facts, setting, variant)
@@ -186,7 +188,7 @@ class ResultStore:
         self, run: RunDir, spec: RunSpec, preset: str, modified: Mapping[str, Any], facts: Mapping[str, Any],
         setting: str, variant: str,
     ) -> None:  # fmt: skip
-        """Record the names by which an existing run is requested now, if they say more than the recorded ones."""
+        """Record the names by which an existing run is now requested, if they add to the recorded ones."""
         with run.damage():
             if run.spec.model_dump(mode="json") != spec.model_dump(mode="json"):
                 raise ValueError("its spec does not match its id")

@@ -54,7 +54,7 @@ class Compared(Spec):
     interval: tuple[float, float]
     p_value: Share
     seeds: int | None = None
-    """Number of seeds that both have; None in older records: all."""
+    """Number of seeds that both settings have; None in older records: all."""
     over: str = ""
     """Units of the interval: ``400 clips``, ``20 subjects``."""
 

@@ -29,9 +29,10 @@ READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
 PATIENCE = 3
-"""Consecutive diagnostic steps beyond a limit that make a collapse; one batch can look collapsed by chance."""
+"""Number of consecutive diagnostic steps beyond a limit that make a collapse; one batch can look collapsed by
+chance."""
 MIN_CLIPS = 8
-"""Smaller batches are not judged: the rank of so few rows is low anyway."""
+"""Smallest batch that is judged: the rank of fewer rows is low anyway."""
 
 CLIP_FRACTION = 0.25
 WINDOW = 5
@@ -39,10 +40,10 @@ CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
 
 UNMOVED = "the probed encoder has its initial weights: no gradient and no moving average reached it"
-"""Recorded as ``unmoved`` in run.json after a whole training in one attempt."""
+"""Reason that run.json records as ``unmoved`` after a whole training in one attempt."""
 
 Judged = tuple[str, str, float, bool]
-"""Name, measure and value of a figure, and whether it is beyond its limit."""
+"""Name, measure and value of a metric, and whether it is beyond its limit."""
 Anomaly = dict[str, Any]
 """``{"what": "masked", "measure": "effective rank", "value": 1.12, "step": 300, "epoch": 2.4}``: the value that settled
 it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
@@ -57,7 +58,8 @@ _NAMES = {
 
 
 class AnomalyDetector:
-    """Follow the metrics of a run line by line; ``found`` is what run.json records.
+    """Follow the metrics of a run line by line; ``found`` is recorded in run.json. ``clips``: clips behind each
+    metric.
 
     ``clips``: clips behind each figure.
     """
@@ -93,7 +95,7 @@ class AnomalyDetector:
         return changed
 
     def judge(self, line: Mapping[str, Any]) -> Iterator[Judged]:
-        """Compare the figures of a line with their limits."""
+        """Compare the metrics of a line with their limits."""
         raise NotImplementedError
 
 
@@ -115,7 +117,7 @@ class Collapse(AnomalyDetector):
 
 
 class Shortcut(AnomalyDetector):
-    """Detect prototypes that tell little about the clip, from ``WINDOW`` diagnostic steps on."""
+    """Detect prototypes that carry little information about the clip, over ``WINDOW`` diagnostic steps."""
 
     patience = 1
 
@@ -140,7 +142,7 @@ class Shortcut(AnomalyDetector):
 
 
 def describe(anomaly: Anomaly) -> str:
-    """One clause for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
+    """Description of an anomaly for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
     since = f"since step {anomaly['step']}" + (f" until step {anomaly['until']}" if "until" in anomaly else "")
     if anomaly["measure"] == CLIP_INFORMATION:

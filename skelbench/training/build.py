@@ -1,4 +1,4 @@
-"""A run's modules and views from its spec."""
+"""Build a run's modules and views from its spec."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def grid_of(spec: RunSpec, topology: Topology) -> Grid:
 
 
 def view_specs(spec: RunSpec) -> dict[str, ViewSpec]:
-    """The views of a training step, from their plain form in the run's spec."""
+    """Return the views of a training step, from their plain form in the run's spec."""
     return {name: validated(ViewSpec, view, f"views.{name}") for name, view in spec.views.items()}
 
 
 def degradations(train: TrainSpec) -> tuple[Degrade, ...]:
-    """Degradations of the training clips, from their plain form.
+    """Return the degradations of the training clips, from their plain form.
 
     Raises:
         SkelbenchError: there is no such degradation, its settings do not hold, or it declares joints missing.
@@ -61,7 +61,7 @@ def _degradation(plain: Mapping[str, Any]) -> Degrade:
 def training_clips(
     spec: RunSpec, store: ClipStore, device: torch.device | str, resident: bool | None = None
 ) -> ClipSource:
-    """The clips as a run trains on them: aligned, and degraded once, by its seed and the clip."""
+    """Return the training clips of a run: aligned, and degraded once, keyed by the run's seed and the clip."""
     seed = derive_seed(spec.seed, "degrade")
     return ClipSource(store, device, resident, spec.data.second_body, spec.train.align, degradations(spec.train), seed)
 
@@ -89,7 +89,8 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
 
 
 def other_encoder(host: Host, name: str, version: int, source: str | None) -> str:
-    """Difference of the encoder ``name`` from this version and hash of its file; "" = none."""
+    """Reason why the weights of the encoder ``name`` may not fit: its version or the hash of its file differs; "" =
+    none."""
     descriptor = host.get("encoders", name)
     if descriptor.version != version:
         return f"version {version}, here it is {descriptor.version}"
@@ -100,7 +101,8 @@ def other_encoder(host: Host, name: str, version: int, source: str | None) -> st
 def build_encoder(
     spec: RunSpec, host: Host, topology: Topology, name: str = "", settings: Mapping[str, Any] | None = None
 ) -> Encoder:
-    """A freshly initialized encoder of the run, from torch's current random state, or ``name`` with ``settings``.
+    """Return a freshly initialized encoder of the run, from torch's current random state, or ``name`` with
+    ``settings``.
 
     Raises:
         SkelbenchError: the run's cannot do what its method requires.
@@ -126,7 +128,7 @@ def build_encoder(
 
 
 class _WithoutDraws(TorchFunctionMode):
-    """Leave weights on the meta device undrawn: PyTorch loads its compiler, for seconds, to draw shapes."""
+    """Skip drawing weights on the meta device: PyTorch would load its compiler, for seconds, to draw shapes."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -184,11 +186,11 @@ def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.de
 
 
 _meta_methods: dict[str, Method] = {}
-"""Methods without values of this process, by run id and skeleton."""
+"""Cache of methods without weights, by run id and skeleton."""
 
 
 def meta_method(spec: RunSpec, host: Host, topology: Topology, fresh: bool = False) -> Method:
-    """The method on the meta device, kept for this process unless ``fresh``; copy it before you change it."""
+    """Return the method on the meta device, cached in this process unless ``fresh``; copy it before you change it."""
     key = f"{spec.id} {topology.name}"
     if fresh or key not in _meta_methods:
         _meta_methods[key] = build_method(spec, host, topology, "meta")
@@ -196,7 +198,7 @@ def meta_method(spec: RunSpec, host: Host, topology: Topology, fresh: bool = Fal
 
 
 def _shapes(encoder: torch.nn.Module) -> dict[str, list[int]]:
-    """Shapes of the weights of ``encoder``, by name; state that a method prepares apart."""
+    """Shapes of the weights of ``encoder``, by name, and of the state that a method prepares."""
     prepared = getattr(encoder, "prepared_state", ())
     state = encoder.state_dict().items()
     return {name: list(x.shape) for name, x in state if isinstance(x, Tensor) and name not in prepared}

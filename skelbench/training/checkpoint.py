@@ -1,4 +1,4 @@
-"""Training state and weights on disk: when they are written, whole or absent, loaded without running code."""
+"""Training state and weights on disk: atomic files, loaded without running code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from skelbench.training.optimization import Optimization
 ANEW = "remove it, or use --force, to start the run again"
 WITHOUT_LOG = "restore it, or remove it to continue the run without what was logged"
 SNAPSHOTS = 4
-"""The encoder is kept after each quarter of the schedule."""
+"""Parts of the schedule: the encoder is kept after each quarter."""
 CHECKPOINT_SECONDS = 120.0
-"""A state is saved at least this often."""
+"""Longest time in seconds between two saved states."""
 
 
 class Checkpointer:
@@ -146,7 +146,7 @@ def load_weights(path: Path, module: nn.Module, run_id: str, optional: Collectio
 
 
 def synced(metrics: Path) -> int:
-    """The size of metrics.jsonl, then on the disk: a state must not be there without what was logged before."""
+    """Sync metrics.jsonl to the disk and return its size: a state must not exist without the lines logged before it."""
     if not metrics.exists():
         return 0
     with open(metrics, "rb") as file:

@@ -46,7 +46,7 @@ class Diagnostics:
         return step == 1 or step % self.interval == 0 or step == self.total
 
     def __call__(self, name: str, value: Any, view: View | None = None) -> None:
-        """Record features, or the figures of an objective: see :attr:`skelbench.methods.contract.Step.watch`."""
+        """Record features, or the metrics of an objective: see :attr:`skelbench.methods.contract.Step.watch`."""
         if self._recorded is None:
             return
         with torch.no_grad(), waiting():
@@ -93,7 +93,7 @@ class Diagnostics:
 
 
 def _merged(values: list[Tensor]) -> Tensor:
-    """Figure of all micro-batches: the rank of all features, or the mean of the values."""
+    """Metric over all micro-batches: the rank of all features, or the mean of the values."""
     if values[0].dim():
         return effective_rank(sample_rows(torch.cat(values), ROWS))
     return torch.stack(values).mean()

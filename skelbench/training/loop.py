@@ -1,4 +1,4 @@
-"""The training loop: order, views, precision, schedules, logging, checkpoints, resume. It knows no loss."""
+"""Training loop: order of clips, views, precision, schedules, logging, checkpoints, resuming."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from skelbench.views.transfer import read
 from skelbench.views.view import View
 
 TRIAL_CLIPS = 16
-"""Clips of the steps that are timed to choose the number of threads."""
+"""Number of clips in the steps that are timed to choose the number of threads."""
 
 Report = Callable[..., None]
 Views = dict[str, View]
@@ -113,7 +113,7 @@ class Trainer:
         self.stopped_in_last_step = False
 
     def _detectors(self) -> dict[str, AnomalyDetector]:
-        """The anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
+        """Return the anomaly detectors. Information of prototypes is measured on one micro-batch of this process."""
         batch = self.spec.train.batch_size
         clips = len(range(batch)[distributed.own_share(batch)]) // self.micro_batches
         return {"collapse": Collapse(batch), "shortcut": Shortcut(clips)}
@@ -179,9 +179,9 @@ class Trainer:
         return Step(*place, generator, uniform, self.world, phase, self.diagnostics, turn, batch, micro_batches)
 
     def train_step(self, step: int, views: Views | Sequence[Views]) -> dict[str, Tensor | float]:
-        """Forward, backward and update, once per optimizer; return the figures of the method, still on the device.
+        """Forward, backward and update, once per optimizer; return the method's metrics, still on the device.
 
-        Figures of optimizers after the first are prefixed: ``critic_loss``.
+        Metrics of optimizers after the first are prefixed: ``critic_loss``.
         """
         torch.manual_seed(derive_seed(self.spec.seed, "noise", step, self.rank))
         figures: dict[str, Tensor | float] = {}
@@ -202,7 +202,7 @@ class Trainer:
         return figures
 
     def gradients(self, batch: Views | Sequence[Views], info: Step) -> dict[str, Tensor]:
-        """Leave the gradients of ``batch`` in the parameters; return the method's figures over all micro-batches."""
+        """Compute the gradients of ``batch``; return the method's metrics over all micro-batches."""
         if isinstance(batch, dict):
             return self._backward(self.forward, batch, info)
         means = Means(info.pieces)
@@ -235,7 +235,7 @@ class Trainer:
         return reported
 
     def trial(self) -> Callable[[], None]:
-        """Forward and backward of a few clips on a copy of the method, to be timed on one process."""
+        """Run forward and backward of a few clips on a copy of the method, to time them on one process."""
         method = copy.deepcopy(self.method)
         views = self.views_of(0, self.order(0)[:TRIAL_CLIPS])
 

@@ -1,4 +1,4 @@
-"""The lines of metrics.jsonl: what is logged, and the anomalies found in it."""
+"""Lines of metrics.jsonl: logged values, and anomalies found in them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skelbench.training.anomalies import AnomalyDetector, describe
 from skelbench.training.checkpoint import WITHOUT_LOG
 
 LINES = 500
-"""Lines of metrics.jsonl, at even intervals, besides the first and the last step."""
+"""Number of lines of metrics.jsonl, at even intervals, besides the first and the last step."""
 
 
 class MetricsLog:
-    """Write the metrics of a run of ``total`` steps and check them for anomalies; only the first process has one.
+    """Write the metrics of a run of ``total`` steps and check them for anomalies; used in the first process only.
 
-    ``on_line(step, metrics)`` gets every line. ``on_anomaly(*names, **found)`` gets the names of all detectors and the
-    anomalies of each that found some, whenever they change.
+    ``on_line(step, metrics)`` gets every line. ``on_anomaly(*names, **found)`` is called when anomalies change: with
+    the names of all detectors, and the anomalies of each detector that has some.
     """
 
     def __init__(self, run: RunDir, total: int, detectors: Mapping[str, AnomalyDetector]) -> None:
@@ -32,11 +32,11 @@ class MetricsLog:
         self.on_anomaly: Callable[..., None] | None = None
         self._file: IO[str] | None = None
         self._nonfinite: set[str] = set()
-        """Figures that were reported as not finite."""
+        """Metrics that were reported as not finite."""
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Append to metrics.jsonl within."""
+        """Context in which lines are appended to metrics.jsonl."""
         with naming(self.run.metrics), open(self.run.metrics, "a") as self._file:
             yield
 
@@ -45,14 +45,14 @@ class MetricsLog:
         return step == 1 or step % self.every == 0 or step == self.total
 
     def replay(self) -> None:
-        """Show the detectors the lines of an earlier attempt, and correct the anomalies in run.json."""
+        """Feed the lines of an earlier attempt to the detectors, and correct the anomalies in run.json."""
         for line in logged_lines(self.run, WITHOUT_LOG):
             for detector in self.detectors.values():
                 detector.check(line)
         self._report()
 
     def write(self, line: dict[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
-        """Write ``line``, in which ``reported`` names the figures of the method; return fields for a progress bar."""
+        """Write ``line``; ``reported`` names the method's metrics in it; return fields for a progress bar."""
         assert self._file is not None, "write is called within open()"
         self.run.check_held()
         rounded = {key: _rounded(value) for key, value in line.items()}

@@ -12,14 +12,14 @@ from skelbench.core import distributed
 from skelbench.views.transfer import fetch
 
 NO_STEP = 1 << 52
-"""Larger than any step, exact in float64."""
+"""Value for "no step", larger than any step and exact in float64."""
 
 
 class FiniteCheck:
     """Record on the device the first step whose loss or gradient is not finite; call ``fail(step, what, value)``.
 
-    A step is checked before it changes a weight. Reading the result waits for the device. So an accelerator is read
-    only before anything is logged or saved.
+    A step is checked before it changes a weight. Reading the result waits for the device, so on an accelerator it is
+    read only before something is logged or saved.
     """
 
     def __init__(self, device: torch.device, fail: Callable[[int, str, float], NoReturn]) -> None:

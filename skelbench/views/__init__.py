@@ -1,4 +1,4 @@
-"""Views: what the file of a method imports to declare them.
+"""Imports for method files that declare views.
 
 A name is imported when it is first used, so that skeletons (:mod:`skelbench.views.skeleton`) need no torch.
 """

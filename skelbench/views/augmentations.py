@@ -53,12 +53,12 @@ class Draws:
     """
 
     p: float
-    """Chance that the operation is applied to a clip."""
+    """Probability that the operation is applied to a clip."""
     place: int
-    """In the list of operations."""
+    """Position in the list of operations."""
     topology: Topology
     dimensions: Literal[2, 3]
-    """2: poses of the image plane, whose z is 0 and has to stay 0."""
+    """2 for poses of the image plane, where z has to stay 0."""
     keyed: Keyed
     clip_keys_R: Tensor
     body_keys_R: Tensor
@@ -110,7 +110,7 @@ class Draws:
         return Jitter(std, self.dimensions, op, self.active_R, self.body_keys_R, self.view_R)
 
     def _check(self, name: str, value: Tensor | None, *sizes: int) -> None:
-        """ValueError, which its caller tells of an author, for what is not of the changed rows."""
+        """Raise ValueError for a result of an author's code that does not fit the changed rows."""
         right = [len(self.rows_K), *sizes]
         if value is not None and list(value.shape) != right:
             raise ValueError(f"{name} has shape {list(value.shape)}, not {right}: K = {right[0]} rows are changed")
@@ -124,7 +124,7 @@ class Draws:
 
 
 class Augment(Bounded):
-    """Base class of augmentations: settings, and what is drawn from them.
+    """Base class of augmentations: settings and random draws.
 
     >>> class Lift(Augment):
     ...     kind = "lift"
@@ -140,10 +140,10 @@ class Augment(Bounded):
 
     family: ClassVar[str] = "augmentations"
     of_padded: ClassVar[bool] = True
-    """Whether views that are padded at their end may be changed so."""
+    """Whether it may be applied to views that are padded at their end."""
 
     p: Fraction = 0.5
-    """Chance that a clip is changed."""
+    """Probability that a clip is changed."""
 
     def draw(self, draws: Draws) -> Change:
         """Draw for the rows of ``draws``; usually ``draws.linear(...)`` of matrices for the rows that are changed."""
@@ -158,7 +158,7 @@ class Rotate(Augment):
     tilt_deg: float = 30.0
 
     def draw(self, draws: Draws) -> Change:
-        """In 2-D about the line of sight only, within the tilt limit."""
+        """Apply the rotation about the line of sight only to 2-D poses, within the tilt limit."""
         vertical, tilt = math.radians(self.vertical_deg), math.radians(self.tilt_deg)
         limits = [tilt, vertical, tilt] if draws.dimensions == 3 else [0.0, 0.0, tilt]
         angles_K3 = (2 * draws.per_clip(3) - 1) * torch.tensor(limits, dtype=torch.float64)
@@ -176,7 +176,7 @@ class AxisRotate(Augment):
     minor_deg: float = Field(1.0, ge=0)
 
     def draw(self, draws: Draws) -> Change:
-        """In 2-D always about the line of sight, and only about it."""
+        """Rotate 2-D poses about the line of sight only."""
         u_K4 = draws.per_clip(4)
         chosen_K3 = torch.arange(3) == (2 if draws.dimensions == 2 else pick(u_K4[:, :1], 3))
         limit_K3 = torch.where(chosen_K3, self.major_deg, self.minor_deg if draws.dimensions == 3 else 0.0)
@@ -191,7 +191,7 @@ class Shear(Augment):
     amplitude: float = Field(0.5, ge=0)
 
     def draw(self, draws: Draws) -> Linear:
-        """Flat bodies stay flat."""
+        """Return the shear; flat bodies stay flat."""
         factor_K6 = (2 * draws.per_clip(6) - 1) * self.amplitude
         space_K33 = torch.eye(3).repeat(len(factor_K6), 1, 1)
         space_K33[:, ~torch.eye(3, dtype=torch.bool)] = factor_K6.float()
@@ -284,8 +284,8 @@ class Translate(Augment):
 class Blur(Augment):
     """Smooth over time with a Gaussian of ``lo`` to ``hi`` frames (uniform, per clip), cut off at ``kernel`` frames.
 
-    ``normalised`` False leaves the weights as they are, so that a wide Gaussian also makes the body larger, five times
-    at 2 frames, and less so at the ends: what the public codes of AimCLR's family do.
+    ``normalised`` False keeps weights that do not sum to 1, as the public codes of AimCLR's family do: a wide
+    Gaussian then also enlarges the body, five times at 2 frames, and less at the ends.
     """
 
     kind = "blur"
@@ -387,8 +387,8 @@ def scaling_basis(topology: Topology, groups: str, order: str = "topological") -
 
 
 def _bones_basis(topology: Topology) -> Tensor:
-    """:func:`scaling_basis` of each of ``topology.bones`` by itself, in the order of the joints that they lead to;
-    basis[0] carries the joints at which they begin."""
+    """Return :func:`scaling_basis` with one group per bone of ``topology.bones``, in the order of the joints at
+    their ends; basis[0] carries the joints at which the bones begin."""
     begins, eye_JJ = topology.bones, torch.eye(topology.num_joints, dtype=torch.float64)
     leads = [joint for joint, begin in enumerate(begins) if begin != joint]
     path_JJ, at_J = eye_JJ.clone(), list(begins)  # row j is 1 at the joints on the way to j, and at j

@@ -1,4 +1,4 @@
-"""Bounds that settings of crops, augmentations and masks have in common."""
+"""Shared limits of settings of crops, augmentations and masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a ragged batch of clips to the batched views a method asked for.
+"""View builder: from a ragged batch of clips to the batched views of a method.
 
 Random draws, intervals, matrices and masks are made on the host, where all sizes are then known. The device does two
 row gathers, one linear interpolation and, for the rows that need them, one [J, J] and one [3, 3] product, with
@@ -38,7 +38,7 @@ BODY = 5
 
 
 def evaluation_spec(grid: Grid, share: float = 0.95, resize: EvaluationResize = "ends") -> ViewSpec:
-    """The deterministic view for feature extraction: the central ``share`` of the clip, nothing else done to it."""
+    """Return the deterministic view for feature extraction: the central ``share`` of the clip, otherwise unchanged."""
     return ViewSpec(frames=grid.frames, crop=Center(share=share), resize=resize)
 
 
@@ -56,7 +56,7 @@ class _Rows:
     length_R: Tensor
     """Frames of the clip."""
     base_R: Tensor
-    """Row of the first x coordinate of the body that the slot shows; of any body where the slot is empty."""
+    """Row of the first x coordinate of the body in the slot; of any body if the slot is empty."""
     origin_R3: Tensor | None = None
     """Result of :func:`~.reading.read_origins`, on the device, if bodies are centered."""
 
@@ -68,7 +68,7 @@ class _Drawn:
     interval: Interval
     frames: Frames
     timing_V: Tensor
-    """View number under which interval and frames were drawn (the parent's for Same)."""
+    """View number that keys the draws of interval and frames (the parent's for Same)."""
     transform: Transform
 
 
@@ -215,7 +215,7 @@ class ViewBuilder:
 
 
 def _cut(crop: Crop, cut: Cut) -> Interval:
-    """The interval of a crop, which may be a stranger's."""
+    """Cut the interval of a crop and check what a plugin's crop returns."""
     with plugin_code(crop.cut, "(cut)"):
         interval: Any = crop.cut(cut)
     if not isinstance(interval, Interval):

@@ -31,9 +31,9 @@ class ClipBatch:
     max_bodies: int
     """M of the data set."""
     stored: np.ndarray | None = None
-    """int64 [B], bodies stored; slots from there up to ``bodies`` show the last one again. None = ``bodies``."""
+    """Stored bodies, int64 [B]; slots from there up to ``bodies`` show the last body again. None = ``bodies``."""
     confidence_FJ: Tensor | None = None
     """float32 [F / 3, J] in [0, 1]; None when the data set has no confidence."""
     missing_BJ: Tensor | None = None
-    """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip; None where none
-    can be."""
+    """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip; None = no clip
+    can have any."""

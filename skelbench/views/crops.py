@@ -21,9 +21,9 @@ CROP = 0
 """``op`` of the draws for the interval."""
 
 Resize = Literal["ends", "half-pixel", "pad", "strided", "release", "bin-starts", "uniform-frames"]
-"""Way in which a crop becomes T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
+"""Method of resampling a crop to T frames, see :class:`~skelbench.views.spec.ViewSpec`."""
 Resampling = Annotated[Literal["ends", "half-pixel"], Field(description="resampling of a crop to T frames")]
-"""Choices that a method may offer to its users."""
+"""Resizes that a method may offer to its users."""
 PADDED = ("pad", "strided")
 """Resizes that may end with padding."""
 WHOLE_FRAMES = (*PADDED, "release", "bin-starts")
@@ -34,7 +34,7 @@ WHOLE_FRAMES = (*PADDED, "release", "bin-starts")
 class Interval:
     """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``.
 
-    What lies outside the clip is the clip played backwards.
+    Outside the clip the interval shows the clip played backwards.
 
     >>> Interval(torch.tensor([0.0, 5.0]), torch.tensor([10.0, 20.0])).take(torch.tensor([1])).duration_B
     tensor([20.])
@@ -45,7 +45,7 @@ class Interval:
     duration_B: Tensor
     """float64 [B], frames; a crop of n whole frames lasts n - 1."""
     frames_B: Tensor | None = field(default=None, repr=False)
-    """float64 [B]: as how many frames it is shown where views are padded; None = as many as it has."""
+    """float64 [B]: number of frames that the interval fills in padded views; None = its own number."""
 
     def take(self, index: Tensor) -> Interval:
         """Entries ``index`` of this one."""
@@ -77,7 +77,7 @@ class Cut:
 
     @property
     def parent(self) -> Interval:
-        """``within``, which is there: views are checked when they are declared."""
+        """Return ``within``, which exists: views are checked when they are declared."""
         assert self.within is not None
         return self.within
 
@@ -86,7 +86,7 @@ class Cut:
         return self.keyed.uniform(self.keys_B, n, view=self.view_B, op=CROP).double()
 
     def interval(self, start_B: Tensor, duration_B: Tensor) -> Interval:
-        """The interval, or the one between the nearest whole frames for a resize that reads whole frames."""
+        """Return the interval, rounded to whole frames for a resize that reads whole frames."""
         if self.resize not in WHOLE_FRAMES:
             return Interval(start_B, duration_B)
         first, last = torch.floor(start_B + 0.5), torch.floor(start_B + duration_B + 0.5)
@@ -94,7 +94,7 @@ class Cut:
 
 
 class Crop(Bounded):
-    """Base class of crops. One that is cut from another view has a field ``parent``, that view's name.
+    """Base class of crops. A crop of another view has a field ``parent``, the name of that view.
 
     >>> class Beginning(Crop):
     ...     kind = "beginning"
@@ -110,9 +110,9 @@ class Crop(Bounded):
 
     family: ClassVar[str] = "crops"
     parents_frames: ClassVar[bool] = False
-    """Whether frames are drawn as the parent's are (resize="release" draws them)."""
+    """Whether frames are drawn as in the parent (resize="release" draws them)."""
     reflects: ClassVar[bool] = False
-    """Whether an interval may leave the clip, by at most its length: what lies beyond is played backwards."""
+    """Whether an interval may leave the clip, by at most the clip's length: outside the clip is played backwards."""
 
     def cut(self, cut: Cut) -> Interval:
         """The interval of every view and clip."""
@@ -120,7 +120,7 @@ class Crop(Bounded):
 
 
 class Free(Crop):
-    """An interval of the clip: duration a uniform share in [lo, hi] of the clip, start uniform.
+    """An interval of the clip: the duration is a uniform fraction in [lo, hi] of the clip, the start is uniform.
 
     ``whole_frames`` uses MAMP's rule instead of continuous time: floor(share * length) frames, at least
     ``min_frames`` (if the clip has them), start a whole frame.
@@ -190,7 +190,7 @@ class Inside(Crop):
 
 
 class ReflectCrop(Crop):
-    """A stretch as long as the clip, moved by up to ``pad`` of its length; beyond its ends it is played backwards.
+    """A stretch of the clip's length, moved by up to ``pad`` of its length; outside the clip is played backwards.
 
     The crop of CrosSCLR's family (LinguoLi/CrosSCLR, feeder/tools.py), in continuous time.
     """
@@ -205,10 +205,10 @@ class ReflectCrop(Crop):
 
 
 class Tempo(Crop):
-    """The whole clip, played slower or faster: as a uniform share in 1 +- ``amount`` of its frames, rounded down.
+    """The whole clip, played slower or faster: its number of frames changes by a uniform fraction in 1 +- ``amount``,
+    rounded down.
 
-    With ``resize="pad"`` alone, where a clip that is played slower fills more frames; other views have as many frames
-    as ever. Boeun-Kim/GL-Transformer, feeder/tools.py.
+    Only for ``resize="pad"``, where a slower clip fills more frames. Boeun-Kim/GL-Transformer, feeder/tools.py.
     """
 
     kind = "tempo"

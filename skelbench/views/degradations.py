@@ -1,9 +1,9 @@
-"""Degradations of the clips themselves, before any view is cut: joints that are missing or filled in, noise.
+"""Degradations of clips before views are cut: joints that are missing or filled in, noise.
 
-A clip is degraded once: draws depend on a seed and the clip's id only, never on step, view or batch. Each
-clip has one random order of joints: every kind removes the same joints for one fraction, and a larger fraction also
-removes the joints of a smaller one (our reading). All frames and bodies of a clip lose the same joints; the joint at
-the origin is never removed. A degradation of your own is a subclass of :class:`Degrade` with a ``kind``.
+A clip is degraded once: draws depend only on a seed and the clip's id, never on step, view or batch. Each clip has
+one random order of joints: every kind removes the same joints for one fraction, and a larger fraction also removes
+the joints of a smaller one (our assumption). All frames and bodies of a clip lose the same joints; the joint at the
+origin is never removed. A degradation of your own is a subclass of :class:`Degrade` with a ``kind``.
 
 B clips, F frames of all bodies of a batch, J joints.
 """
@@ -34,7 +34,7 @@ JOINTS, NOISE = 0, 16
 
 @dataclass(frozen=True)
 class Poses:
-    """Every frame of every stored body of B clips, and what may be drawn for them.
+    """Input of a degradation: every frame of every stored body of B clips, and random draws.
 
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> length, offset, one = np.array([4, 2]), np.array([0, 12]), np.array([1, 1])
@@ -51,7 +51,7 @@ class Poses:
     confidence_FJ: Tensor | None
     """float32 [F, J] in [0, 1]; None when the data set has none."""
     clean_F3J: Tensor
-    """The coordinates as they came: what is measured of a clip is measured of these."""
+    """Coordinates before any degradation; bone lengths and reference positions are measured on them."""
     there_FJ: Tensor
     """bool [F, J]: False in frames without the body (all joints at the origin), and for joints of confidence 0."""
     ids_B: Tensor
@@ -64,12 +64,12 @@ class Poses:
     frame_F: Tensor
     topology: Topology
     dimensions: Literal[2, 3]
-    """2: poses of the image plane, whose z is 0 and has to stay 0."""
+    """2 for poses of the image plane, where z has to stay 0."""
     keyed: Keyed
 
     @classmethod
     def of(cls, batch: ClipBatch, topology: Topology, dimensions: Literal[2, 3] = 3, seed: int = 0) -> Poses:
-        """A copy of what ``batch`` stores of its clips, one after the other, each body by body."""
+        """Return a copy of the stored clips of ``batch``, one after the other, each body by body."""
         length_B, offset_B = map(_int64, (batch.length, batch.offset))
         stored_B = _int64(batch.bodies if batch.stored is None else batch.stored)
         frames_B = length_B * stored_B
@@ -88,9 +88,9 @@ class Poses:
         return cls(x_F3J, missing_BJ, confidence_FJ, x_F3J, there_FJ, *host, topology, dimensions, Keyed(seed, 0))
 
     def lost(self, share: float) -> Tensor:
-        """bool [B, J] on the host: the joints that degradations by ``share`` take of each clip.
+        """bool [B, J] on the host: joints of each clip that degradations by ``share`` remove.
 
-        As many as :func:`joints_lost` says, never the joint that clips are centred on.
+        :func:`joints_lost` gives their number; the joint on which clips are centered is never removed.
         """
         joints = self.topology.num_joints
         rank_BJ = self.keyed.uniform(self.ids_B, joints, op=JOINTS)
@@ -104,8 +104,8 @@ class Poses:
 
     @property
     def bone_B(self) -> Tensor:
-        """float32 [B], metres, on the device: mean length of the bones of each clip as it came, over all frames and
-        bodies that are there; a bone without one of its ends does not count. 0 where there is none."""
+        """Mean bone length of each clip before degradation, float32 [B], meters, on the device: over all frames and
+        present bodies; a bone without one of its ends does not count. 0 = no bone."""
         device = self.clean_F3J.device
         joints = [j for j in self.topology.order if j != self.topology.root]
         ends = send(torch.tensor(joints), device)
@@ -164,7 +164,7 @@ def joints_lost(share: float, joints: int) -> int:
 
 
 class Degrade(Component):
-    """Base class of degradations: settings, and what they make of poses.
+    """Base class of degradations: settings, and a function that changes poses.
 
     >>> class Mute(Degrade):
     ...     kind = "mute"
@@ -186,7 +186,7 @@ class Degrade(Component):
 
 
 class MissingJoints(Degrade):
-    """Missing joints that are declared: their coordinates are 0, and encoders know which they are."""
+    """Missing joints that are declared: their coordinates are 0, and the encoder gets a mask of them."""
 
     kind = "missing"
     declares = True
@@ -197,9 +197,10 @@ class MissingJoints(Degrade):
 
 
 class ZeroFill(Degrade):
-    """Missing joints at the origin of centred clips, presented as if they had been seen there: where the first body's
-    reference joint is first seen, in camera coordinates too. Our reading: of every body, also where each is put at its
-    own origin afterwards.
+    """Missing joints at the origin of centered clips, presented as observed: at the first body's reference joint in its
+    first frame, in camera coordinates too.
+
+    Our assumption: this holds for every body, also if each body is moved to its own origin afterwards.
     """
 
     kind = "zero-fill"
@@ -213,11 +214,11 @@ class ZeroFill(Degrade):
 
 
 class ParentFill(Degrade):
-    """Missing joints where their parents are, presented as if they had been seen there; where a parent is missing too,
-    the nearest joint on the way from there to the reference joint.
+    """Missing joints at their parents' positions, presented as observed; if a parent is missing too, at the nearest
+    present joint on the path to the reference joint.
 
-    Our reading: parents follow the skeleton rooted at the reference joint, which is always there. Other
-    parents than the skeleton's have only the joints between its root and the reference joint (NTU's spine base).
+    Our assumption: parents follow the skeleton rooted at the reference joint, which is always present. This changes
+    the parents only of joints between the skeleton's root and the reference joint (NTU's spine base).
     """
 
     kind = "parent-fill"
@@ -232,7 +233,7 @@ class ParentFill(Degrade):
 
 
 class JointNoise(Degrade):
-    """Gaussian noise on every coordinate of the joints that are there, independent over frames."""
+    """Gaussian noise on every coordinate of present joints, independent over frames."""
 
     kind = "noise"
     sigma: float = Field(0.03, ge=0, description="standard deviation, in mean bone lengths of the clip")
@@ -245,7 +246,7 @@ class JointNoise(Degrade):
 
 @cache
 def _towards_center(topology: Topology) -> Tensor:
-    """int64 [J]: the next joint on the way to the one that clips are centred on, which is its own."""
+    """Return the next joint on the path from each joint to the one on which clips are centered, int64 [J]."""
     parents = list(topology.parents)
     joint, before = topology.center, topology.center
     while joint != -1:
@@ -256,8 +257,8 @@ def _towards_center(topology: Topology) -> Tensor:
 def degraded(
     batch: ClipBatch, steps: Sequence[Degrade], topology: Topology, dimensions: Literal[2, 3], seed: int
 ) -> ClipBatch:
-    """``batch`` after all ``steps``, in order, as a copy: the rows of ``batch``, which may be the data set's, are
-    not changed."""
+    """Return a copy of ``batch`` after all ``steps``, in order; the rows of ``batch`` may be the dataset's and stay
+    unchanged."""
     poses = Poses.of(batch, topology, dimensions, seed)
     for step in steps:
         poses = _after(step, poses)

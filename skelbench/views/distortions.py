@@ -1,4 +1,4 @@
-"""The recurrent family's distortions (ISC, CMD, UmURL, USDRL): a shear, joints at the origin, joints astray.
+"""Distortions of the recurrent family (ISC, CMD, UmURL, USDRL): shear, joints at the origin, corrupted joints.
 
 R rows, K rows that are changed, T frames, J joints.
 """
@@ -21,10 +21,10 @@ from skelbench.views.transform import Change, Matrices
 class Distort(Augment):
     """One of three distortions, the same for all frames and bodies of a clip.
 
-    ``shear``, ``zero`` and ``corrupt`` are their odds. Shear adds to each coordinate of every joint a multiple of each
-    other one, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for each clip: "zero"
-    puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15 of 25 joints
-    and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
+    ``shear``, ``zero`` and ``corrupt`` are their odds. Shear adds to each coordinate of every joint a multiple of
+    each other coordinate, uniform in +- ``amplitude``. The others change ``share`` of the joints, drawn for each
+    clip: "zero" puts them at the origin, "corrupt" multiplies them by one 3 x 3 matrix uniform in +- 1. Defaults: 15
+    of 25 joints and the odds of maoyunyao/CMD, feeder/augmentations.py, the same in ISC, UmURL and USDRL.
     """
 
     kind = "distort"
@@ -52,7 +52,7 @@ class Distort(Augment):
 
 @dataclass(frozen=True)
 class OnJoints(Change):
-    """X -> S X at some joints of a row, the others as they are."""
+    """Change X -> S X at some joints of a row; other joints stay unchanged."""
 
     space: Matrices
     """S, [3, 3]."""

@@ -1,7 +1,7 @@
-"""Keyed randomness: every draw is a function of (seed, step, key, view, op, index), never of what was drawn before.
+"""Keyed randomness: every draw is a function of (seed, step, key, view, op, index), never of earlier draws.
 
 Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), a counter-based
-generator: resuming a run, splitting a batch over ranks and moving from CPU to GPU all leave the draws as they were.
+generator: draws do not change when a run is resumed, a batch is split over ranks, or work moves from CPU to GPU.
 
 R rows (keys), n draws per row.
 """

@@ -1,8 +1,8 @@
-"""Masks: the family, and independent random tokens.
+"""Base class of masks, and independent random tokens; on the host, so that token counts are known without waiting for
+the device.
 
-All on the host, so that token counts are known without waiting for the device. Every row's mask is drawn from the
-row's own key and does not depend on other rows (except with ``Tube.stratified``: on the batch of a process).
-A mask of your own is a subclass of :class:`Mask` with a ``kind``.
+Every row's mask is drawn from the row's own key and does not depend on other rows (except with ``Tube.stratified``:
+on the batch of a process). A mask of your own is a subclass of :class:`Mask` with a ``kind``.
 
 R rows, N tokens, K visible tokens of a row.
 """
@@ -59,7 +59,8 @@ class TokenMask:
 
 
 class Mask(Bounded):
-    """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body.
+    """Base class of masks: a fraction of N tokens, uniform in [lo, hi], is masked in a view with probability p, per
+    body.
 
     >>> class Frames(Mask):
     ...     kind = "frames"
@@ -76,11 +77,12 @@ class Mask(Bounded):
     lo: Fraction = 0.9
     hi: Fraction = 0.9
     p: Fraction = 1.0
-    """Chance that a view is masked at all."""
+    """Probability that a view is masked at all."""
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
-        """The masks of all views of a batch that want this kind; one after another, unless a kind knows better."""
+        """Return the masks of all views of a batch with this kind of mask; drawn one after another unless a subclass
+        does better."""
         return [request.mask.draw(request, topology, keyed) for request in requests]
 
     def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
@@ -88,7 +90,7 @@ class Mask(Bounded):
         raise lacking(self, "draw(self, request, topology, keyed)")
 
     def expected(self, tokens: int) -> tuple[int, int | None]:
-        """Mean number of hidden tokens, and of visible ones where that is the same in every row: for counting cost."""
+        """Mean number of masked tokens, and of visible ones if it is the same in every row: for counting cost."""
         return round((self.lo + self.hi) / 2 * self.p * tokens), None
 
 
@@ -123,8 +125,10 @@ class RandomTokens(Mask):
 
 
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
-    """int64 [R]: floor(r * N) tokens with the row's own target ratio r, or all but ``visible``; 0 for rows left
-    unmasked (chance 1 - p). ``stratified``: ratios are spread evenly over the rows."""
+    """Return the number of masked tokens, int64 [R]: floor(r * N) with the row's own target ratio r, or all but
+    ``visible``; 0 for unmasked rows (probability 1 - p).
+
+    ``stratified``: ratios are spread evenly over the rows."""
     mask, tokens = request.mask, request.grid.tokens
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]

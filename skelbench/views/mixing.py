@@ -21,22 +21,22 @@ from skelbench.views.view import View
 
 @dataclass(frozen=True)
 class Mixed:
-    """A view with regions of others in it."""
+    """A view with regions of other clips."""
 
     view: View
     other_R: Tensor
     """int64 [R]: the partner's rows (:func:`counterparts`)."""
     region_RTJ: Tensor
-    """bool [R, T, J]: what comes from the partner, if only in part."""
+    """bool [R, T, J]: cells that come from the partner, fully or in part."""
     weight_RTJ: Tensor
-    """float32 [R, T, J]: the part of it."""
+    """float32 [R, T, J]: the partner's fraction of each cell."""
     fast_R: Tensor
     """bool [R]: whether the region shows the partner at double speed."""
 
     @property
     def weight_B(self) -> Tensor:
-        """float32 [count * B]: the partner's share of a clip's cells, mean over its present bodies: in a mixed key
-        the partner's key has this weight, the clip's own 1 - weight."""
+        """float32 [count * B]: the partner's fraction of a clip's cells, mean over its present bodies: the weight of
+        the partner's key in a mixed key; the clip's own key has 1 - weight."""
         return self.view.per_clip(self.weight_RTJ.mean((1, 2))[:, None])[:, 0]
 
 
@@ -133,7 +133,7 @@ def counterparts(view: View, partner_B: Tensor) -> Tensor:
 
 
 def part_of(topology: Topology, device: torch.device) -> Tensor:
-    """int64 [J]: the place of each joint's part among ``topology.parts``.
+    """Return the index of each joint's part in ``topology.parts``, int64 [J].
 
     >>> from skelbench.views.skeleton.topology import NTU25
     >>> part_of(NTU25, torch.device("cpu"))[:6]
@@ -146,7 +146,7 @@ def part_of(topology: Topology, device: torch.device) -> Tensor:
 
 
 def stretches(frames: int, shares: tuple[float, float], unit: int = 4) -> tuple[int, int]:
-    """Shares of a view's ``frames`` as limits of :func:`region_swap`: whole units, one at least.
+    """Return fractions of a view's ``frames`` as limits of :func:`region_swap`: whole units, at least one.
 
     >>> stretches(64, (0.25, 0.4375)), stretches(16, (0.25, 0.4375))
     ((16, 28), (4, 8))

@@ -1,4 +1,4 @@
-"""Views of the next step, made while this one runs."""
+"""Views of the next step, built while the current step runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows of the store to the coordinates and the confidence of one kind of view, on the device of the frames.
+"""Coordinates and confidence of one kind of view, read from rows of the store on the device of the frames.
 
 R rows (bodies of view instances), T frames, J joints. Coordinates are X [3, T, J] per row.
 """
@@ -23,7 +23,7 @@ from skelbench.views.transfer import send
 from skelbench.views.transform import Change, Transform, mirrored_rows
 
 PIECE_BYTES = 2 << 20
-"""Coordinates that a CPU works on at a time: from gathering to the last product they stay in its cache."""
+"""Number of coordinates that a CPU processes at a time: they stay in its cache from gathering to the last product."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Reading:
     length_R: Tensor
     """int64 [R], frames of the clip."""
     present_R: Tensor
-    """bool [R]: False where there is no body; nothing is read there, all is 0."""
+    """bool [R]: False = there is no body; nothing is read, and all values are 0."""
     frames: Frames
     transform: Transform
     origin_R3: Tensor | None = None
-    """float32 [R, 3] on the device: what is subtracted where the body is shown; None = nothing."""
+    """float32 [R, 3] on the device: position that is subtracted in frames with the body; None = nothing."""
     missing_RJ: Tensor | None = None
-    """bool [R, J] on the device: joints that are declared missing, which stay at 0; None = none are, or nothing is
+    """bool [R, J] on the device: joints that are declared missing and stay at 0; None = no joint is, or nothing is
     subtracted."""
 
     def take(self, index: Tensor) -> Reading:
@@ -55,8 +55,8 @@ class Reading:
 
 
 def read_origins(batch: ClipBatch, base_R: Tensor, length_R: Tensor, joint: int) -> Tensor:
-    """float32 [R, 3] on the device: where each body has ``joint`` in the first frame that shows it (not all is 0) or,
-    where the data set has confidence, that shows this joint; as in its first frame if there is none."""
+    """float32 [R, 3] on the device: position of each body's ``joint`` in the first frame that shows the body (not
+    all is 0) or, with confidence, the joint; its position in the first frame if there is none."""
     device = batch.frames_FJ.device
     row_F = torch.arange(len(length_R)).repeat_interleave(length_R)
     frame_F = torch.arange(len(row_F)) - (length_R.cumsum(0) - length_R)[row_F]
@@ -111,9 +111,10 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
 def read_missing(
     batch: ClipBatch, transform: Transform, clip_R: Tensor, spec: ViewSpec, topology: Topology
 ) -> Tensor | None:
-    """bool [R, J] on the host: joints that are declared missing, mirrored like the coordinates; None where none can be.
+    """bool [R, J] on the host: joints that are declared missing, mirrored like the coordinates; None = no clip can have
+    any.
 
-    A bone is missing without one of its ends, and so are the fused streams of a joint, bone and motion.
+    A bone is missing if one of its ends is missing, and so are the fused streams of a joint, bone and motion.
     """
     if batch.missing_BJ is None:
         return None
@@ -124,7 +125,7 @@ def read_missing(
 
 
 def _changed(step: Change, x_R3TJ: Tensor, keyed: Keyed) -> Tensor:
-    """Coordinates after a change, which may be a stranger's."""
+    """Apply a change of coordinates and check what a plugin's change returns."""
     with plugin_code(step.apply, "(x_R3TJ, keyed)"):
         changed: Any = step.apply(x_R3TJ, keyed)
     if not isinstance(changed, Tensor) or changed.shape != x_R3TJ.shape:
@@ -142,7 +143,8 @@ def _piece(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topolog
         return batch.frames_FJ.index_select(0, index_R3T.flatten()).unflatten(0, index_R3T.shape)
 
     def there(x_R3TJ: Tensor, frame_RT: Tensor) -> Tensor:
-        """float32 [R, 1, T, 1 or J]: 1 for what the frame shows of the body; the rest is at 0 wherever the body is."""
+        """float32 [R, 1, T, 1 or J]: 1 where the frame shows the body, and 0 elsewhere, where coordinates are 0
+        whatever the body's position."""
         shown_R1TJ = x_R3TJ.any(1, keepdim=True).any(3, keepdim=True)
         if batch.confidence_FJ is not None:
             shown_R1TJ = shown_R1TJ & (_confidence(batch.confidence_FJ, reading, frame_RT) > 0)[:, None]

@@ -1,7 +1,7 @@
-"""At which frame positions a view reads its stretch of the clip (paper, appendix B), on the host.
+"""Frame positions at which a view reads its interval of the clip (paper, appendix B), on the host.
 
-Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and clip:
-B here is views times clips, T the frames of a view.
+Time is in frames, continuous: the first frame of a clip is at 0, the last at length - 1. One entry per view and
+clip: B here is views times clips, T the frames of a view.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Frames:
 
 
 def extended_length(length_B: Tensor, extend: int, below: int) -> Tensor:
-    """Frames of clips; clips of fewer than ``below`` frames are played forth and back, in whole passes, to at
-    least ``extend`` frames (KAIST-VICLab/SLiM: 16 and 150)."""
+    """Extend clips of fewer than ``below`` frames: they are played forth and back, in whole passes, to at least
+    ``extend`` frames (KAIST-VICLab/SLiM: 16 and 150)."""
     passes = torch.div(extend - 1 + length_B, length_B, rounding_mode="floor")
     return torch.where(length_B < below, passes * length_B, length_B)
 
@@ -96,8 +96,8 @@ def _ends(duration_B1: Tensor, frames: int) -> Tensor:
 def _drawn_frames(count_B1: Tensor, frames: int, u_BN: Tensor) -> Tensor:
     """Offsets into ``count`` >= ``frames`` whole frames, int64 [B, T] (KAIST-VICLab/SLiM).
 
-    Twice too many or more: one random frame from each of T bins. Fewer: ``count - T`` random ones of the T + 1 gaps
-    before, between and after the T frames drop one frame each, so that frames are 1 or 2 apart.
+    At least twice as many frames as needed: one random frame from each of T bins. Fewer: ``count - T`` random ones
+    of the T + 1 gaps before, between and after the T frames drop one frame each, so that frames are 1 or 2 apart.
     """
     t_T = torch.arange(frames)
     edge, following = t_T * count_B1 // frames, (t_T + 1) * count_B1 // frames

@@ -19,7 +19,8 @@ from skelbench.views.crops import PADDED, Crop, Free, Resize
 from skelbench.views.masks import Mask
 
 MAX_VIEWS = 255
-"""Kinds of views per method, and views of one kind per clip: both are numbered in eight bits of a draw's key."""
+"""Largest number of kinds of views per method, and of views of one kind per clip: a draw's key has eight bits for
+each."""
 
 
 class ViewSpec(Grown):

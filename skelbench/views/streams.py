@@ -1,4 +1,4 @@
-"""Bones and motion of coordinates: what a stream makes of a clip, in a view or inside an encoder."""
+"""Bones and motion from coordinates, for views and inside encoders."""
 
 from __future__ import annotations
 

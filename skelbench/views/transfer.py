@@ -1,4 +1,4 @@
-"""Tensors on their way between host and device, without either waiting for the other."""
+"""Transfer of tensors between host and device, without either waiting for the other."""
 
 from __future__ import annotations
 

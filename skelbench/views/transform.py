@@ -37,13 +37,13 @@ class Matrices:
         return cls(torch.empty(0, size, size), torch.full((rows,), -1))
 
     def put(self, rows_K: Tensor, table_KDD: Tensor) -> Matrices:
-        """The same rows with ``table_KDD`` at ``rows_K`` and nothing elsewhere."""
+        """Return matrices for the same rows: ``table_KDD`` at ``rows_K`` and the identity elsewhere."""
         slot_R = torch.full_like(self.slot_R, -1)
         slot_R[rows_K] = torch.arange(len(rows_K))
         return Matrices(table_KDD, slot_R)
 
     def __matmul__(self, other: Matrices) -> Matrices:
-        """Row by row product; multiplies only where both factors are non-trivial."""
+        """Multiply row by row; only where both factors are not the identity."""
         own, right = self.slot_R >= 0, other.slot_R >= 0
         rows = [(own & ~right).nonzero()[:, 0], (right & ~own).nonzero()[:, 0], (own & right).nonzero()[:, 0]]
         tables = [
@@ -95,8 +95,8 @@ class Change:
         raise lacking(self, "apply(self, x_R3TJ, keyed)")
 
     def time(self, x_RCTJ: Tensor) -> Tensor:
-        """Apply the change of the order and the places of frames to C channels, such as the
-        confidence of joints (C = 1), which it may overwrite. Nothing, unless a subclass says so."""
+        """Apply the change of order and positions of frames to C channels, such as the confidence of joints (C = 1),
+        which it may overwrite. Default: no change."""
         return x_RCTJ
 
 
@@ -155,7 +155,7 @@ class Shift(Change):
     """X -> X + offset, one offset for all frames and joints of a row."""
 
     offset_R3: Tensor
-    """float32 [R, 3], zero where nothing moves."""
+    """float32 [R, 3], zero for rows that are not moved."""
 
     def take(self, index: Tensor) -> Shift:
         return Shift(self.offset_R3[index])
@@ -172,7 +172,7 @@ class Smooth(Change):
     """float32 [R], frames; 0 where nothing is smoothed."""
     radius: int
     normalised: bool
-    """Weights sum to 1 in every frame; False: they are exp(-d^2 / 2 sigma^2) as they stand, of frames that exist."""
+    """Whether weights sum to 1 in every frame; else they are exp(-d^2 / 2 sigma^2) of existing frames."""
 
     def take(self, index: Tensor) -> Smooth:
         return replace(self, sigma_R=self.sigma_R[index])
@@ -192,7 +192,7 @@ class Smooth(Change):
 
 @dataclass(frozen=True)
 class Reverse(Change):
-    """The last frame first, on the rows where ``active``."""
+    """Reverse the order of frames, on the rows where ``active``."""
 
     active_R: Tensor
 
@@ -209,8 +209,8 @@ class Reverse(Change):
 
 @dataclass(frozen=True)
 class Paced(Change):
-    """Other durations: of T frames the first floor(T factor) show the row, interpolated as OpenCV resizes, the rest are
-    0; where they are more than T, the first T."""
+    """Change the duration: the first floor(T factor) of T frames show the row, interpolated as OpenCV resizes, the
+    rest are 0; if there are more than T, the first T are kept."""
 
     factor_R: Tensor
     """float32 [R]; 0 where nothing changes."""
@@ -243,14 +243,14 @@ Transform = tuple[Change, ...]
 
 
 def _on_rows(x_R3TJ: Tensor, rows_K: Tensor | None, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """``function`` of the given rows, the others untouched."""
+    """Apply ``function`` to the given rows; the others stay unchanged."""
     if rows_K is None:
         return function(x_R3TJ)
     return x_R3TJ.index_copy_(0, rows_K, function(x_R3TJ.index_select(0, rows_K)))
 
 
 def compose(steps: Transform) -> Transform:
-    """The same transform with neighbouring linear steps multiplied into one."""
+    """Return the same transform with neighboring linear steps multiplied into one."""
     short: list[Change] = []
     for step in steps:
         before = short[-1] if short else None
@@ -263,6 +263,6 @@ def compose(steps: Transform) -> Transform:
 
 
 def mirrored_rows(transform: Transform) -> Tensor:
-    """int64 [K]: rows whose left and right are swapped once all is done."""
+    """int64 [K]: rows whose left and right are swapped after all steps."""
     marks = [step.mirrored_R for step in transform if isinstance(step, Linear)]
     return torch.stack(marks).sum(0).remainder(2).nonzero()[:, 0] if marks else torch.empty(0, dtype=torch.int64)

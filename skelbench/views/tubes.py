@@ -23,7 +23,7 @@ from skelbench.views.skeleton.topology import Topology
 TUBES = 4
 """``op`` of the draws for tube proposals."""
 PATIENCE = 10
-"""Proposals in a row that may add nothing before a mask is finished."""
+"""Number of consecutive proposals that add no token before a mask is finished."""
 DRAWS = 5
 """Per proposal, in this order: part, span width, span, area, temporal start."""
 CHUNK = 8
@@ -62,7 +62,7 @@ class Tube(Mask):
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
-        """All rows of all requests advance together, one proposal each per turn, on the largest grid."""
+        """Draw the masks of all requests together, one proposal per row and turn, on the largest grid."""
         masks: list[Tensor] = [torch.empty(0)] * len(requests)
         rows = [_Rows.of(request, topology, keyed) for request in requests]
         for kind in dict.fromkeys(_tube(request).spans for request in requests):

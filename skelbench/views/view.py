@@ -54,14 +54,14 @@ class View:
     keys_R: Tensor | None = None
     """int64 [R]: clip id * M + body slot, plus 2**24 for each further view of the clip; keys for ``step.uniform``."""
     stream: Stream = "joint"
-    """Kind of the coordinates; "fused" = joints, from which the encoder computes the other streams itself."""
+    """Kind of coordinates; "fused" = joints, from which the encoder computes the other streams."""
     real_RT: Tensor | None = None
     """bool [R, T]: frames that are not padding (resize="pad")."""
     confidence_RTJ: Tensor | None = None
-    """float32 [R, T, J] in [0, 1]: how sure each joint is, where the data set says so (2-D poses); 0 for what is not
-    there. A bone's or a motion's is the lower one of the two joints or frames that it is made of."""
+    """float32 [R, T, J] in [0, 1]: confidence of each joint, if the dataset has it (2-D poses); 0 for absent joints.
+    A bone or motion has the lower confidence of its two joints or frames."""
     missing_RJ: Tensor | None = None
-    """bool [R, J]: joints that are declared missing, whose coordinates say nothing; None where none can be."""
+    """bool [R, J]: joints that are declared missing, with meaningless coordinates; None = no clip can have any."""
 
     @property
     def x_BMTJC(self) -> Tensor:
@@ -89,7 +89,7 @@ class View:
 
     @property
     def keys_B(self) -> Tensor:
-        """int64 [B]: the key of each clip, of its first slot in its first view, for draws that its bodies share."""
+        """int64 [B]: the key of each clip (first slot, first view), for draws that its bodies share."""
         assert self.keys_R is not None  # views of the builder have them
         first_R = self.keys_R - self.rows_R % self.bodies
         entry_R = torch.div(self.rows_R, self.bodies, rounding_mode="floor")
@@ -104,7 +104,7 @@ class View:
         return sum_BD / self.valid_BM.sum(1, keepdim=True).clamp(min=1).to(x_RD.dtype)
 
     def chunk(self, per_row: Tensor) -> tuple[Tensor, ...]:
-        """Cut something with one entry per row into ``count`` pieces, one per view."""
+        """Cut a tensor with one entry per row into ``count`` pieces, one per view."""
         return per_row.chunk(self.count)
 
     @classmethod
@@ -132,7 +132,7 @@ class View:
         return replace(first, x_RTJC=x_RTJC, rows_R=rows_R, count=sum(view.count for view in views), **fields)
 
     def with_x(self, x_RTJC: Tensor) -> View:
-        """The same bodies and masks with other coordinates."""
+        """Return a view of the same bodies and masks with other coordinates."""
         return replace(self, x_RTJC=x_RTJC)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> View:
@@ -145,7 +145,7 @@ class View:
         return replace(self, **moved)
 
     def record_stream(self, stream: torch.cuda.Stream) -> None:
-        """Keep the memory of every tensor, made on another stream, until what ``stream`` does with it is done."""
+        """Keep the memory of every tensor, made on another stream, until ``stream`` no longer uses it."""
         for value in self.__dict__.values():
             if isinstance(value, Tensor):
                 value.record_stream(stream)

@@ -32,7 +32,7 @@ class FeatureTarget(MaskedTarget):
     """Squared distance between the student's and the teacher's projected unit features at hidden tokens.
 
     The projection is the 3-layer MLP of the prototype head, to the unit vectors that prototypes are compared with;
-    the squared error is summed over channels: 2 - 2 cos (our reading: the paper gives neither, and the mean over
+    the squared error is summed over channels: 2 - 2 cos (our assumption: the paper gives neither, and the mean over
     channels would weigh next to nothing beside the contrastive loss). Nothing else holds the branch up: it is free to
     collapse, which is what the paper reports of it. ``config`` has ``head_hidden`` and ``bottleneck``.
     """
@@ -64,7 +64,7 @@ class FeatureTarget(MaskedTarget):
 
 class PredictedFeatureTarget(FeatureTarget):
     """The same, the student's features passed through a predictor that the teacher does not have (BYOL's asymmetry):
-    two linear layers with GELU between them (our reading: the paper says "predictor head")."""
+    two linear layers with GELU between them (our assumption: the paper says "predictor head")."""
 
     roles = {**FeatureTarget.roles, "predictor": "head"}
 

@@ -1,7 +1,7 @@
-"""Importing files that others prepared into clip stores.
+"""Import of files that others prepared, as clip stores.
 
-:func:`recognize` tells formats by their content, :mod:`pair_files` finds files that belong together; one module per
-format turns files into a :class:`~skelbench.data.importers.recording.Recording`; :mod:`recording` stores it.
+:func:`recognize` finds the format from the content, :mod:`pair_files` finds files that belong together; one module
+per format turns files into a :class:`~skelbench.data.importers.recording.Recording`; :mod:`recording` stores it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Imported:
 
     @property
     def unexpected(self) -> list[Skipped]:
-        """Entries that were skipped although the format does not foresee it."""
+        """Skipped entries that the format gives no reason to skip."""
         return [entry for entry in self.skipped if not entry.expected]
 
 
@@ -61,10 +61,10 @@ def import_files(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """Store the clips in ``files`` as ``root``/``name``; skip unusable clips, refuse unusable files.
+    """Store the clips in ``files`` as ``root``/``name``; skip unusable clips, reject unusable files.
 
-    A single npy file is completed with its companions (:mod:`pair_files`); of several files, an array of clips is
-    followed by its labels, and the training part by the test part.
+    A single npy file is completed with its companions (:mod:`pair_files`). Several files: an array of clips comes
+    before its labels, and the training part before the test part.
     """
     path, options = Path(root) / check_name(name), options or ImportOptions()
     try:
@@ -104,7 +104,7 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
 
 
 def _advice(path: Path) -> str:
-    """Return what a file or folder of another format is, and what to do with it."""
+    """Return the description of a file or folder of an unsupported format, with advice."""
     files = [path, *islice(path.rglob("*.*"), 1000)] if path.is_dir() else [path]
     suffixes = sorted({file.suffix.lower() for file in files if not file.is_dir()})
     kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"

@@ -32,14 +32,17 @@ TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
 """Rotations that make an axis point up: (which axes become x, y, z; with which sign). Left stays left."""
 
 LOW_M, HIGH_M = 0.75, 3.0
-"""Head to ankles, the median over frames, of people who stand, walk or sit. Bones and motions come out shorter."""
+"""Range of the height from ankles to head in meters, median over frames, of people who stand, walk or sit. Bones and
+motions give smaller values."""
 
 SMALLEST_M, LARGEST_M = 0.02, 10.0
-"""Longer side of a body's box, the median over a clip: beyond any noise of a sensor, and of hands as well."""
+"""Range of the longer side of a body's box in meters, median over a clip; hands are above it too, sensor noise is
+not."""
 
 
 def choose_topology(joints: int, requested: str | None, where: str, sample: Iterable[np.ndarray] = ()) -> Topology:
-    """Return the skeleton with that many joints; clips [..., J, C] decide between several; raise if they do not."""
+    """Return the skeleton with this number of joints; clips [..., J, C] decide between several; raise if they do
+    not."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     listing = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -167,7 +170,7 @@ def _holds_scores(sample: Sequence[np.ndarray]) -> bool:
 
 
 class Unusable(Exception):
-    """Reason why a clip is skipped; ``expected``: the format foresees it, as a clip that shows nobody."""
+    """Reason why a clip is skipped; ``expected``: the format foresees it, for example a clip without a person."""
 
     def __init__(self, reason: str, expected: bool = False) -> None:
         super().__init__(reason)
@@ -184,7 +187,7 @@ def check_finite(x_MTJC: np.ndarray, score_MTJ: np.ndarray | None = None) -> Non
 
 
 def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -> None:
-    """Raise :class:`Unusable` for a clip that no run could use: meters with Y up, whatever file it is from.
+    """Raise :class:`Unusable` for a clip that no run could use; coordinates are meters with Y up.
 
     Joints of confidence 0, which are at the origin, do not count for the size of bodies.
     """
@@ -202,16 +205,17 @@ def check_usable(x_MTJC: np.ndarray, confidence_MTJ: np.ndarray | None = None) -
 
 
 def seen_longest(seen_MT: np.ndarray, most: int) -> np.ndarray:
-    """Return the bodies that are in some frame, at most the ``most`` seen longest."""
+    """Return the bodies that are in some frame, at most ``most``; bodies seen in more frames come first."""
     bodies = np.flatnonzero(seen_MT.any(axis=1))
     longest = np.argsort(-seen_MT[bodies].sum(axis=1), kind="stable")[:most]
     return np.sort(bodies[longest])
 
 
 def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
-    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and its old place.
+    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and the old
+    position.
 
-    Bodies that are absent from a frame (all zeros) stay zeros. A clip whose ``joint`` is there already is unchanged.
+    Bodies that are absent from a frame (all zeros) stay zeros. A clip with ``joint`` at 0 is returned unchanged.
     """
     x_MTJC = np.asarray(x_MTJC, dtype=np.float32)
     seen_MT = np.any(x_MTJC, axis=(2, 3))

@@ -1,4 +1,4 @@
-"""Labels as others store them: one-hot rows, whole numbers in any numeric type, label files."""
+"""Labels in the forms of other projects: one-hot rows, whole numbers in any numeric type, label files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skelbench.data.importers.tables import is_npy, open_npy
 from skelbench.data.store.splits import RandomRule, Rule
 
 MAX_CLASSES = 100_000
-"""Most classes of a dataset; an array with more holds something else."""
+"""Largest number of classes of a dataset; an array with more is no array of labels."""
 
 
 def read_labels(array: np.ndarray, where: str) -> tuple[np.ndarray, int]:
@@ -64,7 +64,7 @@ def read_label_file(path: Path) -> tuple[np.ndarray, list[str]]:
 
 
 def random_split(labels: np.ndarray, where: str, otherwise: str) -> dict[str, Rule]:
-    """Return the split for files without one; ``otherwise`` = what else helps if no class has a clip to spare."""
+    """Return the split for files without one; ``otherwise`` = advice if no class has a clip to spare."""
     rule = RandomRule(test=0.3)
     if not any(round(rule.test * count) for count in np.bincount(labels).tolist()):
         raise SkelbenchError(f"{where}: no class has two clips, so none can test; bring more clips, or {otherwise}")

@@ -1,4 +1,4 @@
-"""NTU RGB+D in other people's files: what sample names say, and which names the rows of an npz without names have."""
+"""NTU RGB+D in files of other projects: facts in sample names, and the sample names of an npz without names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PERFORMERS = {
     28: "8 41-43 46 48 70 73 87", 29: "6 8 41 43-44 48-49 51 67 74-75 80 88-90",
     30: "8 11 41 43-44 48 67 75-76 81 85 88 91-96", 31: "6 8 41-44 51 67 82 85 96-101", 32: "8 41 43-44 67 102-106",
 }  # fmt: skip
-"""Who performed in which setup. Each did all actions of that half twice, before three cameras."""
+"""Subjects of each setup. Each subject did all actions of this half twice, before three cameras."""
 
 
 @cache
@@ -90,7 +90,7 @@ def restore(train: np.ndarray, test: np.ndarray) -> tuple[str, list[str], list[s
 
 
 def class_names(labels: np.ndarray, index: Mapping[str, np.ndarray] | None, count: int = 0) -> tuple[str, ...]:
-    """Return names of actions if the labels are those in the samples' names, else numbers (at least ``count``)."""
+    """Return names of actions if the labels agree with the samples' names, else numbers (at least ``count``)."""
     if index is None or not np.array_equal(labels, index["action"] - 1):
         return tuple(f"label {label}" for label in range(max(count, int(labels.max()) + 1)))
     return ACTIONS[:60] if data_of(index) == "ntu60" else ACTIONS

@@ -26,7 +26,7 @@ ACTIONS = {
     1: "pick up with one hand", 2: "pick up with two hands", 3: "drop trash", 4: "walk around", 5: "sit down",
     6: "stand up", 8: "donning", 9: "doffing", 11: "throw", 12: "carry",
 }  # fmt: skip
-"""By their numbers in file names; labels are their places in this list."""
+"""Actions by their numbers in file names; labels are positions in this list."""
 
 _NAME = re.compile(r"(a([0-9]{2})_s([0-9]{2})_e([0-9]{2})_v0([123]))\.json")
 
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
 
 
 def files_of(path: Path) -> list[RawFile]:
-    """The files in a folder or zip, if some are called like NW-UCLA's; else none."""
+    """Return the files in a folder or zip if some have names of NW-UCLA; else none."""
     files = list_all([path])
     return files if any(_NAME.fullmatch(file.name) for file in files) else []
 

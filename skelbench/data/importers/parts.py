@@ -1,4 +1,4 @@
-"""Parts of a dataset in arrays of their own: counts, names, splits and classes, whatever the array's layout."""
+"""Parts of a dataset in separate arrays: counts, names, splits and classes for any layout of the arrays."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SIDES: dict[str, Side] = {"training": "train", "train": "train"}
 _SIDES |= {"validation": "valid", "valid": "valid", "val": "valid"}
 _SIDES |= {"testing": "test", "test": "test", "evaluation": "test", "eval": "test"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^A-Za-z]+")
-"""Words of ``xsub_train``, ``trainData``, ``NTUVal``, and what is between words."""
+"""Pattern that cuts ``xsub_train``, ``trainData``, ``NTUVal`` into words and separators."""
 
 
 def side_of(name: str) -> tuple[Side, str]:
-    """Return which part ``name`` says it is ("" = it does not, or it names several), and the name without that word."""
+    """Return the part that ``name`` names ("" = none, or several), and the name without this word."""
     words = _WORD.findall(name)
     sides = {_SIDES[word.lower()] for word in words if word.lower() in _SIDES}
     if len(sides) != 1:
@@ -46,7 +46,7 @@ class Part:
     place: str
     """Place of the clips in the files, in words."""
     side: str
-    """"train", "valid" or "test" by its name; "" = the name does not say it."""
+    """"train", "valid" or "test" by its name; "" = the name names no part."""
     names: list[str] = field(default_factory=list)
     """Names of the clips; empty = the files have none."""
 

@@ -1,4 +1,4 @@
-"""Reading pickles of numbers, text and numpy arrays; a pickle that names anything else is refused before it runs."""
+"""Pickles of numbers, text and numpy arrays; a pickle that names anything else is rejected before it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_pickle(path: Path) -> Any:
-    """Return the value in a pickle file; refuse a damaged one, and one that holds more than plain data."""
+    """Return the value in a pickle file; raise for a damaged file, and for a file with more than plain data."""
     try:
         with open(path, "rb") as file:
             return _Unpickler(file, encoding="latin1").load()

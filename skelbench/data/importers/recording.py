@@ -29,25 +29,26 @@ from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.topology import Topology
 
 SAMPLE = 64
-"""Clips of each part whose bodies say which axis points up."""
+"""Clips of each part that are read to find the axis that points up."""
 
 Entries = Iterator[tuple[str, Callable[[], Clip]]]
-"""Names of clips, each with the function that reads the clip as its file has it, or raises :class:`Unusable`."""
+"""Names of clips, each with a function that reads the clip unchanged or raises :class:`Unusable`."""
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Facts that a file does not say about itself; defaults are right for every format as it is published."""
+    """Facts that a file does not contain; the defaults fit every format in its published form."""
 
     topology: str | None = None
-    """None = the one with that many joints."""
+    """Name of the skeleton; None = the skeleton with this number of joints."""
     up: Up = "auto"
     """Axis that points up in the file; "auto" = found from the bodies."""
     units: Units = "m"
     scale_2d: Literal["image", "body"] = "image"
     """2-D poses: the image's height becomes 3 meters, or each clip's largest body 1.7 meters."""
     max_bodies: int = 2
-    """Bodies kept of a clip: those seen longest (2-D: with the highest confidence in sum)."""
+    """Largest number of bodies of a clip; the bodies seen longest are kept (2-D: with the highest sum of
+    confidence)."""
     fps: float = 30.0
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
@@ -55,7 +56,7 @@ class ImportOptions:
 
 @dataclass
 class Recording:
-    """A file, or files that belong together, recognized and checked as far as possible without the coordinates."""
+    """One or several files that belong together, recognized and checked as far as possible without the coordinates."""
 
     kind: str
     """Format, in words."""
@@ -70,18 +71,18 @@ class Recording:
     lineage: str
     default_split: str = ""
     flat: bool = False
-    """Whether poses are 2-D, scaled and centered by their reader; others are when they are stored."""
+    """Whether poses are 2-D: their reader scales and centers them. Other poses are scaled and centered when stored."""
     up: Up = "auto"
-    """Axis that points up by the format; "auto" = found from the bodies."""
+    """Axis that points up by definition of the format; "auto" = found from the bodies."""
     centered: bool = True
     """Whether each clip is centered in its first frame; else its coordinates stay where they are."""
     empty_frames: bool = False
     """Whether frames that show nobody are kept."""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Place of the training and the test clips of a split in the files, in words."""
+    """Split -> where its training and test clips are in the files, in words."""
     licence: str = ""
     fps: float | None = None
-    """None = as the options say."""
+    """Frames per second; None = as in the options."""
     details: dict[str, Any] = field(default_factory=dict)
 
 

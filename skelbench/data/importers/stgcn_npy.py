@@ -54,7 +54,7 @@ class Slots(Part):
 
 
 def look(path: Path, options: ImportOptions) -> tuple[Table, Kind, Topology]:
-    """Return the array in an npy file, its kind and its skeleton; refuse one of another shape."""
+    """Return the array in an npy file, its kind and its skeleton; raise for another shape."""
     table = table_of(open_npy(path), str(path))
     shape = table.shape
     if table.dtype.kind != "f" or len(shape) != 5 or shape[1] != 3 or not 1 <= shape[4] <= 4 or 0 in shape:
@@ -122,8 +122,8 @@ def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, 
 def _period(x_MTJC: np.ndarray, tolerance: float) -> int:
     """Return the number of frames before every body repeats itself to the end; all frames if one does not.
 
-    Poses are compared, without the place: in the file, the place of a second body is relative to the first one, which
-    may repeat itself sooner. They are equal up to rounding, while two poses that a sensor saw never are.
+    Poses are compared without their position: in the file, the position of a second body is relative to the first
+    one, which may repeat itself earlier. Repeated poses are equal up to rounding; two recorded poses never are.
     """
     longest = 0
     for x_TJC in x_MTJC[x_MTJC.any(axis=(1, 2, 3))]:

@@ -29,7 +29,7 @@ def table_of(array: Any, where: str) -> Table:
 
 
 def is_npy(path: Path) -> bool:
-    """Whether a file begins as numpy's own format does, whatever its name."""
+    """Whether a file is in numpy's format, by its first bytes."""
     with open(path, "rb") as file:
         return file.read(6) == b"\x93NUMPY"
 

@@ -1,4 +1,4 @@
-"""Preparing a dataset from its raw files: what all datasets share."""
+"""Shared steps of preparing a dataset from its raw files."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Report:
     """The store."""
     clips: int = 0
     unexpected: list[tuple[str, str]] = field(default_factory=list)
-    """Name and reason of everything that was skipped although it should not have been."""
+    """Name and reason of everything that was skipped unexpectedly."""
     notes: list[str] = field(default_factory=list)
-    """Sentences on skipped files that nobody misses, and on missing ones."""
+    """Notes on files that were skipped on purpose, and on missing files."""
 
     def ignore(self, files: Sequence[RawFile], label: str) -> None:
         """Note files that are skipped on purpose."""

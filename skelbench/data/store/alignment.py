@@ -1,4 +1,4 @@
-"""Clips put into a standard place and heading as they are read.
+"""Alignment of clips: standard position and heading, applied when clips are read.
 
 B clips, G bodies of all clips, F frames of all bodies, J joints.
 """
@@ -20,13 +20,15 @@ SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine
 SHOULDERS = (("left shoulder", "right shoulder"),)
 HIPS = (("right hip", "left hip"),)
 TINY = 1e-6
-"""Metres: what is shorter has no direction, and nothing is turned by it."""
+"""Smallest length in meters of a vector whose direction is used for a rotation."""
 
 
 class Alignment:
-    """``Alignment(store, how)`` changes copied rows of ``store`` in place.
+    """``Alignment(store, how)`` changes copied rows of ``store`` in place. docs/poses_and_skeletons.md describes every
+    ``how``.
 
-    docs/poses_and_skeletons.md describes every ``how``.
+    Clips are computed one by one on the CPU, so the bits depend neither on the batch nor on the device. Raises if
+    poses are flat, or if the topology lacks the named joints.
 
     Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels. Raises if
     poses are flat, or the topology names no such joints.
@@ -52,7 +54,7 @@ class Alignment:
     def __call__(
         self, frames_FJ: Tensor, confidence_FJ: Tensor | None, length_B: np.ndarray, bodies_B: np.ndarray
     ) -> None:
-        """Align clips that lie one after the other, laid out as in :class:`~skelbench.views.clips.ClipBatch`."""
+        """Align consecutive clips, in the layout of :class:`~skelbench.views.clips.ClipBatch`."""
         length_G, start_B = np.repeat(length_B, bodies_B), np.cumsum(length_B * bodies_B) - length_B * bodies_B
         start_G = np.cumsum(length_G) - length_G
         group_F = np.repeat(np.arange(len(length_G)), length_G)
@@ -90,7 +92,7 @@ class Alignment:
         return torch.stack([cos_F1 * x_FJ + sin_F1 * z_FJ, y_FJ, cos_F1 * z_FJ - sin_F1 * x_FJ], 1)
 
     def _first_frame(self, x_F3J: Tensor, start_B: Tensor, clip_F: Tensor, first_F: Tensor) -> Tensor:
-        """``start_B``: where a clip's first body begins; ``first_F``: where it is in the same frame."""
+        """``start_B``: first frame of each clip's first body; ``first_F``: frame of the first body at the same time."""
         spine_B3, across_B3 = (_between(x_F3J[start_B], joints) for joints in (self.spine, self.across))
         turn_F33 = _turn_of(self.how, spine_B3, across_B3).float()[clip_F]
         there_F11 = x_F3J.flatten(1).any(1)[:, None, None]
@@ -104,12 +106,12 @@ class Alignment:
 
 
 def _between(x_F3J: Tensor, joints: list[int]) -> Tensor:
-    """float64 [F, 3]: from the first of two joints to the second."""
+    """Return the vector from the first of two joints to the second, float64 [F, 3]."""
     return (x_F3J[:, :, joints[1]] - x_F3J[:, :, joints[0]]).double()
 
 
 def _filled(there_F: np.ndarray, start_G: np.ndarray, length_G: np.ndarray) -> np.ndarray:
-    """int64 [F]: which frame is shown in each frame's place."""
+    """Return the index of the frame that is shown in place of each frame, int64 [F]."""
     shown_F = np.arange(len(there_F))
     for start, length in zip(start_G, length_G):
         body = slice(start, start + length)
@@ -137,7 +139,8 @@ def _turn_of(how: Align, spine_B3: Tensor, across_B3: Tensor) -> Tensor:
 
 
 def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Unit vectors along the first and what the second has at right angles to it; bool [B]: both have a length."""
+    """Return unit vectors along the first vector and along the part of the second that is orthogonal to it; bool
+    [B]: both have a length."""
     unit_B3 = first_B3 / first_B3.norm(dim=1, keepdim=True)
     rest_B3 = second_B3 - (second_B3 * unit_B3).sum(1, keepdim=True) * unit_B3
     known_B = (first_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
@@ -145,7 +148,8 @@ def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tenso
 
 
 def _shortest(from_B3: Tensor, axis: int) -> Tensor:
-    """float64 [B, 3, 3]: the shortest rotation to the positive ``axis``; none of what lies along it either way."""
+    """Return the shortest rotation onto the positive ``axis``, float64 [B, 3, 3]; the identity for vectors already
+    on it."""
     eye_33 = torch.eye(3, dtype=torch.float64)
     from_B3 = from_B3 / from_B3.norm(dim=1, keepdim=True).clamp(min=TINY)
     normal_B3 = torch.linalg.cross(from_B3, eye_33[axis].expand_as(from_B3))

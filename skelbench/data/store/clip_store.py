@@ -51,16 +51,17 @@ Loaded = TypeVar("Loaded")
 FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
 """Integer arrays of the index that decide results."""
 EMPTY_BODY = 32
-"""Flag of a clip whose second body is zero in every frame, because the pipeline had nobody to put there."""
+"""Flag of a clip with a second body that is zero in every frame, as the NTU pipeline writes for single people."""
 
 
 class Skipped(Spec):
-    """Something that was to become a clip and did not."""
+    """An entry of the source that did not become a clip."""
 
     name: str
     reason: str
     expected: bool = False
-    """Known beforehand, such as a sample on the data set's official list of incomplete ones."""
+    """Whether it was expected to be skipped, for example a sample on the dataset's official list of incomplete
+    samples."""
 
 
 class Meta(Spec):
@@ -77,7 +78,7 @@ class Meta(Spec):
     fps: float = Field(30.0, gt=0)
     """Frames per second. Views count frames, so no result depends on it."""
     lineage: str = ""
-    """Way from the recordings to the clips; results on different lineages do not compare."""
+    """Processing steps from recordings to clips; results on different lineages cannot be compared."""
     licence: str = ""
     clips: int
     rows: int
@@ -85,12 +86,12 @@ class Meta(Spec):
     frames_sha256: str = ""
     """Hash of the array's bytes, without the .npy header."""
     confidence_sha256: str = ""
-    """Likewise; empty = no confidence is stored."""
+    """Hash of the confidence array; empty = no confidence is stored."""
     fingerprint: str = ""
     """Result of :func:`fingerprint`; part of every run's identity."""
     written_by: str
     dimensions: Literal[2, 3] = 3
-    """2 where z is 0 throughout: poses of the image plane, which rotations must not leave."""
+    """2 for poses of the image plane, where z is 0 everywhere and rotations must keep it 0."""
     skipped: tuple[Skipped, ...] = ()
     """Skipped clips with reasons."""
     details: dict[str, Any] = {}
@@ -125,14 +126,14 @@ class ClipStore:
     ) -> None:
         self.path, self.meta, self.index = path, meta, dict(index)
         self.frames_FJ = frames_FJ
-        """float32 memory map, copy on write: nothing done to it reaches the disk."""
+        """float32 memory map, copy on write: changes never reach the disk."""
         self.confidence_FJ = confidence_FJ
-        """float32 [F / 3, J], mapped likewise; None when the store has no confidence."""
+        """float32 [F / 3, J], a memory map like :attr:`frames_FJ`; None if the store has no confidence."""
         rows = 3 * self.lengths * self.bodies
         self.offsets = np.cumsum(rows) - rows
         """int64 [N], first row of each clip."""
         self.compared = np.zeros(meta.clips, dtype=bool)
-        """Clips that :meth:`check` has compared with what was written."""
+        """Mask of the clips that :meth:`check` has verified, bool [N]."""
 
     @classmethod
     def open(cls, path: Path | str) -> ClipStore:
@@ -209,10 +210,10 @@ class ClipStore:
         return self.meta.clips
 
     def split(self, name: str | None = None, min_frames: int = 0) -> Split:
-        """Train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood).
+        """Return train and test ids of a split (None = the default one; "xsub", "xview", "xset" are understood).
 
-        Training clips of fewer than ``min_frames`` frames are left out, test clips never: accuracies keep their clips.
-        ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
+        Training clips of fewer than ``min_frames`` frames are excluded, test clips never, so accuracies cover the
+        same clips. ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
         """
         where = f"data set {self.meta.name}"
         if name is None or TUNE not in name or name in self.meta.splits:
@@ -231,10 +232,10 @@ class ClipStore:
         return replace(split, train=train)
 
     def held_out(self, name: str | None = None) -> HeldOut:
-        """Return the split by which settings are chosen for split ``name``, with some of its training subjects as test.
+        """Return the split for choosing settings for split ``name``; it tests on some of the training subjects.
 
-        A split that tests on other cameras or setups than it trains on holds out some of those as well, if there are
-        several.
+        A split that tests on other cameras or setups than it trains on holds out some cameras or setups too, if
+        there are several.
         """
         if name is not None and TUNE in name and name not in self.meta.splits:
             raise SkelbenchError(
@@ -304,7 +305,7 @@ class ClipStore:
         return f"clip {i}" + (f" ({self.names[i]})" if self.names is not None and self.names[i] else "")
 
     def _place(self, i: int) -> tuple[int, int, int]:
-        """Bodies, frames and first row of clip ``i``."""
+        """Return bodies, frames and first row of clip ``i``."""
         if not 0 <= i < len(self):
             raise SkelbenchError(f"data set {self.meta.name} has clips 0 to {len(self) - 1}, there is no clip {i}")
         return int(self.bodies[i]), int(self.lengths[i]), int(self.offsets[i])
@@ -315,7 +316,7 @@ def _damaged(path: Path, reason: str) -> SkelbenchError:
 
 
 def _load(path: Path, name: str, read: Callable[[Path], Loaded]) -> Loaded:
-    """Return ``read(path / name)``; only damaged content makes the error advise to delete the store."""
+    """Return ``read(path / name)``; the error advises to delete the store only if the content is damaged."""
     try:
         return read(path / name)
     except Exception as error:  # damaged bytes make zipfile and numpy raise almost anything
@@ -326,7 +327,7 @@ def _load(path: Path, name: str, read: Callable[[Path], Loaded]) -> Loaded:
 
 
 def _map(path: Path, name: str, shape: tuple[int, int]) -> np.ndarray:
-    """Map ``path``/``name``, float32 of that shape, copy on write."""
+    """Map ``path``/``name`` into memory: float32 of this shape, copy on write."""
     array = _load(path, name, lambda file: np.load(file, mmap_mode="c", allow_pickle=False))
     if array.dtype != np.float32 or array.shape != shape:
         raise _damaged(path, f"{name} is not float32 {list(shape)}")

@@ -1,4 +1,4 @@
-"""Clips in memory as a clip store, so that whatever reads stores reads them by the same code."""
+"""Clips in memory as a clip store, so that code that reads stores can read them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skelbench.views.skeleton.topology import Topology
 
 
 def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots: int = 1) -> ClipStore:
-    """A store of ``clips``, each [T, J, 3] or [M, T, J, 3] in metres, that is nowhere on disk.
+    """A store of ``clips``, each [T, J, 3] or [M, T, J, 3] in meters, that is not on disk. T may differ between clips.
 
-    T may differ from clip to clip. Bodies that are 0 throughout, behind the last one that is not, are absent.
-    ``slots``: body slots that the store has at least. Labels, subjects and all else that is not known are 0.
+    Bodies that are 0 throughout and come after all other bodies are absent. ``slots``: smallest number of body
+    slots. Labels, subjects and other unknown fields are 0.
     """
     if not len(clips):
         raise SkelbenchError("there is no clip among those given; give one at least")
@@ -48,7 +48,7 @@ def store_of(clips: Sequence[np.ndarray] | np.ndarray, topology: Topology, slots
 
 
 def _bodies(clip: np.ndarray, place: int, topology: Topology) -> np.ndarray:
-    """[M, T, J, 3] of the bodies that are there, the first one at least."""
+    """Return the present bodies [M, T, J, 3], at least the first one."""
     joints = topology.num_joints
     if clip.ndim not in (3, 4) or clip.shape[-2:] != (joints, 3) or 0 in clip.shape:
         raise SkelbenchError(

@@ -25,7 +25,7 @@ def data_root() -> Path:
 
 
 def check_name(name: str) -> str:
-    """A data set's name is also its folder's: lower case letters, digits, ``-``, ``_``, ``.``."""
+    """Return a valid dataset name (also its folder's name): lower case letters, digits, ``-``, ``_``, ``.``."""
     if not re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*", name):
         raise SkelbenchError(f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.'")
     return name
@@ -42,7 +42,8 @@ def named_stores(root: Path) -> dict[str, Path]:
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
-    """The store of that name, or the built-in data set ``openers[name](root)``; refuses what is both or neither."""
+    """Open the store of this name, or the built-in dataset ``openers[name](root)``; raise if there are both or
+    neither."""
     stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:
         raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")

@@ -1,4 +1,4 @@
-"""Clips on their way to a device: resident when they fit, else memory map -> pinned -> copied one batch ahead."""
+"""Transfer of clips to a device: resident if they fit, else memory map -> pinned memory -> copied one batch ahead."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from skelbench.views.clips import ClipBatch
 from skelbench.views.degradations import Degrade, degraded
 
 PIECE_CLIPS = 256
-"""Clips that are aligned at a time where all are."""
+"""Clips that are aligned at a time when all clips are aligned."""
 
 
 _Rows = tuple[tuple[Tensor, ...], np.ndarray, torch.cuda.Event | None]
-"""Coordinates and, where the store has one, confidence; first row of each clip; event after the copy to a GPU."""
+"""Coordinates and confidence (if the store has it); first row of each clip; event after the copy to a GPU."""
 
 
 class ClipSource:
-    """Feeds the clips of a store to a device; the same bits whichever way they travel.
+    """Feeds the clips of a store to a device; the bits do not depend on the way.
 
     ``resident`` True keeps the whole store on the device, False copies each batch's rows, None decides: on the CPU
     the memory map itself is the tensor (no copy), on a GPU the store is resident if it takes less than half of the
-    free memory. ``second_body`` "repeat" presents a clip of one body as two bodies, both this one; a
-    second body that is stored empty is absent either way, as in the NTU pipeline. A clip is compared with its checksum
-    when it is first asked for. With ``align`` clips are aligned as they are copied (so on the CPU nothing is resident).
-    ``degrade`` is done to what is gathered, aligned or not, with draws keyed by ``seed`` and clip.
+    free memory. ``second_body`` "repeat" presents a clip of one body as two equal bodies; a second body that is
+    stored empty is absent either way, as in the NTU pipeline. A clip is compared with its checksum when it is first
+    read. With ``align`` clips are aligned as they are copied (so on the CPU nothing is resident). ``degrade`` is
+    applied after alignment to the gathered clips, with draws keyed by ``seed`` and clip.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ClipSource:
 
     @property
     def max_bodies(self) -> int:
-        """M: most bodies that any clip of the store has or is presented with, empty ones included."""
+        """M: largest number of bodies of a clip, as presented, empty ones included."""
         return max(self.store.max_bodies, int(self._shown.max()))
 
     def prefetch(self, ids: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Splits as rules over a store's index, never as membership lists: one folder serves every protocol."""
+"""Splits as rules over a store's index, never as lists of clips: one folder serves every protocol."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ALIASES |= {f"x-{short[1:]}": full for short, full in ALIASES.items()}
 
 
 _NAME = re.compile(r"\w[\w .+-]*")
-"""Runs, records and lists are called by the split; ``~`` says that it is one for choosing."""
+"""Pattern of split names, which are parts of file names; ``~`` marks a split for choosing settings."""
 
 
 class EmptySplit(SkelbenchError):
-    """A split leaves no clips to train on, or none to test on."""
+    """Error for a split without training or without test clips."""
 
 
 class FieldRule(Spec):
@@ -44,10 +44,11 @@ class FieldRule(Spec):
 
 
 class NameRule(Spec):
-    """Train the clips named in ``train``; test those named in ``test``, None = the rest. Others are in neither.
+    """Train on the clips named in ``train``; test on the clips named in ``test``, None = the rest. Others are in
+    neither.
 
-    ``field`` "name" compares whole names, "video" what stands before the last ``_``: clips cut from one recording are
-    called ``VIDEO_NUMBER``. Only for stores whose clips have names.
+    ``field`` "name" compares whole names, "video" the part before the last ``_``: clips cut from one recording have
+    names ``VIDEO_NUMBER``. Only for stores whose clips have names.
     """
 
     field: Literal["video", "name"]
@@ -76,7 +77,8 @@ class Split:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and who was held out of the training part of ``SPLIT``."""
+    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and the subjects held out of the training part of
+    ``SPLIT``."""
 
     split: Split
     subjects: tuple[int, ...]
@@ -112,7 +114,7 @@ class HeldOut:
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse a name of a split that cannot be part of the names of folders and files."""
+    """Raise for the name of a split that cannot be part of names of folders and files."""
     if not _NAME.fullmatch(name) or len(name) > 80:
         raise SkelbenchError(
             f"{where}: {name[:100]!r} is not a name of a split; use letters, digits, spaces and . _ + -"
@@ -120,16 +122,16 @@ def check_name(name: str, where: str) -> None:
 
 
 def for_choosing(split: str) -> bool:
-    """Whether a split of that name is one for choosing settings: no figure on it is a result."""
+    """Whether a split is for choosing settings: numbers on it are no results."""
     return TUNE in split
 
 
 def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: str = "") -> HeldOut:
-    """Hold out training subjects of ``split`` of the dataset ``data``, chosen by a hash of both and of who they are.
+    """Hold out training subjects of ``split`` of the dataset ``data``, chosen by a hash of dataset, split and subjects.
 
-    ``field`` "camera" or "setup": hold out some of those as well, and subjects whom they see. Clips of a held subject
-    from another view, and of another subject from a held view, are in neither part. No test clip is used. Raises
-    :class:`EmptySplit` if one of the parts would have no clips.
+    ``field`` "camera" or "setup": hold out some of these too, and subjects seen from them. Clips of a held-out
+    subject in another view, and of another subject in a held-out view, are in neither part. No test clip is used.
+    Raises :class:`EmptySplit` if one of the parts would have no clips.
     """
     subject = index["subject"][split.train]
     subjects = sorted(set(subject.tolist()))
@@ -162,18 +164,19 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: st
 
 
 def _fifth(numbers: list[int], key: list[Any]) -> list[int]:
-    """A fifth of ``numbers``, at least one, chosen by a hash of each and of ``key``; ascending."""
+    """Return a fifth of ``numbers``, at least one, chosen by a hash of each number and ``key``; ascending."""
     ranked = sorted(numbers, key=lambda number: digest([*key, number], 64))
     return sorted(ranked[: max(1, round(HELD_SHARE * len(numbers)))])
 
 
 def full_name(split: str) -> str:
-    """``cross-subject`` of ``xsub``; any other name as it is."""
+    """Return ``cross-subject`` for ``xsub``; any other name is returned unchanged."""
     return ALIASES.get(split.lower(), split)
 
 
 def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: str) -> str:
-    """The full name of a split; None is the default one. Unknown names raise, naming the nearest known one."""
+    """Return the full name of a split; None is the default one. Raises for an unknown name, with the nearest known
+    one."""
     name = default if name is None else name
     full = name if name in splits else full_name(name)
     if full not in splits:
@@ -198,7 +201,7 @@ def make_split(name: str, rule: Rule, index: Mapping[str, np.ndarray], where: st
 
 
 def by_field(rule: FieldRule, index: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Who trains and who tests, bool [N] each; unlike in a :class:`Split` either may be empty."""
+    """Return masks of training and test clips, bool [N] each; unlike in a :class:`Split` either may be empty."""
     values = index[rule.field]
     if isinstance(rule.train, str):
         in_train = values % 2 == (1 if rule.train == "odd" else 0)

@@ -1,4 +1,4 @@
-"""Writing a clip store: one streaming pass, moved into place whole."""
+"""Writing a clip store: one streaming pass, moved into place when complete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Clip(NamedTuple):
     """One clip, as :meth:`StoreWriter.add` takes it."""
 
     x_MTJC: np.ndarray
-    """Meters, ``origin`` already subtracted. Bodies that are zero throughout are absent, and not stored."""
+    """Coordinates in meters with ``origin`` subtracted. Bodies that are zero throughout are absent, and not stored."""
     label: int
     origin: np.ndarray | Sequence[float] = (0.0, 0.0, 0.0)
     name: str = ""
@@ -36,7 +36,7 @@ class Clip(NamedTuple):
     who: Mapping[str, int] = {}
     """subject, camera, setup, trial, as far as known."""
     empty_body: bool = False
-    """Whether a second body of zeros is kept as an empty one."""
+    """Whether an empty second body (all zeros) is kept."""
     confidence_MTJ: np.ndarray | None = None
     """From 0 to 1; given for every clip or for none."""
 
@@ -108,7 +108,8 @@ class StoreWriter:
         trial: int = 0,
         **fields: Any,
     ) -> None:
-        """Append one clip, [M, T, J, 3] meters; raise if no run could use it. ``fields``: others of :class:`Clip`."""
+        """Append one clip, [M, T, J, 3] meters; raise if no run could use it. ``fields``: other fields of
+        :class:`Clip`."""
         who = {"subject": subject, "camera": camera, "setup": setup, "trial": trial}
         self.add_clip(Clip(x_MTJC, label, who=who, **fields))
 
@@ -154,7 +155,7 @@ class StoreWriter:
         self.known.add(name)
 
     def skip(self, name: str, reason: str, expected: bool = False) -> None:
-        """Record that something was left out; ``expected`` = known beforehand."""
+        """Record that an entry was skipped; ``expected`` = known beforehand."""
         self.skipped.append(Skipped(name=name, reason=reason, expected=expected))
 
     def drop_empty_splits(self) -> list[str]:
@@ -246,7 +247,7 @@ class StoreWriter:
 
 
 class _Rows:
-    """A .npy file, float32 [rows, J], written row by row; knows the hash of what was written."""
+    """A .npy file, float32 [rows, J], written row by row; computes the hash of its rows."""
 
     def __init__(self, path: Path, joints: int) -> None:
         self.file: IO[bytes] = open(path, "wb")
@@ -254,7 +255,7 @@ class _Rows:
         self._write_header()
 
     def write(self, x: np.ndarray, crc: int = 0) -> int:
-        """Append an array whose last axis is the joints; returns ``crc``, the checksum so far, continued over it."""
+        """Append an array whose last axis is the joints; returns ``crc``, the checksum so far, updated."""
         data = np.ascontiguousarray(x, dtype="<f4").data.cast("B")
         self.file.write(data)
         self.digest.update(data)
@@ -262,14 +263,14 @@ class _Rows:
         return zlib.crc32(data, crc)
 
     def finish(self) -> None:
-        """Write the header that counts all rows, and bring everything to the disk."""
+        """Write the header with the final number of rows, and sync the file to the disk."""
         self.file.seek(0)
         self._write_header()
         self.file.flush()
         os.fsync(self.file.fileno())
 
     def close(self) -> None:
-        """Let go of the file, finished or not."""
+        """Close the file, complete or not."""
         with suppress(OSError):  # a full disk shows again on closing; what matters has been raised or synced
             self.file.close()
 

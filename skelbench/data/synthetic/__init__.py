@@ -1,1 +1,1 @@
-"""A made data set that a method can learn from."""
+"""The synthetic dataset, from which a method can learn."""

@@ -56,7 +56,7 @@ class Motion:
         self._add(channel, amount * fade_T * (np.maximum(wave_T, 0.0) if half else wave_T))
 
     def circle(self, channel: str, turns: float) -> None:
-        """Whole turns of a limb at even speed (their number is not a matter of vigour)."""
+        """Turn a limb a whole number of times at even speed; the number does not depend on ``vigour``."""
         self.used.add(channel)
         self.pose_TA[:, CHANNEL[channel]] += 2 * np.pi * turns * self.u_T
 

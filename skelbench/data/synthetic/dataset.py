@@ -1,10 +1,10 @@
-"""A made data set that a method can learn from, shaped like NTU RGB+D: 32 actions, 16 subjects, 3 cameras, 6 setups.
+"""Synthetic dataset, shaped like NTU RGB+D: 32 actions, 16 subjects, 3 cameras, 6 setups.
 
-Every performance is moved by forward kinematics with the subject's proportions, posture and style, idle motion and an
-unrelated gesture of limbs that the action leaves alone. The subject faces camera 2; cameras 1 and 3 stand 70 degrees
-to either side. Unlike in NTU each camera records a take of its own: of one take seen from three sides, a test clip of
-the cross-view split would be a training clip turned about the vertical. A clip is a pure function of (action, subject,
-repetition, camera), on a grid of 2^-13 m, so that rounding differences between machines vanish.
+Each clip is a movement by forward kinematics with the subject's proportions, posture and style, idle motion and an
+unrelated gesture of limbs that the action does not use. The subject faces camera 2; cameras 1 and 3 are 70 degrees
+to either side. Unlike in NTU each camera records a separate performance: with one performance for three cameras, a
+test clip of the cross-view split would be a training clip turned about the vertical. A clip is a pure function of
+(action, subject, repetition, camera), on a grid of 2^-13 m, so that rounding differences between machines vanish.
 
 M bodies, T frames, J = 25 joints, A angles (:data:`skelbench.data.synthetic.kinematics.CHANNELS`).
 """
@@ -38,7 +38,7 @@ SPLITS = {
     "cross-setup": FieldRule(field="setup", train="even"),
 }
 CAMERA_YAW = {1: -np.deg2rad(70), 2: 0.0, 3: np.deg2rad(70)}
-"""Place of a camera, as an angle about the vertical through the performer."""
+"""Position of a camera, as an angle about the vertical through the performer."""
 
 _SEED = 20_250
 _GRID = 2.0**13
@@ -46,7 +46,7 @@ _CENTRE = NTU25.center
 
 
 def _random(purpose: int, *key: int) -> np.random.Generator:
-    """A generator of its own for everything that is drawn, so that nothing depends on the order of generation."""
+    """Return a separate generator for each set of draws, so that nothing depends on the order of generation."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((_SEED, purpose, *key))))
 
 
@@ -97,12 +97,13 @@ def setup_of(setup: int) -> Setup:
 
 
 def setup_number(subject: int, repetition: int) -> int:
-    """Every subject performs in one odd and one even setup, half of them in the odd one first."""
+    """Return the setup of a performance: each subject has an odd and an even one, half of the subjects the odd one
+    first."""
     return 1 + (subject + 3 * repetition) % SETUPS
 
 
 def perform(label: int, subject: int, repetition: int, camera: int) -> np.ndarray:
-    """The take meant for ``camera``, in the room: [M, T, J, 3] metres, Y up, the floor at 0, camera 2 at -Z."""
+    """Return the performance for ``camera``, in the room: [M, T, J, 3] meters, Y up, the floor at 0, camera 2 at -Z."""
     action, person, rng = ACTIONS[label], subject_of(subject), _random(3, label, subject, repetition, camera)
     seconds = action.seconds * rng.uniform(0.85, 1.15) / person.pace
     frames = int(np.clip(round(seconds * FPS), 40, 150))
@@ -164,7 +165,7 @@ def _idle(frames: int, restless: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _distract(motion: Motion, frames: int, rng: np.random.Generator) -> None:
-    """A gesture that has nothing to do with the action, with limbs that the action does not use."""
+    """Add a gesture that is unrelated to the action, with limbs that the action does not use."""
     aside = Motion(motion.pose_TA, np.linspace(0, 1, frames), frames / FPS, 1.0, motion.hand, rng)
     for side in ("left", "right"):
         if not any(channel.startswith(f"{side}.arm") for channel in motion.used) and rng.uniform() < 0.6:
@@ -233,7 +234,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
 
 @hookimpl
 def skelbench_datasets() -> list[DatasetSpec]:
-    """Split names are written out: a listing does not import what splits are made of."""
+    """Rules of the splits, written out so that a listing does not import the classes."""
     splits = ("cross-subject", "cross-view", "cross-setup")
     summary = "forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere"
     spec = DatasetSpec(name="synthetic", target=":open_synthetic", summary=summary, splits=splits,

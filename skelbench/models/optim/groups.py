@@ -1,4 +1,4 @@
-"""Parameter groups: what decays, what is held still, which rates are scaled, whose turn it is."""
+"""Parameter groups: weight decay, freezing, scaled rates, and the optimizer of each parameter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def default_groups(module: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def one_group(module: nn.Module) -> Iterator[dict[str, Any]]:
-    """Everything that is trained, biases and norms too: as the optimisers of many public codes have it.
+    """One group of all trained parameters, with decay for biases and norms too, as in many public codes.
 
     >>> [len(group["params"]) for group in one_group(nn.Linear(2, 2))]
     [2]
@@ -39,7 +39,7 @@ def one_group(module: nn.Module) -> Iterator[dict[str, Any]]:
 
 
 def groups_of(method: nn.Module) -> list[dict[str, Any]]:
-    """Groups of ``method.optim_groups()``, with every trained parameter once.
+    """Return the groups of ``method.optim_groups()``, with every trained parameter once.
 
     Raises:
         SkelbenchError: it gives anything else, names the function.

@@ -1,4 +1,4 @@
-"""Optimisers: PyTorch's, with the settings that they alone have. Learning rate and weight decay are the schedule's."""
+"""PyTorch's optimizers, with their own settings only. Schedules set learning rate and weight decay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Optimizer(Component):
 
     family: ClassVar[str] = "optimizers"
     adaptive: ClassVar[bool] = False
-    """Whether steps are scaled by the gradient's size, as the learning rates of the harness's presets suppose."""
+    """Whether steps are scaled by the gradient's size, as the learning rates of the presets assume."""
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set before each step."""
@@ -58,7 +58,7 @@ class AdamW(Adam):
 
 
 def _fusable(groups: Groups) -> bool:
-    """Whether one kernel can update all parameters, instead of a dozen passes over each."""
+    """Whether one kernel can update all parameters, instead of a dozen passes over each parameter."""
     parameters = [parameter for group in groups for parameter in group["params"]]
     return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
 

@@ -1,4 +1,4 @@
-"""Learning rates as functions of the share of training that is done, so that a shorter schedule keeps its shape."""
+"""Learning rates as functions of the fraction of training done, so that a shorter schedule has the same shape."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Cosine(Schedule):
     min_lr: float = Field(1e-6, ge=0, description="learning rate at the end")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
-        """Over the steps that are left after the warm-up."""
+        """Cosine over the steps after the warm-up."""
         return cosine(peak, self.min_lr, (step - warm) / max(1, total - warm))
 
 

@@ -1,9 +1,9 @@
-"""From tracked bodies to a clip: the denoising and centring of the CTR-GCN / MAMP pipeline, value for value.
+"""Clips from tracked bodies: the denoising and centering of the CTR-GCN / MAMP pipeline, value for value.
 
-Everything the pipeline does is kept, the odd included: later frames of a body move forward to close a hole; bodies
+All steps of the pipeline are kept, including odd ones: later frames of a body move forward to close a hole; bodies
 that follow each other in time become one; a frame shared by two does not count as overlap; a body that moves out of
 range is kept (that filter is switched off in the original). Coordinates, the order of operations and their precision
-(float32) are the original's, so its arrays and these are equal bit for bit.
+(float32) are the original's, so both arrays are equal bit for bit.
 
 K bodies seen over all frames, T frames, J = 25 joints, C = x, y, z, M = 1 or 2 bodies.
 """
@@ -20,9 +20,9 @@ from skelbench.data.raw.ntu.text import Recording
 MIN_FRAMES = 11
 """A body seen in no more frames than this is dropped, if there is another."""
 MAX_SPREAD = 0.8
-"""A frame in which a body is wider than this share of its height shows no standing person ..."""
+"""A frame shows no standing person if a body is wider than this fraction of its height."""
 MAX_WIDE = 0.69754
-"""... and a body with at least this share of such frames is furniture."""
+"""A body with at least this fraction of such frames is furniture."""
 CENTRE = 1
 """Joint at the origin: the middle of the spine."""
 
@@ -40,7 +40,7 @@ class Clip:
     empty_body: bool
     """Whether the second body is zero in every frame."""
     seen_frames: int
-    """Frames of the file with a body; more than the clip has if denoising left some empty."""
+    """Frames of the file with a body; larger than the clip's length if denoising removed all bodies of a frame."""
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class _Track:
 
 
 def make_clip(recording: Recording) -> Clip:
-    """The clip that the pipeline makes of a recording; :class:`BadFile` where it fails."""
+    """Return the clip that the pipeline makes of a recording; :class:`BadFile` if it fails."""
     frame_K = np.array(recording.frame_K)
     seen_K = np.concatenate([[0], np.cumsum(np.diff(frame_K) > 0)])
     frames = int(seen_K[-1]) + 1

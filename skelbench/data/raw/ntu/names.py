@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 def sample_of(name: str) -> Sample | None:
-    """The numbers of a sample name; None if it is not one, or a number is outside of what the data sets have."""
+    """Return the numbers of a sample name; None if it is no sample name, or a number is outside the dataset's range."""
     match = _NAME.fullmatch(name)
     numbers = tuple(map(int, match.groups())) if match else ()
     if not match or not all(1 <= number <= limit for number, limit in zip(numbers, _LIMITS, strict=True)):
@@ -33,7 +33,7 @@ def sample_of(name: str) -> Sample | None:
 
 
 def who(name: str) -> dict[str, int]:
-    """Subject, camera, setup and trial that a sample name tells; empty if it is none."""
+    """Return subject, camera, setup and trial of a sample name; empty if it is no sample name."""
     sample = sample_of(name)
     if sample is None:
         return {}
@@ -42,7 +42,8 @@ def who(name: str) -> dict[str, int]:
 
 @cache
 def official_missing() -> frozenset[str]:
-    """The 535 samples (302 of them in NTU RGB+D 60) whose skeletons the data set's authors ask to leave out."""
+    """Names of the 535 samples (302 of them in NTU RGB+D 60) that the authors ask to exclude because of their
+    skeletons."""
     return frozenset(resources.files(__package__).joinpath("missing.txt").read_text(encoding="ascii").split())
 
 

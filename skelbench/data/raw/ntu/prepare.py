@@ -33,7 +33,8 @@ def prepare_ntu(
 ) -> Report:
     """Make the store ``root``/``name`` of the `.skeleton` files in ``raw`` (folders, zips), clips in order of name.
 
-    A file that cannot be used is reported and left out; :class:`SkelbenchError` if none can, or a path is unreadable.
+    Unusable files are skipped and reported. Raises :class:`SkelbenchError` if no file is usable or a path is
+    unreadable.
     """
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)

@@ -18,7 +18,7 @@ _SPLIT = re.compile(r"cross[-_ ]?(subject|view)(?:[-_ ]?v?\d)?\.txt", re.IGNOREC
 
 
 class Video(NamedTuple):
-    """The numbers in a name such as A07N03-L (phase II) or 0012-M (phase I, whose names tell no subject: 0)."""
+    """Numbers in a name such as A07N03-L (phase II) or 0012-M (phase I; its names have no subject, so it is 0)."""
 
     sequence: int
     subject: int
@@ -27,13 +27,14 @@ class Video(NamedTuple):
 
 
 def video_of(which: str, name: str) -> Video | None:
-    """The numbers of a video's name; None if it is not one of that phase."""
+    """Return the numbers of a video's name; None if it is no name of this phase."""
     match = _VIDEOS[which].fullmatch(name)
     return match and Video(int(match[1]), int(match[2] or 0), _CAMERAS[match[3]])
 
 
 def split_of(file_name: str) -> str | None:
-    """``cross-subject`` or ``cross-view`` if this is the name of a split file, such as ``cross_subject_v2.txt``."""
+    """Return ``cross-subject`` or ``cross-view`` for the name of a split file, such as ``cross_subject_v2.txt``;
+    else None."""
     match = _SPLIT.fullmatch(file_name)
     return match and f"cross-{match[1].lower()}"
 

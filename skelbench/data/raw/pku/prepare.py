@@ -97,7 +97,7 @@ def convert(which: str, files: Sequence[RawFile]) -> Converted:
 
 
 def _looks_like_labels(text: bytes) -> bool:
-    """Labels have commas, and a video without an action has nothing."""
+    """Whether a text holds labels: it has commas, or is empty because the video has no action."""
     return b"," in text[:1000] or not text.strip()
 
 
@@ -114,7 +114,7 @@ def parse_frames(data: bytes) -> np.ndarray:
 
 
 def parse_labels(data: bytes) -> list[list[int]]:
-    """Return (action, start, end) of every row of a label file; :class:`BadFile` if one is not that."""
+    """Return (action, start, end) of every row of a label file; :class:`BadFile` if a row is no label."""
     if not data.strip():
         return []
     try:
@@ -142,7 +142,7 @@ def _clip(x_TD: np.ndarray, name: str, who: dict[str, int], action: int, start: 
 
 
 def _choose(which: str, raw: Sequence[Path], report: Report) -> tuple[dict[str, list[RawFile]], dict[str, NameRule]]:
-    """The files of every video by its name, in order of name, and the splits."""
+    """Return the files of every video by its name, in order of name, and the splits."""
     videos: dict[str, list[RawFile]] = {}
     rules: dict[str, NameRule] = {}
     unrelated = []

@@ -1,4 +1,4 @@
-"""The skeletons that data sets come in. Side is the body's own; joints are named alike in all of them."""
+"""Skeletons of public datasets. Left and right are the body's own; all skeletons name joints the same way."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def get_topology(name: str) -> Topology:
 
 
 def topologies() -> dict[str, Topology]:
-    """Every topology that can be had, by name.
+    """Return every available topology, by name.
 
     >>> sorted(topologies())[:3]
     ['body25', 'coco17', 'h36m17']
@@ -149,7 +149,7 @@ def topologies() -> dict[str, Topology]:
 
 @hookimpl
 def skelbench_topologies() -> list[TopologySpec]:
-    """Names are written out: a listing builds no tree."""
+    """Names, written out so that a listing builds no tree."""
     return [
         TopologySpec(name="ntu25", target=":NTU25", summary="25 joints of Kinect v2: NTU RGB+D, PKU-MMD"),
         TopologySpec(name="kinect20", target=":KINECT20", summary="20 joints of Kinect v1: NW-UCLA"),

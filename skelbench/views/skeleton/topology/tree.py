@@ -120,7 +120,7 @@ class Topology:
 
     @cached_property
     def linked(self) -> np.ndarray:
-        """Bool [J, J]: two joints that share one of ``bones``, whichever begins it; no joint with itself."""
+        """Bool [J, J]: whether two different joints are connected by one of ``bones``."""
         matrix = np.zeros((self.num_joints, self.num_joints), dtype=bool)
         for joint, begin in enumerate(self.bones):
             matrix[joint, begin] = matrix[begin, joint] = joint != begin
