@@ -40,8 +40,8 @@ def newly_augmented(features: Features) -> Again:
 
 
 class NativeLinear(Protocol):
-    """A linear layer as a released code trains it: whole epochs, no early end, SGD with momentum 0.9 unless a
-    subclass has another :meth:`optimiser`.
+    """A linear layer trained like in a released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
+    a subclass has another :meth:`optimiser`.
 
     A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
     are never augmented.

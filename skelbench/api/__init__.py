@@ -1,1 +1,1 @@
-"""The Python API; ``import skelbench`` names all of it, and loads none of it before use."""
+"""Python API; ``import skelbench`` names all of it, and loads each part on first use."""

@@ -19,7 +19,7 @@ from skelbench.reporting.linear import Papers
 from skelbench.reporting.published import Figure
 
 Z = 1.96
-"""Standard deviations on either side of 95 %."""
+"""Standard normal quantile of a two-sided 95 % interval."""
 
 
 def expected(published: float, spread: float | None, n: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""From a published checkpoint file to a run."""
+"""Runs from published checkpoint files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets as PyTorch has them: map-style, clip by clip."""
+"""Datasets for PyTorch: map-style, one clip per item."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
 
     @property
     def subjects(self) -> np.ndarray:
-        """int32 [len(self)], who is seen; 0 throughout where the data set does not say."""
+        """int32 [len(self)]: subject of each clip; 0 for all if the dataset does not know subjects."""
         return self.store.index["subject"][self.ids]
 
     def __len__(self) -> int:

@@ -27,8 +27,8 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.view import View
 
 Clips = ClipStore | ClipDataset | ClipBatch | np.ndarray | Tensor | Sequence[Any]
-"""A data set, a batch of one, or coordinates in metres: [B, T', J, 3], [B, M, T', J, 3], or a list of [T', J, 3] or
-[M, T', J, 3] of different lengths. Bodies that are 0 throughout, behind the last one that is not, are absent."""
+"""A dataset, a batch of one, or coordinates in meters: [B, T', J, 3], [B, M, T', J, 3], or a list of [T', J, 3] or
+[M, T', J, 3] of different lengths. Bodies that are 0 throughout and come after all other bodies are absent."""
 
 
 class FrozenEncoder:
@@ -58,12 +58,12 @@ class FrozenEncoder:
 
     @property
     def topology(self) -> Topology:
-        """The skeleton that it reads."""
+        """Skeleton of its input."""
         return self.module.topology
 
     @property
     def grid(self) -> Grid:
-        """T frames in patches, times J joints."""
+        """Token grid: T frames in patches, times J joints."""
         return self.module.grid
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class FrozenEncoder:
         return f"FrozenEncoder({self.name} of {self.title}: {shape}, on {self.device})"
 
     def to(self, device: torch.device | str) -> FrozenEncoder:
-        """Itself, moved to ``device``; SkelbenchError where there is none such."""
+        """Return this encoder, moved to ``device``; SkelbenchError if there is no such device."""
         named = torch.device(pick_device(str(device)))
         self.module.to(named)
         self.device = named
@@ -162,7 +162,7 @@ class FrozenEncoder:
         return torch.cat(xs).numpy(), torch.cat(valids).numpy()
 
     def features(self, view: View) -> Tensor:
-        """float32 [B, F] of one batch of views (:meth:`views`), with gradient where gradients are on."""
+        """Features of one batch of views (:meth:`views`), float32 [B, F], with gradient if gradients are enabled."""
         encoded = read_out(self.module(view), self.preprocessing.readout, self.grid)
         return pool_bodies(encoded, view, self.preprocessing.bodies_pool)
 
@@ -196,7 +196,7 @@ class FrozenEncoder:
 
 
 def _coordinates(clips: Any) -> list[np.ndarray]:
-    """Arrays [T', J, 3] or [M, T', J, 3] of the clips; SkelbenchError if they are none."""
+    """Return the clips as arrays [T', J, 3] or [M, T', J, 3]; SkelbenchError if they are no clips."""
     if isinstance(clips, ClipBatch):  # without padding frames
         clips = [clip[..., :frames, :, :] for clip, frames in zip(clips.clips, clips.frames.tolist())]
     if isinstance(clips, np.ndarray | Tensor) and clips.ndim not in (4, 5):
@@ -222,7 +222,7 @@ def _array(clip: Any) -> np.ndarray:
 
 
 def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
-    """int64 ids of the chosen ones of the clips ``every``."""
+    """Return the chosen ids among the clips ``every``, int64."""
     wanted_ids = np.asarray(ids)
     if wanted_ids.dtype == bool and wanted_ids.shape == every.shape:
         return every[wanted_ids]

@@ -1,4 +1,4 @@
-"""From what was asked of an evaluation to its record: of one run or several, one stream or several."""
+"""Evaluation of one or several runs and streams: from a request to its record."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def evaluate_runs(
 
 
 def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
-    """The streams and the fusion of an evaluation, as far as they are not the run's own."""
+    """Streams and fusion of an evaluation, if they differ from the run's own."""
     if fusion and fusion not in get_args(Fusion):
         ways = [fusion for fusion in get_args(Fusion) if fusion != "none"]  # "none" is for one stream
         raise SkelbenchError(did_you_mean(fusion, ways, "fusion"))

@@ -1,4 +1,4 @@
-"""A run's encoder as a folder that stands by itself: weights, config, model card, and an ONNX model if asked for."""
+"""Export of a run's encoder as a self-contained folder: weights, config, model card, and optionally an ONNX model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from skelbench.plugin.descriptors import MethodSpec
 
 FORMATS = ("safetensors", "onnx")
 CHECKED = 3
-"""Clips on which what was written is compared with the run's encoder."""
+"""Number of clips on which the export is compared with the run's encoder."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def export(
 
 
 def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float | None:
-    """Fill ``folder`` and compare what is there with the run's encoder; the ONNX model's difference."""
+    """Fill ``folder`` and compare its content with the run's encoder; return the ONNX model's difference."""
     run, spec, module = loaded.run, loaded.run.spec, loaded.module
     store = open_dataset(spec.data.name, session.host, session.data_root)
     title = run.name + ("" if loaded.checkpoint == "last" else f"@{loaded.checkpoint}")
@@ -140,7 +140,7 @@ def _write(session: Session, loaded: Loaded, folder: Path, onnx: bool) -> float 
 
 
 def _of_weights(session: Session, loaded: Loaded, spec: Mapping[str, Any]) -> bool:
-    """Whether an evaluation is of the exported weights alone, frozen.
+    """Whether an evaluation is of the exported weights only, frozen.
 
     A method may have an encoder for each stream and named ones; a protocol may train the encoder or begin untrained.
     """

@@ -35,7 +35,7 @@ PREFIX = "encoder."
 
 
 class Skeleton(Spec):
-    """A topology as data, so that an export stands without the plugin that announced it."""
+    """A topology as data, so that an export needs no plugin for it."""
 
     name: str
     joints: tuple[str, ...]

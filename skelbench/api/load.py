@@ -1,4 +1,4 @@
-"""A frozen encoder from a run, or from a folder that ``skelbench export`` wrote."""
+"""Frozen encoders from a run, or from a folder of ``skelbench export``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skelbench.views.skeleton.topology import Topology, get_topology
 
 @dataclass(frozen=True)
 class Loaded:
-    """The encoder of a run, and what is known of where it comes from."""
+    """The encoder of a run, with facts about its origin."""
 
     run: RunDir
     checkpoint: str
@@ -115,7 +115,7 @@ def _directory(session: Session, run: RunOnDisk | Path | str, checkpoint: str) -
 
 
 def _skeleton(session: Session, run: RunDir, spec: EvalSpec, with_data: bool) -> tuple[Topology, int | None]:
-    """Topology, and body slots where the data set has to be opened to know it."""
+    """Topology, and body slots if the dataset has to be opened to know them."""
     named = [name.split(" ", 1)[1] for name in run.spec.components if name.startswith("topologies ")]
     if named and not with_data and not slots_matter(spec.bodies, spec.bodies_pool):
         return get_topology(named[0]), None

@@ -1,4 +1,4 @@
-"""A frozen encoder as an ONNX model: from views of T frames to features of clips, of any number of clips."""
+"""Frozen encoders as ONNX models: from views of T frames to features of clips, for any number of clips."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from skelbench.views.view import View
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-3
-"""Largest difference of a feature, in units of the largest feature, that is rounding; more, and nothing is written."""
+"""Largest difference of a feature, in units of the largest feature, that counts as rounding; with a larger one
+nothing is written."""
 
 
 def need_onnx() -> None:

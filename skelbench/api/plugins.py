@@ -1,4 +1,4 @@
-"""The plugins of this process, and files that are loaded as such from a notebook."""
+"""Plugins of this process, and plugin files loaded from a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results, tables and figures, as frames and as what a notebook shows."""
+"""Results, tables and figures, as frames and as output of a notebook."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TableView:
         """Runs with settings changed from their preset, which ``all=True`` would add."""
 
     def frame(self) -> pandas.DataFrame:
-        """Raw numbers, a column per column of the table, those that are not shown too."""
+        """Raw numbers, one column per column of the table, hidden ones included."""
         import pandas
 
         columns = [column.key for column in self.table.columns]
@@ -155,7 +155,7 @@ def report(
 
 
 def _show_figures() -> None:
-    """Have a notebook show figures, which it does by itself only after pyplot was imported."""
+    """Load pyplot's display hook, so that a notebook shows figures before pyplot was imported."""
     try:
         from IPython import get_ipython
         from IPython.core.pylabtools import select_figure_formats

@@ -1,4 +1,4 @@
-"""Runs from a notebook: train, find and evaluate them by the code of the commands."""
+"""Runs in a notebook: train, find and evaluate them with the code of the commands."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Run(RunOnDisk):
 
     @property
     def name(self) -> str:
-        """Name of its directory: method, data, preset, seed and id."""
+        """Name of the run's directory: method, data, preset, seed and id."""
         return self._directory.name
 
     @property
     def id(self) -> str:
-        """The pretrain_id: the hash of all that decides its weights."""
+        """The pretrain_id: hash of everything that decides the weights."""
         return self.spec.id
 
     @property
@@ -47,7 +47,7 @@ class Run(RunOnDisk):
 
     @property
     def spec(self) -> RunSpec:
-        """All that decides its weights, as plain data."""
+        """Settings that decide the weights, as plain data."""
         return self._directory.spec
 
     @property
@@ -68,7 +68,8 @@ class Run(RunOnDisk):
 
     @property
     def evaluations(self) -> pandas.DataFrame:
-        """Its rows of :func:`skelbench.results`: one per evaluation, with the paired tests against its controls."""
+        """Rows of the run in :func:`skelbench.results`: one per evaluation, with the paired tests against its
+        baselines."""
         from skelbench.api.reports import results
 
         every = results(self.path.parent)
@@ -108,7 +109,7 @@ class Run(RunOnDisk):
 
     @property
     def snapshots(self) -> list[Run]:
-        """Itself at every epoch whose encoder was kept."""
+        """The run at every epoch with a stored encoder."""
         return [Run(self._directory, self.data, epoch) for epoch in self._directory.snapshots()]
 
     def __eq__(self, other: object) -> bool:

@@ -25,7 +25,7 @@ app.command("export")(data_export.export_data)
 
 @app.callback()
 def options(context: typer.Context) -> None:
-    """Let SIGTERM end every data command in order, as Ctrl-C does, so that nothing half written is left."""
+    """Let SIGTERM end every data command like Ctrl-C, so that no incomplete file is left."""
     context.with_resource(handle_signals(_end, [signal.SIGTERM]))
 
 

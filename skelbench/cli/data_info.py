@@ -75,7 +75,7 @@ def print_store(store: ClipStore, name: str) -> None:
 
 
 def print_skipped(entries: Sequence[tuple[str, str]]) -> None:
-    """Print names and reasons of everything that was skipped although it should not have been."""
+    """Print names and reasons of everything that was skipped unexpectedly."""
     for name, reason in entries:
         err.print(styled(("left out:", "yellow"), f" {plain(name)}: {plain(reason)}"))
     if entries:

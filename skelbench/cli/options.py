@@ -134,7 +134,7 @@ def kind_of_picture(output: Path, format_: str | None = None) -> str:
 
 
 def check_place(output: Path) -> None:
-    """SkelbenchError before anything is computed if no file can be written there."""
+    """Raise SkelbenchError, before anything is computed, if no file can be written at this path."""
     # os.path, as pathlib raises on names that are too long.
     if not os.path.isdir(output.parent):
         raise SkelbenchError(f"-o {output}: there is no folder {output.parent}; make it or choose another place")

@@ -141,7 +141,7 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
 
 
 def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Kinds and texts of what went wrong while a run was trained."""
+    """Kinds and texts of problems during the training of a run."""
     anomalies = [(kind, describe(fact)) for kind in ("collapse", "shortcut") for fact in info.get(kind) or ()]
     return [*anomalies, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from skelbench.reporting.table import Table
 
 KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
-"""Format by how the name of a file ends; any other file is Markdown."""
+"""Format by the suffix of a file name; other suffixes: Markdown."""
 
 
 def format_of(asked: str | None, output: Path | None) -> str:
-    """The format that was asked for, else the one of the output; SkelbenchError for one that there is not, and where
-    nothing can be written."""
+    """Return the requested format, else the format of the output; SkelbenchError for an unknown format or an output
+    that cannot be written."""
     from skelbench.reporting.render import FORMATS
 
     if output is not None:

@@ -56,7 +56,7 @@ class PreparedClips:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Autocast type of the forward pass."""
     hiding: Hiding = ""
-    """Way in which the encoder learned to work with missing tokens; "" = none."""
+    """How the encoder learned to work with missing tokens; "" = it did not."""
     min_confidence: float = 0.0
     """Tokens below this mean confidence are hidden from the encoder."""
 
@@ -183,9 +183,10 @@ def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, repor
 
 @contextmanager
 def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
-    """All of ``encoder`` but batch norm in training mode, with torch's generators seeded by ``keyed`` and restored.
+    """Context with all of ``encoder`` but batch norm in training mode, and torch's generators seeded by ``keyed``.
 
-    Use it within :func:`~skelbench.models.encoder.evaluating`, which restores the modes."""
+    Use it within :func:`~skelbench.models.encoder.evaluating`, which restores the modes; generators are restored
+    here."""
     for module in encoder.modules():
         module.training = not isinstance(module, _BatchNorm)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

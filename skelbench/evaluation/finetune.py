@@ -31,7 +31,7 @@ from skelbench.records.state_file import read_state, write_state
 log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 60.0
-"""A state is saved at least this often."""
+"""Longest time in seconds between two saved states."""
 
 REDUCED = {
     "small": {"epochs": 30, "min_steps": 300, "lr": 2e-3},
@@ -118,7 +118,7 @@ class FineTune(FineTuneSettings):
 
 
 class Supervised(FineTune):
-    """``supervised``: from the encoder as it was initialized with the run's seed."""
+    """``supervised``: training from the encoder's initial weights of the run's seed."""
 
     trained: ClassVar[bool] = False
 

@@ -39,7 +39,7 @@ Rest = Callable[["Fit"], None]
 
 @dataclass(frozen=True)
 class Part:
-    """Clips of one fit, as places among the training clips."""
+    """Clips of one fit, as indices of training clips."""
 
     name: Literal["all-train", "held-out"]
     draw: int
@@ -72,7 +72,7 @@ class Classifier(nn.Module):
         return self.head(x_BD)
 
     def train(self, mode: bool = True) -> Classifier:
-        """Training mode, as far as the settings have it."""
+        """Set the training mode, as far as the settings ask for it."""
         super().train(mode)
         if self.settings.frozen:
             self.encoder.eval()
@@ -218,7 +218,7 @@ class Fit:
         return logits_nC
 
     def _score(self, rest: Rest) -> None:
-        """The row of the epoch that has just ended."""
+        """Row of the curve for the epoch that has just ended."""
         self.check_finite()
         loss, right = fetch(self.sums_2 / len(self.ids_n)).tolist()
         epoch = self.scored + 1

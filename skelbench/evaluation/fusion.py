@@ -1,4 +1,4 @@
-"""Several feature sets of the same clips, one per stream, measured as one."""
+"""Evaluation of several feature sets of the same clips, one per stream, as one."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def evaluate_sets(
 
 
 def concatenate(sets: Mapping[str, Features]) -> Features:
-    """The sets side by side, every set of a clip scaled to length 1 first.
+    """Concatenate the sets, with each clip's features of every set scaled to length 1.
 
-    So all sets weigh alike, whatever their widths and scales: the cosine of two clips is the mean of the sets' cosines.
-    A linear probe that standardises or normalises each feature would undo any other scale of a whole set anyway.
+    All sets then have the same weight, whatever their widths and scales: the cosine of two clips is the mean of the
+    sets' cosines. A linear probe that standardizes or normalizes each feature would undo any other scale of a whole
+    set anyway.
     """
     parts = list(sets.values())
     sources = [part.again for part in parts if part.again]

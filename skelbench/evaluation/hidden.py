@@ -1,6 +1,6 @@
-"""Missing or doubtful joints, hidden from an encoder in the way in which its training masked tokens.
+"""Missing or doubtful joints, hidden from an encoder the same way as masked tokens in its training.
 
-R rows (bodies), T frames, J joints, P temporal tokens, N = P * J tokens, K tokens that stay.
+R rows (bodies), T frames, J joints, P temporal tokens, N = P * J tokens, K visible tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skelbench.views.transfer import fetch, waiting
 from skelbench.views.view import View
 
 Hiding = Literal["replace-tokens", "drop-tokens", "drop-lines", ""]
-"""Way in which an encoder learned to do without tokens: mask token, dropped tokens or joints; "" = it did not."""
+"""How an encoder learned to work without tokens: mask token, dropped tokens or joints; "" = it did not."""
 
 
 def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor | None:
@@ -90,7 +90,7 @@ def encode(
 
 
 def cannot() -> str:
-    """Message for an encoder from which nothing can be hidden."""
+    """Error message for an encoder that cannot work without tokens."""
     return (
         "this encoder was trained with neither a mask token nor skipped tokens, so that it cannot receive which "
         "joints are missing; fill them in instead (parent-fill or zero-fill, as in --protocol missing-representation)"

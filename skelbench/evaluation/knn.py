@@ -29,9 +29,9 @@ from skelbench.plugin.plugin_errors import lacking
 from skelbench.views.transfer import fetch, send
 
 CHUNK = 1024
-"""Queries compared with the whole gallery at a time."""
+"""Number of queries that are compared with the whole gallery at a time."""
 CHUNK_BYTES = 2**28
-"""Largest array of similarities: fewer queries than ``CHUNK`` for galleries above 65,536 clips."""
+"""Largest number of similarities in an array: galleries above 65,536 clips get fewer queries than ``CHUNK``."""
 
 
 @hookimpl
@@ -85,7 +85,7 @@ class Neighbours(Protocol):
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """Predicted class of every test clip, int64 [n_test], and further figures."""
+        """Predicted class of every test clip, int64 [n_test], and further metrics."""
         raise lacking(self, "measure(self, sets, weights, device, progress)")
 
     def notes(self, sets: Mapping[str, Features]) -> list[str]:

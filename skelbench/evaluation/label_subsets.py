@@ -17,7 +17,7 @@ from skelbench.data.store.clip_store import ClipStore
 from skelbench.views.keyed import Keyed
 
 DRAWS = 5
-"""Lists of a split that are published."""
+"""Number of published lists of a split."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.views.transfer import fetch, send
 
 WINDOW = 500
-"""Steps over which the fall of the training loss is judged."""
+"""Number of steps over which the decrease of the training loss is measured."""
 CHECKPOINTS = 20
 NOTHING = 1e-30
 """Smaller probabilities count as 0: products of denormal numbers are ten times slower."""
@@ -77,14 +77,14 @@ class Linear(Protocol):
     lr: float = Field(1e-2, gt=0)
     """Peak learning rate, not scaled by the batch size."""
     weight_decay: float = Field(0.1, ge=0)
-    """Decoupled; strong enough to converge: a thousand clips take 4,000 steps."""
+    """Decoupled weight decay; strong enough to converge: a thousand clips take 4,000 steps."""
     batch_size: int = Field(256, ge=1)
     epochs: int = Field(20, ge=1)
     min_steps: int = Field(2000, ge=0)
     max_steps: int = Field(20000, ge=0)
     """Limit of the extension by ``tolerance``; never shortens the planned length."""
     tolerance: float | None = Field(1e-3, gt=0)
-    """None = exactly the planned length."""
+    """Largest number of steps; None = exactly the planned length."""
     schedule: Literal["cosine", "constant"] = "cosine"
     val_share: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training clips, stratified by class, held out for ``accuracy_selected``; 0 = no such metric."""
@@ -98,7 +98,7 @@ class Linear(Protocol):
     def fitted(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None
     ) -> tuple[ProtocolResult, Heads]:
-        """:meth:`evaluate`, and the probe that it measured."""
+        """Return the result of :meth:`evaluate`, and the probe."""
         train = Part.of(features.train_x, features.train_y, device)
         test = Part.of(features.test_x, features.test_y, device)
         kept_n, held_out = stratified(features.train_y, self.val_share, seed)

@@ -83,7 +83,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Heads:
-    """Linear layers on normalised features, one per checkpoint."""
+    """Linear layers on normalized features, one per checkpoint."""
 
     steps: list[int]
     weight_ECD: Tensor

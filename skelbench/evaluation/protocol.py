@@ -79,7 +79,7 @@ class Features:
     """int64 [n_test]."""
     num_classes: int
     again: Again | None = None
-    """For protocols that augment while they train; ``None`` where there are only these features."""
+    """Function for protocols that augment during training; ``None`` = only these features exist."""
     train_subjects: np.ndarray | None = None
     """int64 [n_train], who is seen in each clip, for protocols that hold whole subjects out; ``None`` = not known."""
 
@@ -138,7 +138,7 @@ class ProtocolResult:
     curve: list[dict[str, Any]] = field(default_factory=list)
     """One row per checkpoint of the probe's training; empty where nothing is trained."""
     notes: list[str] = field(default_factory=list)
-    """Sentences for the reader of the numbers."""
+    """Notes for readers of the metrics."""
     scores: np.ndarray | None = None
     """[n_test, C], probabilities: summed by score fusion."""
     logits: np.ndarray | None = None

@@ -14,11 +14,11 @@ from skelbench.records.errors import Damaged
 from skelbench.records.run_dir import RunDir
 
 TOLERANCE = 1e-9
-"""Largest difference between sums in another order."""
+"""Largest difference between sums in different orders."""
 
 
 def problems(run: RunDir) -> Iterator[str]:
-    """Messages about everything in ``run`` that does not follow from its specs and predictions; none = it is sound."""
+    """Return every contradiction between ``run`` and its specs and predictions; empty = the run is sound."""
     try:
         run.check_done()
         run.read()

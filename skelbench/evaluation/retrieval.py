@@ -48,7 +48,7 @@ class Retrieval(Neighbours):
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """Class of the nearest clip, int64 [n_test], and the figures of the ranking."""
+        """Class of the nearest clip, int64 [n_test], and the metrics of the ranking."""
         first = sets[0]
         labels_G, labels_n = (torch.from_numpy(y) for y in (first.train_y, first.test_y))
         hits = [send((labels_G == label).nonzero().flatten(), device) for label in range(first.num_classes)]
@@ -90,5 +90,5 @@ def ranking(similarity_G: Tensor, hits_H: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at_least(ascending_G: Tensor, values_H: Tensor) -> Tensor:
-    """float64 [H]: how many numbers are not below each value."""
+    """Return how many numbers are at least as large as each value, float64 [H]."""
     return (len(ascending_G) - torch.searchsorted(ascending_G, values_H)).double()

@@ -26,7 +26,7 @@ from skelbench.views.transfer import fetch, send
 
 Step = MissingJoints | ParentFill | ZeroFill | JointNoise
 SHARES = (0.12, 0.2, 0.32)
-"""3, 5 and 8 of NTU's 25 joints."""
+"""Fractions of joints: 3, 5 and 8 of NTU's 25."""
 
 
 @hookimpl

@@ -98,7 +98,7 @@ class LinearSwept(Protocol):
         )
 
     def recipe(self, **settings: float) -> Linear:
-        """The protocol that trains one probe."""
+        """Return the protocol that trains one probe with these settings."""
         lengths = {name: getattr(self, name) for name in ("batch_size", "epochs", "min_steps")}
         return Linear(tolerance=None, val_share=0, **lengths, **settings)
 

@@ -1,1 +1,1 @@
-"""From what was typed to runs that are trained, evaluated and costed."""
+"""Steps from a request to runs that are trained, evaluated and costed."""

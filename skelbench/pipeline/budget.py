@@ -57,7 +57,7 @@ class Pace:
 
     seconds_per_step: float
     source: str
-    """When it was timed, and where that is kept."""
+    """Time of the measurement, and the file that stores it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Length:
     flops_per_clip: float | None = None
     """FLOPs of a whole training step for a clip of two bodies; None if not needed."""
     pace: Pace | None = None
-    """None if nothing was timed."""
+    """Speed of the timed steps; None if nothing was timed."""
 
     @property
     def clips(self) -> int:

@@ -36,13 +36,13 @@ class Conclusion:
     """A finished run and its controls with their records, and the cost of the run."""
 
     pairs: list[tuple[RunDir, Records]]
-    """The run, then its controls, each with its records."""
+    """The run, then its baselines, each with its records."""
     cost: dict[str, Any] | None
     """Cost of the run; None if it was not or could not be counted."""
 
 
 def costed(spec: RunSpec) -> bool:
-    """Whether the cost of a run is measured; no table shows the cost of a tuning trial."""
+    """Whether the cost of a run is measured; it is skipped for tuning trials, because no table shows it."""
     return not for_choosing(spec.data.split)
 
 
@@ -150,5 +150,5 @@ def _method(host: Host, method: MethodSpec) -> dict[str, Any]:
 
 
 def _topology(spec: RunSpec) -> dict[str, str]:
-    """The skeleton, of the components of a run: the only one that a control has too."""
+    """Skeleton among the components of a run: the only component that a baseline shares."""
     return {name: version for name, version in spec.components.items() if name.startswith("topologies ")}

@@ -1,4 +1,4 @@
-"""Encoders of finished runs, with their weights, and how they do without tokens."""
+"""Encoders of finished runs, with their weights, and how they handle missing tokens."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def named_encoder(run: RunDir, checkpoint: str, readout: str) -> str:
 
 
 def as_readout(method: Method, name: str) -> Encoder:
-    """The inference encoder that ``method`` gives by ``name``; what it reads out has that name, too."""
+    """Return the inference encoder that ``method`` has under ``name``; its readout has this name too."""
     encoder = method.inference_encoders()[name]
     assert isinstance(encoder, Encoder)
     encoder.register_forward_hook(partial(_call_level, name))
@@ -89,7 +89,7 @@ def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], en
 def hiding_of(
     session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
 ) -> Hiding:
-    """Way in which the encoder of a run learned to work with missing tokens, by its method's requirements.
+    """How the encoder of a run learned to work with missing tokens, by its method's requirements.
 
     Raises:
         SkelbenchError: ``spec`` wants joints of low confidence hidden, which is not possible.
@@ -110,7 +110,7 @@ def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> H
 
 
 def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
-    """Whether joints below ``spec.min_confidence``, if it hides any, can be hidden from the encoder of ``run``."""
+    """Whether the encoder of ``run`` can work without joints below ``spec.min_confidence``, if the spec hides any."""
     return not spec.min_confidence or all(
         can_hide_tokens(_learnt(session, run, stream, spec.checkpoint)) for stream in spec.streams
     )

@@ -200,7 +200,7 @@ def _evaluate(
 
 
 def _remove(state: Path) -> None:
-    """Remove the state of an evaluation, of all processes that took part."""
+    """Remove the saved state of an evaluation, of all its processes."""
     for path in state.parent.glob(f"{state.name}*"):
         path.unlink(missing_ok=True)
 
@@ -273,7 +273,7 @@ def own_features(session: Session, run: RunDir, checkpoint: str = "last") -> tup
 
 
 def _partner(session: Session, run: RunDir, name: str) -> tuple[RunDir, str]:
-    """The run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
+    """Return the run ``pretrain_id[@epoch]`` that is fused with ``run``, and its checkpoint."""
     pretrain_id, _, checkpoint = name.partition("@")
     partner = session.results.by_id(pretrain_id)
     if partner is None:

@@ -34,7 +34,7 @@ def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
 
 
 def source_of(session: Session, data: DataSpec) -> ClipStore | None:
-    """The data set that a run was trained on; None if it is not here."""
+    """Return the dataset of a run's training; None if it is not here."""
     try:
         return open_dataset(data.name, session.host, session.data_root)
     except SkelbenchError:

@@ -1,4 +1,4 @@
-"""From a budget to the number of steps of one run."""
+"""Number of steps of one run that a budget allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Timer = Callable[[RunSpec, ClipStore], Pace]
 """Speed of the steps of a spec on this machine."""
 
 _counted: dict[str, float] = {}
-"""FLOPs per clip by :func:`lengthless` setting: all seeds and lengths of a study cost one count."""
+"""Cache of FLOPs per clip by :func:`lengthless` setting: all seeds and lengths of a study need one count."""
 
 
 def lengthless(spec: RunSpec) -> RunSpec:

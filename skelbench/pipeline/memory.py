@@ -32,7 +32,7 @@ class MemorySaving:
 
     @property
     def settings(self) -> list[str]:
-        """The saving as settings that the user could type."""
+        """Settings that give this saving, as the user could type them."""
         recompute = ["train.recompute=on"] if self.recompute else []
         return recompute + ([f"train.accumulate={self.accumulate}"] if self.accumulate > 1 else [])
 
@@ -50,7 +50,7 @@ def resume_saving(trainer: Trainer, run: RunDir) -> None:
 
 
 def next_saving(trainer: Trainer) -> MemorySaving | None:
-    """The next way to need less memory that the settings allow: recompute blocks, then more micro-batches."""
+    """Return the next way to need less memory that the settings allow: recompute blocks, then more micro-batches."""
     train = trainer.spec.train
     if not trainer.recompute and train.recompute == "auto":
         return MemorySaving(True, trainer.micro_batches)
@@ -69,7 +69,7 @@ def memory_record(trainer: Trainer) -> dict[str, object]:
 
 
 def memory_error(error: BaseException, doing: str, device: str, advice: str) -> SkelbenchError | None:
-    """The user's message for an out-of-memory ``error`` or cause of it; None if it is not about memory."""
+    """Return the error message for an out-of-memory ``error`` or its cause; None if it is not about memory."""
     cause: BaseException | None = error
     while cause is not None:  # torch has no class for the CPU's
         if isinstance(cause, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(cause):

@@ -30,7 +30,7 @@ from skelbench.training.build import build_method
 from skelbench.training.loop import Trainer, total_steps
 
 HOW = ("recompute", "accumulate", "compile")
-"""Settings that change the time of a step and not its result: no part of an id."""
+"""Settings that change the time of a step but not its result: they are not part of an id."""
 WARM_STEPS, WARM_COMPILED = 2, 10
 """Untimed first steps, plain and compiled."""
 LEAST_STEPS, MOST_STEPS, SECONDS = 2, 200, 3.0
@@ -50,7 +50,7 @@ class Timer:
     keep: bool
 
     def __call__(self, spec: RunSpec, store: ClipStore) -> Pace:
-        """The kept time of a step, else a new one."""
+        """Return the stored time of a step, else measure it."""
         alike, place = lengthless(spec), hardware(self.session.device)
         fixed = {name: getattr(spec.train, name) for name in HOW if getattr(spec.train, name) != "auto"}
         key = digest([alike.id, place, *([fixed] if fixed else [])])
@@ -71,7 +71,7 @@ class Timer:
         return Pace(float(read_json(path)["seconds_per_step"]), f"(kept in {path}: remove it to time again)")
 
     def _seconds_per_step(self, spec: RunSpec, store: ClipStore) -> float:
-        """Mean over phases of the time of a step, from the middle of each on; the results of the steps are dropped."""
+        """Mean over phases of the time of a step in the middle of each phase; results of these steps are dropped."""
         threads, device = torch.get_num_threads(), self.session.device
         trainer = Trainer(spec, build_method(spec, self.session.host, store.topology, device), store, _NO_RUN, device)
         trainer.method.train()

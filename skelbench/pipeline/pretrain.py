@@ -1,4 +1,4 @@
-"""Pre-training as a step that finishes, continues where it stopped, or is skipped when it is done."""
+"""Pre-training as a step that finishes, resumes or is skipped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pretrain(session: Session, resolved: Resolved, force: bool = False) -> RunDi
 
 
 def _lacks_weights(resolved: Resolved, run: RunDir) -> bool:
-    """Whether it is a control that was added without its weights, which follow from its seed."""
+    """Whether it is a baseline that was added without its weights, which follow from its seed."""
     return not resolved.method.trains and FIELD in run.info and not run.encoder().exists()
 
 
@@ -209,7 +209,7 @@ def _memory_advice(spec: RunSpec, run: RunDir) -> str:
 
 
 _settled: tuple[int, int] | None = None
-"""Threads of this process before, and since, they were chosen for the last run that it trained."""
+"""Number of threads of this process: initially, and as chosen for the last run that it trained."""
 
 
 def settle_threads(trainer: Trainer, run: RunDir) -> str:

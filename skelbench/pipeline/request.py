@@ -162,14 +162,14 @@ class Request(Arguments):
     imported: str | None = None
     """sha256 of the checkpoint file that the weights come from; nothing is trained."""
     presets: Mapping[str, Mapping[str, Any]] = {}
-    """Presets of this request alone: what a checkpoint file says of its settings."""
+    """Presets for this request only, from the settings in a checkpoint file."""
 
     def __init__(self, method: str, dataset: str | None = None, **fields: Any) -> None:
         super().__init__(method=method, dataset=dataset, **fields)
 
     @property
     def direct(self) -> dict[str, Any]:
-        """Settings that have an option of their own.
+        """Return the settings that have options of their own.
 
         Raises:
             SkelbenchError: ``--tokens`` and ``--clip-length`` or ``--patch`` are given.

@@ -1,6 +1,6 @@
-"""From a request to a complete run spec.
+"""Complete run specs from requests.
 
-Later sources win: defaults, the method's optimiser, its native setting (with ``--native``), the preset, the variant
+Later sources win: defaults, the method's optimizer, its native setting (with ``--native``), the preset, the variant
 (``slim:glcl-only``), the TOML file, ``--set``, other options.
 """
 
@@ -370,7 +370,7 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
 
 
 MOST_OPEN = 8
-"""Data sets that stay open for later use."""
+"""Cache of open datasets."""
 _opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
 """Open data sets with the state of their files."""
 

@@ -38,7 +38,7 @@ class Session:
     features: dict[str, Features] = field(default_factory=dict, repr=False)
     """Features extracted in this session, so that several protocols share them."""
     encoders: dict[str, Encoder] = field(default_factory=dict, repr=False)
-    """Encoder that extracted the features of a run, by its id, until its cost is measured."""
+    """Encoder that extracted the features of a run, by the run's id; kept until the run's cost is measured."""
 
 
 def open_session(

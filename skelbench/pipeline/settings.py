@@ -15,7 +15,7 @@ from skelbench.plugin.descriptors import Descriptor, EncoderSpec, MethodSpec
 from skelbench.plugin.host import Host
 
 Layer = Mapping[str, Any]
-"""Dotted settings (``encoder.depth``), ``clips_seen``, and by bare section names which component: ``encoder``."""
+"""Dotted settings (``encoder.depth``), ``clips_seen``, and names of components under section names: ``encoder``."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def fields(self) -> dict[str, set[str]]:
-        """Names of the settings that a user may give, by section."""
+        """Names of settings that a user may give, by section."""
         fields = {section: set(model.model_fields) for section, model in self.classes.items()}
         return fields | {"data": fields["data"] - DataSpec.FOUND}
 
@@ -54,7 +54,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Settings:
-    """Complete settings of everything that is trained with, by section."""
+    """Complete settings of all parts of training, by section."""
 
     method: Spec
     encoder: Spec
@@ -87,7 +87,7 @@ def names(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def joined(layers: Iterable[Layer]) -> dict[str, Any]:
-    """All layers as one. Settings that a layer means for another component than the one that is chosen are dropped."""
+    """Merge all layers. Settings for another component than the chosen one are dropped."""
     layers = list(layers)
     final = names(layers)
     values: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""A method that is the second stage of another: the finished run that it starts from.
+"""First-stage runs for second-stage methods.
 
-A stage without its parent, or with a parent that is none of its, is refused before anything is written.
+A second stage without a first stage, or with the run of another method, is rejected before anything is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def finished(results: ResultStore, pattern: str) -> RunDir:
 
 
 def check_state(parent: RunDir) -> None:
-    """SkelbenchError for a trained run whose state is not here: its id would stand for a start with other weights."""
+    """Raise SkelbenchError for a trained run without its state: its id would stand for a start with other weights."""
     if parent.info.get("steps") and not parent.checkpoint.exists():
         raise SkelbenchError(
             f"--init-from {parent.name}: its training state ({parent.checkpoint.name}) is not here, as of runs that "
@@ -36,12 +36,12 @@ def check_state(parent: RunDir) -> None:
 
 
 def without_parent(method: MethodSpec, native: bool) -> dict[str, Any]:
-    """Settings of a run that starts from no other."""
+    """Settings of a run that starts from no other run."""
     return dict(method.stage.alone) if method.stage and not native else {}
 
 
 def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
-    """SkelbenchError for a second stage that has nothing to start from."""
+    """Raise SkelbenchError for a second stage without a run to start from."""
     stage = method.stage
     if not stage or spec.init_from or spec.imported or (stage.alone and setting != "native"):
         return
@@ -54,7 +54,7 @@ def check_parent(method: MethodSpec, spec: RunSpec, setting: str) -> None:
 
 
 def check_fits(method: MethodSpec, spec: RunSpec, parent: RunDir) -> None:
-    """SkelbenchError for a second stage whose first stage is not ``parent``."""
+    """Raise SkelbenchError for a second stage whose first stage is not ``parent``."""
     stage, first = method.stage, parent.spec
     if not stage:
         return

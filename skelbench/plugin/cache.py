@@ -38,7 +38,7 @@ class DescriptorCache:
             self._kept = dict(pickle.loads(self.path.read_bytes()))
 
     def get(self, name: str, source: str) -> Announcement | None:
-        """Return the announcement of plugin ``name`` whose source has this hash; None if it is not kept."""
+        """Return the announcement of plugin ``name`` whose source has this hash; None if it is not cached."""
         with suppress(Exception):
             hashed, announcement = self._kept[name]
             return pickle.loads(announcement) if hashed == source else None

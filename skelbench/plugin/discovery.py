@@ -84,7 +84,7 @@ class Discovery:
         cache.save()
 
     def _read_module(self, status: PluginStatus, file: PluginFile, cache: DescriptorCache, source: str) -> None:
-        """Read a module as one plugin, a package that announces nothing as one plugin per public module."""
+        """Read a module as one plugin; a package that announces nothing as one plugin per public module."""
         announcement = self._announcement(status, file, cache, source)
         if announcement or status.state != "ok" or not file.inside:
             self._record(status, announcement)

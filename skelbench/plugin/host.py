@@ -139,7 +139,7 @@ class Host:
         raise Mistake(f"{self._about(descriptor, field)} is not a subclass of {name}; make it one")
 
     def checked(self, descriptor: Descriptor, value: Any, cls: type, what: str) -> Any:
-        """Return ``value``, which ``descriptor``'s code gave; SkelbenchError if it is not a ``cls``."""
+        """Return ``value``, a result of ``descriptor``'s code; SkelbenchError if it is not a ``cls``."""
         if isinstance(value, cls):
             return value
         raise SkelbenchError(f"{self._about(descriptor)}: a {type(value).__name__} is not a {what}")
@@ -160,7 +160,7 @@ class Host:
                 raise SkelbenchError(f"plugin {plugin.source} cannot be used ({plugin.state}): {plugin.error}")
 
     def _note_failures(self) -> None:
-        """Before the first use, log what failed."""
+        """Log failures before the first use."""
         for plugin in () if self._noted else self.plugins:
             if plugin.state != "ok":
                 log.warning("note: plugin %r (%s): %s", plugin.name, plugin.state, plugin.error)
@@ -168,7 +168,7 @@ class Host:
 
 
 _reading: list[Host] = []
-"""Hosts whose plugins are being read: a plugin that asks for another while it is imported gets what was read so far."""
+"""Hosts that are reading plugins: a plugin that asks for another during its import gets the plugins read so far."""
 _requested: tuple[str, ...] = ()
 _hosts: dict[tuple[Any, ...], Host] = {}
 

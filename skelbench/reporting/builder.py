@@ -1,7 +1,7 @@
-"""The one builder of tables of evaluations: columns say what fills them, blocks say which rows compete.
+"""Builder of all tables of evaluations: columns define their values, blocks define rows that compete.
 
-A table declares a :class:`Layout` and hands its rows to :func:`build`, which adjusts p-values (Holm) and compares rows
-within blocks, adds rows of published figures, hides columns that say nothing and marks the best.
+A table declares a :class:`Layout` and hands its rows to :func:`build`, which adjusts p-values (Holm) and compares
+rows within blocks, adds rows of published results, hides columns without information and marks the best.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def setting(key: str, **options: Any) -> Column:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column and what fills it.
+    """A column and the function that fills it.
 
     >>> Measure(Column("seeds", "Seeds", "d"), len).key
     'seeds'
@@ -58,9 +58,9 @@ class Measure:
 
     column: Column
     cell: Callable[[DataFrame], Any]
-    """Value or cell for the evaluations of one row: one per seed."""
+    """Function of the evaluations of one row, one per seed: its value or cell."""
     pick: Callable[[DataFrame], DataFrame | None] = lambda group: group
-    """The evaluations of a row that the measure is taken from; None = it has none."""
+    """Evaluations of a row that the metric is taken from; None = it has none."""
     predicted: str = ""
     """Name of the predictions whose accuracy it is; "" = no accuracy, so no tests between rows."""
     protocols: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Measure:
 
 
 class Filled(NamedTuple):
-    """A row and its evaluations; None = a row of published figures, or one that no run fills yet."""
+    """A row and its evaluations; None = a row of published results, or a row without runs so far."""
 
     row: dict[str, Any]
     runs: DataFrame | None = None
@@ -80,7 +80,7 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns, blocks and texts of a table, whatever runs there are."""
+    """Definition of a table for any runs: its columns, blocks and texts."""
 
     title: str
     how: str
@@ -94,7 +94,7 @@ class Layout:
     ranks: bool = True
     """``--significance`` gives ranks and letters for the headline; False: letters for every accuracy."""
     against: bool = False
-    """It has columns for ``--against METHOD``."""
+    """Whether it has columns for ``--against METHOD``."""
     order: Callable[[Mapping[str, Any]], Any] | None = None
     """Sort key of a row; None = as given."""
 
@@ -175,7 +175,7 @@ def build(
 
 
 def is_printed(row: Mapping[str, Any]) -> bool:
-    """Whether a row holds published figures alone."""
+    """Whether a row holds published results only."""
     method = row.get("method")
     return isinstance(method, Cell) and method.published
 

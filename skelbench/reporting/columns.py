@@ -1,6 +1,6 @@
-"""Tables with a row per method and a column per protocol, or per metric of one; papers' figures beside.
+"""Tables with a row per method and a column per protocol or metric, next to published results.
 
-Published figures are rows of their own, in italics, below the runs of the same method; plugins announce which figure
+Published results are rows of their own, in italics, below the runs of the same method; plugins announce which result
 belongs in which column (:class:`~skelbench.reporting.study_rows.Row` with the labels ``column`` and ``stream``).
 """
 
@@ -76,10 +76,10 @@ class ColumnTable:
     columns: Callable[[DataFrame], Sequence[Measure]]
     """The columns, for the evaluations that there are."""
     how: str
-    """Note of a table without runs: the commands that fill it."""
+    """Note of a table without runs: commands that fill it."""
     notes: Sequence[str] = ()
     titles: Sequence[str] = ()
-    """The only methods that it is about; () = every one."""
+    """Names of the only methods in the table; () = all."""
     block: Sequence[str] = BLOCK
     """Columns in which rows that compete agree."""
     place: Sequence[Column] = PLACE
@@ -119,7 +119,7 @@ class ColumnTable:
         return build(layout, every, inputs, notes=notes, texts=texts, show=show)
 
     def evaluations(self, inputs: TableInputs) -> DataFrame:
-        """The evaluations that the table is about."""
+        """Return the evaluations for this table."""
         frame = inputs.frame
         return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
 
@@ -149,7 +149,8 @@ class ColumnTable:
         return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=self._order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of published figures by method, stream and place: where there are runs, or all without runs."""
+        """Rows of published results by method, stream and place: places that have runs, or all places if there are
+        no runs."""
         places = {self._full(row): row for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):
@@ -170,11 +171,11 @@ class ColumnTable:
         yield from rows.values()
 
     def _full(self, place: Mapping[str, Any]) -> tuple[str, ...]:
-        """Place with full names of splits, also behind a data set (``ntu60 xsub``)."""
+        """Return the place with full names of splits, also after a dataset (``ntu60 xsub``)."""
         return tuple(" ".join(map(full_name, place[key].split(" "))) for key in self.keys)
 
     def _order(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Place, controls last, a published row below the same method's own rows."""
+        """Sort key: place, baselines last, a published row below the runs of its method."""
         places = (str(row[key].value if isinstance(row[key], Cell) else row[key]) for key in self.keys)
         title = row["title"] if is_printed(row) else row["method"].value
         return *places, title in CONTROLS, title, is_printed(row), row["stream"]
@@ -196,7 +197,7 @@ def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def _picked(measures: Sequence[Measure], group: DataFrame) -> list[DataFrame]:
-    """The evaluations of a row that any of its columns shows."""
+    """Return the evaluations of a row that some column shows."""
     return [picked for measure in measures if (picked := measure.pick(group)) is not None] or [group]
 
 

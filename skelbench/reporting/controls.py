@@ -1,4 +1,4 @@
-"""The controls of a run: the untrained encoder, and coordinates without a network."""
+"""Baselines of a run: the untrained encoder, and coordinates without a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONTROLS = ("untrained", "raw")
-"""Methods that others are measured against: the encoder as initialized; coordinates, no network."""
+"""Names of the baseline methods: the encoder as initialized; coordinates without a network."""
 
 
 class Controls:
@@ -48,8 +48,8 @@ _SHAPES: Mapping[str, Callable[[RunSpec], str]] = {"untrained": _shape, "raw": _
 
 
 def question(record: Mapping[str, Any], seed: bool = True) -> str:
-    """Hash of everything that must agree between two evaluations for a paired test, whatever encoder and checkpoint;
-    ``seed`` False: the seed may differ too, as the control ``raw`` has none."""
+    """Hash of everything that must agree between two evaluations for a paired test, except encoder and checkpoint;
+    ``seed`` False: the seed may differ too, because the baseline ``raw`` has none."""
     excluded = ("pretrain_id", "partners", "checkpoint", *(() if seed else ("seed",)))
     return digest({key: value for key, value in record["spec"].items() if key not in excluded}, 24)
 

@@ -1,5 +1,5 @@
-"""``compare --table flops`` and ``flops-detail``: what encoders and training steps cost, counted one way, beside what
-papers print.
+"""``compare --table flops`` and ``flops-detail``: cost of encoders and training steps, counted with one convention,
+next to published costs.
 
 Needs no training: rows come from counting (:mod:`skelbench.evaluation.cost`), not from runs.
 """
@@ -119,15 +119,15 @@ def table_detail(inputs: TableInputs) -> Table:
 
 
 def _wanted(table: Table, inputs: TableInputs) -> Table:
-    """The rows of wanted methods."""
+    """Return the rows of the wanted methods."""
     takes = inputs.filters.takes
     rows = tuple(row for row in table.rows if takes(method=str(row["plugin"].value)))
     return replace(table, rows=rows, notes=((MORE,) if _only_published(inputs) else ()) + table.notes)
 
 
 def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[CostRow]:
-    """Every wanted method on every grid, counted with progress or as it was counted before; with ``shares`` the dense
-    grid too, whatever is wanted."""
+    """Count every wanted method on every grid, with progress, or read earlier counts; with ``shares`` the dense grid
+    is always included."""
     inputs.filters.check_told(table, ("method",))  # before counting takes minutes
     from skelbench.evaluation.cost.cache import kept_rows
     from skelbench.evaluation.cost.count import flops_grids, with_reference
@@ -163,13 +163,13 @@ def _is_cost(row: published.Figure) -> bool:
 
 
 def build(costs: Iterable[CostRow], host: Host) -> Table:
-    """The rows of ``costs`` in their order, then methods that only papers give figures for; ``host`` knows these."""
+    """Rows of ``costs`` in their order, then methods with published costs only; ``host`` knows these."""
     title, notes = "Cost of encoders and of pre-training", published.notes(host, "flops")
     return _build(title, _COLUMNS, _PAPER, (SCOPE, *notes), [*costs], host)
 
 
 def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
-    """Methods on their native grids, then on the other budgets, then those only papers give figures for."""
+    """Sort key: methods on their native grids, then on other grids, then methods with published costs only."""
     title, notes = "Cost of the modules of a pre-training step", published.notes(host, "flops-detail")
     ordered = sorted(costs, key=lambda cost: not cost.native)
     return _build(title, _COLUMNS_DETAIL, _PAPER_DETAIL, (SCOPE_DETAIL, *notes), ordered, host)
@@ -179,7 +179,7 @@ def _build(
     title: str, counted: Sequence[Counted], paper: tuple[Column, ...], texts: Sequence[str], costs: list[CostRow],
     host: Host,
 ) -> Table:  # fmt: skip
-    """A row per cost beside its published figures, and the notes that both tables share."""
+    """Return a row per cost next to its published costs, and the notes that both tables share."""
     every = [*chain(*published.tables(host).values())]
     names = {slug(row["method"]): row["method"] for row in reversed(every)}
     figures = _published({column.key for column in paper}, every, names)

@@ -1,4 +1,4 @@
-"""All evaluation records as one pandas frame: what tables are built from."""
+"""All evaluation records as one pandas frame, from which tables are built."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ UNKNOWN = "settings of the probe"
 _OF_THE_RUN = {"bodies", "centre", "align"}
 """Settings that an evaluation takes from its run unless told otherwise."""
 _SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "centre", "align")
-"""Others that decide a result have columns of their own: data, stream, checkpoint, seed."""
+"""Settings that decide a result and have columns of their own: data, stream, checkpoint, seed."""
 
 
 def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
@@ -110,7 +110,7 @@ def _rows(run: ReadRun, shared: _Shared) -> Iterator[dict[str, Any]]:
 
 
 class _Shared:
-    """All finished runs, and what their rows share."""
+    """All finished runs, and facts that their rows share."""
 
     def __init__(self, runs: Sequence[ReadRun]) -> None:
         self.by_id = {run.about["id"]: run for run in runs}
@@ -207,8 +207,8 @@ def _of_record(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict
 
 
 def _fused(run: ReadRun, partner: ReadRun, epoch: str) -> str:
-    """``with cmd:bone@50 (train.lr=0.1)`` for a fused run that is not like ``run``; "" for one of another stream
-    alone."""
+    """``with cmd:bone@50 (train.lr=0.1)`` for a fused run that differs from ``run`` in more than the stream; else
+    ""."""
     partner_facts = {name: partner.about[name] for name in ("method", "preset", "changed")}
     differences = {name: value for name, value in partner_facts.items() if value != run.about[name]}
     named = ", ".join(value for name, value in differences.items() if value and name != "method")
@@ -221,7 +221,7 @@ def _asked(record: Mapping[str, Any], seed: bool) -> tuple[str, ...]:
 
 
 def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
-    """Columns of the paired tests against the controls, which were evaluated alike and are fused as ``run`` is."""
+    """Columns of the paired tests against the baselines, evaluated and fused in the same way as ``run``."""
     cells: dict[str, Any] = {}
     fused = [shared.by_id.get(name.partition("@")[0]) for name in record["spec"].get("partners", ())]
     for kind in CONTROLS:

@@ -1,4 +1,4 @@
-"""The results and options that tables and figures are built from."""
+"""Results and options from which tables and figures are built."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class TableInputs:
     only: Collection[str] | None = None
     """Names of the runs that may fill a table; None = every run."""
     filters: Filters = Filters()
-    """The wanted data sets, methods, protocols, presets and tags; each table and figure obeys them."""
+    """Filter of datasets, methods, protocols, presets and tags; each table and figure obeys it."""
     checkpoints: Collection[tuple[str, str]] | None = None
-    """(run, checkpoint) whose evaluations figures of one protocol show; None = the last checkpoints."""
+    """Runs and checkpoints of figures that show one protocol; None = the last checkpoints."""
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
@@ -67,11 +67,11 @@ class TableInputs:
     protocol: str = "linear"
     """Protocol of figures that show one (``--protocol``)."""
     also_shown: Collection[str] = frozenset()
-    """Runs with changed settings that a table shows all the same (``scaling``: other lengths)."""
+    """Runs with changed settings that a table shows anyway (``scaling``: other lengths)."""
     data_root: Path | None = None
     """Folder of data sets, for the names of classes; None = the usual place."""
     settings: Spec = field(default_factory=Spec)
-    """A figure's own (``--set``): an instance of the class that its descriptor's ``config`` names."""
+    """Settings of a figure (``--set``): an instance of the class that its descriptor's ``config`` names."""
 
     @cached_property
     def stored(self) -> list[ReadRun]:
@@ -166,7 +166,7 @@ class TableInputs:
         return self.data_root or data_root()
 
     def settings_as(self, kind: type[Settings]) -> Settings:
-        """The figure's own settings; its defaults where none were given."""
+        """Settings of the figure; its defaults if none were given."""
         return self.settings if isinstance(self.settings, kind) else kind()
 
     @contextmanager

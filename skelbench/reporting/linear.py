@@ -65,9 +65,9 @@ class Papers:
     def __init__(self, inputs: TableInputs) -> None:
         self.groups: dict[str, str] = {}
         self.figures: dict[tuple[str, ...], published.Figure] = {}
-        """By title, stream, data set and full name of the split; of several the first."""
+        """Published result by title, stream, dataset and full name of the split; the first of several."""
         self.expected: list[tuple[str, ...]] = []
-        """Keys of the figures that are shown even without a run."""
+        """Keys of the published results that are shown even without a run."""
         for row, figures in figures_of(inputs, NAME):
             self.groups.setdefault(row.method, row.labels.get("group", GROUPS[0]))
             for figure in figures:
@@ -77,7 +77,7 @@ class Papers:
         self.order = [*dict.fromkeys([*GROUPS, *self.groups.values(), CONTROL_GROUP])]
 
     def printed(self, title: str, stream: str, dataset: str, split: str) -> published.Figure | None:
-        """The figure beside a row, which may call its split by a short name."""
+        """Return the published result for a row, which may have a short name of the split."""
         return self.figures.get((title, stream, dataset, full_name(split)))
 
     def group(self, title: str) -> str:
@@ -93,7 +93,8 @@ class Papers:
             row["paper"] = published.cell(printed, *size)
 
     def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of figures alone: of methods without a run on a data set, split and stream that other runs are on."""
+        """Rows of published results only: of methods without a run on a dataset, split and stream that other runs
+        use."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
         filled = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
         for title, stream, dataset, split in self.expected:

@@ -1,4 +1,4 @@
-"""``compare --table pooled``: methods over many data sets and splits at once, where there are enough of them."""
+"""``compare --table pooled``: methods over many datasets and splits together, if there are enough."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TASK = ("dataset", "split", "data")
 BLOCK = ("setting", "preset", "changed", "encoder", "tokens", "stream", "hardware", "protocol")
 """Columns in which rows that are pooled agree."""
 _JOINTS = r"x\d+"
-"""Joints in a token grid, ``8x25+1``: data sets differ in them."""
+"""Number of joints in a token grid, ``8x25+1``: it differs between datasets."""
 LAYOUT = Layout(
     "Methods over all tasks: linear accuracy in percent",
     f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits",

@@ -130,7 +130,7 @@ def _raw(value: object) -> object:
 
 
 def _csv(value: object) -> object:
-    """Text that a spreadsheet would take for a formula, and may run, is led by an apostrophe."""
+    """Put an apostrophe before text that a spreadsheet would read, and may run, as a formula."""
     if not isinstance(value, str):
         return _raw(value)
     text = printable(value)
@@ -170,7 +170,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_json(table: Table) -> str:
-    """Everything the table holds; a cell lists only what it has beside its value."""
+    """Return the whole content of the table; a cell lists only its value and the parts that it has."""
 
     def cell_json(cell: Cell) -> dict[str, object]:
         parts = {field.name: _raw(getattr(cell, field.name)) for field in fields(cell)}

@@ -1,4 +1,4 @@
-"""``compare --table scaling``: accuracy over what training spent, of finished trainings of different lengths."""
+"""``compare --table scaling``: accuracy over the cost of training, for finished trainings of different lengths."""
 
 from __future__ import annotations
 

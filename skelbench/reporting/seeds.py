@@ -30,7 +30,7 @@ INTERVALS = (
 )
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
-"""Note on the runs that :func:`newest` leaves out."""
+"""Note on runs that :func:`newest` skips."""
 
 _WORDS = {"timed": "timed on", "memory_how": "memory is"}
 _UNUSUAL = ("setting", "encoder", "stream")
@@ -144,7 +144,7 @@ def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
 
 
 def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Values of the block of a row; of presets the name without its changes."""
+    """Values of a row's block; presets without the changes in their names."""
     values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
     return tuple(str(value or "").removesuffix("+") for value in values)
 
@@ -221,9 +221,9 @@ def metric(group: DataFrame, name: str) -> Cell:
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
-    """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``).
+    """Return the ``keys`` in which ``rows`` differ, and the values that all rows share (``preset small``).
 
-    Versions of the data count only within one data set and split.
+    Versions of the data count only within one dataset and split.
     """
     if not rows:
         return set(), []

@@ -56,7 +56,7 @@ def mark(
     predicted: str,
     letters_key: str,
 ) -> str:
-    """Test all pairs of rows of one block; give the rows letters under ``letters_key``, and ranks if that is "letters".
+    """Test all pairs of rows of one block; give the rows letters under ``letters_key``, and ranks if it is "letters".
 
     ``values``: the accuracies, in percent; ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
     Returns the note on the block; "" for fewer than two rows.
@@ -86,7 +86,7 @@ def mark(
 
 
 def _detectable(tests: Sequence[SeedsTest]) -> str:
-    """The smallest difference that the clips of a block could show, typical of its pairs."""
+    """Return the smallest difference that the clips of a block could show for a typical pair."""
     if not tests:
         return "no two rows have a seed and their test clips in common, so none were tested."
     clips, pairs = tests[0].clips, len(tests)
@@ -145,7 +145,8 @@ def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, 
 def _rivals(
     block: Sequence[tuple[dict[str, Any], DataFrame]], row: Mapping[str, Any], title: str
 ) -> Iterator[DataFrame]:
-    """Evaluations of the row of ``title`` most like ``row``; none where several are, and for the method itself."""
+    """Evaluations of the row of ``title`` that is most similar to ``row``; none if several are, and for the method
+    itself."""
     own = [entry for entry in block if entry[0]["method"].value == title]
     if row["method"].value == title:
         return

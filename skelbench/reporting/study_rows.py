@@ -67,7 +67,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Printed:
-    """Place of the published figures of a row: a published table, and method and variant as they are spelt there.
+    """Source of the published results of a row: a published table, and method and variant as spelled there.
 
     >>> Printed("slim-token_budget", "MAMP", "8x25").method
     'MAMP'
@@ -84,7 +84,7 @@ class Printed:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it.
+    """One row of a study: the runs that fill it, its cells, and the published results next to it.
 
     >>> Row(method="slim", variant="glcl-only", grid=(64, 8)).title
     'slim:glcl-only'
@@ -101,9 +101,9 @@ class Row:
     printed: Printed | None = None
     """Its published figures."""
     expected: bool = True
-    """Shown also while no run fills it."""
+    """Whether it is shown without a run."""
     planned: bool = True
-    """The study of the table's name runs it."""
+    """Whether the study of the table's name runs it."""
 
     @property
     def title(self) -> str:
@@ -143,7 +143,7 @@ class StudyTable:
     notes: Sequence[str] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[str] = ()
-    """Keys of columns that are otherwise in CSV and JSON only."""
+    """Keys of columns that are shown; other columns are in CSV and JSON only."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The declared rows, filled block by block. Changed settings (``compare --all``) have blocks of their own."""

@@ -21,7 +21,7 @@ class Cell:
 
     value: Value = None
     plus_minus: float | None = None
-    """Half of an interval around the value, in its unit; a note of the table names its kind."""
+    """Half of an interval around the value, in the value's unit; a note of the table names the kind of interval."""
     interval: tuple[float, float] | None = None
     """Lower and upper limit in the value's unit."""
     plus_minus_over: str = ""
@@ -57,9 +57,9 @@ class Column:
     the common value; ``filled`` where a cell has a value."""
     footnotes: tuple[str, ...] = ()
     leads: bool = False
-    """Tells rows apart: a narrow terminal hides it after most others."""
+    """Whether it only tells rows apart: a narrow terminal hides it after most others."""
     beside: tuple[Literal["pm", "interval", "published"], ...] = ()
-    """Parts of a cell that always have a column in CSV; others have one where any cell has the part."""
+    """Parts of a cell with a column in CSV in any case; others have one if some cell has the part."""
     minor: bool = False
     """A narrow terminal hides it first."""
     asked: bool = False
@@ -163,7 +163,7 @@ class Table:
         return bool(values) and not any(isinstance(value, str) for value in values)
 
     def narrowed(self, columns: Sequence[Column]) -> Table:
-        """The same rows with ``columns`` alone, in their order, and the headings; used footnotes start at a."""
+        """Return the same rows with ``columns`` only, in their order, and the headings; used footnotes start at a."""
         columns_kept = (*(column for column in self.columns if column.heads and column not in columns), *columns)
         rows = tuple({column.key: row[column.key] for column in columns_kept} for row in self.rows)
         used = {note for column in columns for note in column.footnotes} | {*footnotes_of(rows, self.footnotes)}
@@ -270,8 +270,8 @@ def sorted_by(table: Table, name: str) -> Table:
 
 
 def with_columns(table: Table, names: Sequence[str]) -> Table:
-    """``table`` with these columns alone, in this order, in every format; if all names begin with ``+``, with these
-    shown as well."""
+    """Return ``table`` with only these columns, in this order, in every format; if all names begin with ``+``, these
+    are added to the shown ones."""
     named = (column_named(table, name.removeprefix("+"), "--columns") for name in names)
     chosen = {column.key: column for column in named}
     if all(name.startswith("+") for name in names):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "token-budget"
 DENSE = 30
-"""Temporal tokens that other budgets of a method are compared with."""
+"""Temporal tokens of the budget with which other budgets of a method are compared."""
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""``compare --table tuned``: what tuning gave each method, beside its defaults and what it took."""
+"""``compare --table tuned``: tuned settings of each method next to its defaults, and the cost of tuning."""
 
 from __future__ import annotations
 

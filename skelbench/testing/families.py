@@ -61,7 +61,7 @@ class Family:
 
 # ------------------------------------------------------------------------------------------------ crops
 LENGTHS = torch.tensor([1, 2, 3, 10, 16, 64, 65, 300, 40, 40])
-"""Frames of clips that are cropped."""
+"""Numbers of frames of clips that are cropped."""
 
 
 def _cut(part: Crop, which: Sequence[int], resize: Resize = "ends") -> Interval:
@@ -138,7 +138,8 @@ def _mask_rows(part: Mask, which: Sequence[int]) -> list[Tensor]:
 
 
 def mask(subject: Any) -> None:
-    """It masks as many tokens as it says, on every grid and skeleton, in a fraction ``p`` of the rows."""
+    """Check that it masks as many tokens as it declares, on every grid and skeleton, in a fraction ``p`` of the
+    rows."""
     part = subject.make()
     for topology, times in ((topology, times) for topology in SKELETONS for times in (1, 15)):
         tokens = times * topology.num_joints
@@ -163,7 +164,7 @@ def _degrade_rows(part: Degrade, which: Sequence[int]) -> list[Tensor]:
 
 
 def degradation(subject: Any) -> None:
-    """It changes copies of clips, declares what it removes, and leaves 2-D poses flat."""
+    """Check that it changes copies of clips, declares removed joints, and keeps 2-D poses flat."""
     for topology in SKELETONS:
         batch = clip_batch(topology)
         before = batch.frames_FJ.clone()
@@ -268,7 +269,7 @@ def _loss(target: MaskedTarget, hidden: Hidden) -> Tensor:
 
 
 def target(subject: Any) -> None:
-    """It returns a finite sum over masked tokens that trains student and modules."""
+    """Check that it returns a finite sum over masked tokens that trains student and modules."""
     part, hidden = subject.make(), _hidden()
     small, two = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
     if not abs(two - 2 * small) <= 0.05 * abs(2 * small):

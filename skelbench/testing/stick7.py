@@ -1,4 +1,4 @@
-"""A plugin file that the checks load: a skeleton that nobody has, a spine of three joints and four limbs of one."""
+"""Plugin file with a skeleton of its own for checks: a spine of three joints and four limbs of one joint."""
 
 from skelbench.plugin import TopologySpec, hookimpl
 from skelbench.views.skeleton.topology import Topology

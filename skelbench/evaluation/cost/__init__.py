@@ -1,4 +1,4 @@
 """Cost of encoders and training steps, by one convention."""
 
 BODIES = 2
-"""Bodies of the clips that tables and dry runs give costs of: what every baseline runs per clip."""
+"""Number of bodies per clip in costs of tables and dry runs: the bodies that every baseline processes."""

@@ -23,7 +23,7 @@ from skelbench.plugin.host import Host
 SHIPPED = Path(__file__).with_name("counted.json")
 """Counts of the shipped methods, by :func:`key_of`; ``python -m benchmarks.flops`` writes and checks them."""
 KEPT = 4
-"""Files that stay: one for each recent state of the code."""
+"""Number of files that are kept: one for each recent state of the code."""
 
 
 def key_of(method: MethodSpec, grid: GridSpec) -> str:

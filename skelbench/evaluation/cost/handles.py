@@ -26,7 +26,7 @@ def _product(index: int) -> Handle:
 
 
 def _attention(inputs: list[Any], outputs: list[Any]) -> int:
-    """MACs of q k^T and of its product with v; masks and causality save nothing here."""
+    """MACs of q k^T and of its product with v; masks and causality are not subtracted."""
     query, key, value = (_shape(x) for x in inputs[:3])
     return prod(_shape(outputs[0])[:-2]) * query[-2] * key[-2] * (query[-1] + value[-1])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skelbench.views.skeleton.topology import Topology
 
 PRODUCTS = {"bilinear", "_trilinear", "cdist", "_cdist_forward"}
-"""Operators that multiply matrices and that none of the counters knows."""
+"""Operators that multiply matrices but that no counter supports."""
 TOLERANCE = 0.01
 """Largest relative disagreement between the counters."""
 

@@ -31,7 +31,7 @@ CONVENTION = (
     "counted."
 )
 OTHER = "other"
-"""Role of operations outside every module that the method gave a role: losses, mostly."""
+"""Role of operations outside every module with a role, mostly losses."""
 
 
 @dataclass(frozen=True)

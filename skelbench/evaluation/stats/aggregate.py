@@ -16,7 +16,7 @@ import numpy as np
 from skelbench.evaluation.stats.bootstrap import t_quantile
 
 TASKS = 5
-"""Fewer tasks are not pooled."""
+"""Smallest number of tasks that are pooled."""
 SEEDS = 3
 """Tasks with fewer seeds are not pooled: a bootstrap would have nothing to resample."""
 
@@ -77,7 +77,7 @@ def _above(a_S: np.ndarray, b_S: np.ndarray) -> float:
 
 
 def _variance(chance: float, seeds_a: int, seeds_b: int) -> float:
-    """Variance of :func:`_above` if its expectation is ``chance``."""
+    """Variance of :func:`_above` if its expected value is ``chance``."""
     more = (seeds_a + seeds_b) / 2 - 1
     depend = more * ((1 - chance) / (2 - chance) + chance / (1 + chance))
     return chance * (1 - chance) * (1 + depend) / (seeds_a * seeds_b)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 TRUSTED = 6
-"""Fewer subjects carry no claim: over five no sign-flip test comes below p = 1/16."""
+"""Smallest number of subjects for a claim: with five, no sign-flip test gives a p below 1/16."""
 
 LEAST = 1e-150
 """Smallest p value."""
@@ -24,7 +24,7 @@ LEAST = 1e-150
 
 @dataclass(frozen=True)
 class Resampled:
-    """A difference with clips, or subjects, as random draws."""
+    """A difference, with clips or subjects as the random unit."""
 
     over: Literal["clips", "subjects"]
     count: int
@@ -102,7 +102,7 @@ def bootstrap_subjects(
 
 @lru_cache(maxsize=4)
 def _drawn(subjects: int, n: int) -> np.ndarray:
-    """Number of times that each subject is in each of ``n`` resamples [n, G]."""
+    """Number of copies of each subject in each of ``n`` resamples, [n, G]."""
     drawn = np.random.default_rng(0).multinomial(subjects, np.full(subjects, 1 / subjects), size=n)
     return drawn.astype(np.float64)
 
@@ -120,8 +120,9 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
-    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: number of clips worth one
-    independent clip. 1 for fewer than two subjects."""
+    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1.
+
+    It is the number of clips that carry as much information as one independent clip. 1 for fewer than two subjects."""
     total_G, clips_G = sums(subject_C, total_C.astype(np.float64))
     groups, clips = len(total_G), len(total_C)
     mean, by_clip = total_C.mean(), total_C.var() / clips

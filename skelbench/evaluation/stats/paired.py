@@ -122,13 +122,13 @@ class SeedsTest:
     """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
     by_clip: Resampled
     by_subject: Resampled | None = None
-    """The same over subjects; None if subjects are not known or there is only one."""
+    """Test over subjects; None if subjects are not known or there is only one."""
     discordance: float = 0.0
     """Mean squared difference of a clip's mean outcomes: for one seed the fraction of clips on which the two differ."""
     differing: float = 0.0
     """Fraction of clips whose mean outcomes differ."""
     effect: float = 1.0
-    """Design effect: this many clips are worth one that is independent of the others."""
+    """Design effect: number of clips that carry as much information as one independent clip."""
 
     @property
     def wider(self) -> Resampled:

@@ -1,4 +1,4 @@
-"""Engines: what runs the trials of a study, on this machine or on others (torch-free)."""
+"""Engines: they run the trials of a study, on this machine or on others (torch-free)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Engine(ABC):
 
 
 class Queue(Engine):
-    """An engine that submits trials and returns; their state is asked for later."""
+    """An engine that submits trials and returns; the state of trials is read later."""
 
     @abstractmethod
     def emit(self, trials: Sequence[tuple[Trial, Status]]) -> str:

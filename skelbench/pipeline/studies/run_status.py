@@ -28,12 +28,12 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
 
 
 def trained(run: RunDir, clips: int) -> float:
-    """Share of a training of ``clips`` clips that is behind it, 0..1, as far as it was logged."""
+    """Fraction of a training of ``clips`` clips that is done, 0..1, according to the log."""
     return min(1.0, (last_metrics(run).get("clips_seen") or 0) / clips) if clips else 0.0
 
 
 def at_work(run: RunDir) -> bool:
-    """Whether a process works in ``run``, on whatever machine; takes nothing."""
+    """Whether a process works in ``run``, on any machine; the lock is not taken."""
     return run.lock().held()
 
 
@@ -45,8 +45,7 @@ def outcome_now(run: RunDir) -> str:
 
 
 def why_failed(code: int, log: Path) -> str:
-    """Why a process that ended with ``code`` (minus a signal's number) failed, by what it wrote to ``log`` after the
-    last line that says what was issued."""
+    """Return why a process that ended with ``code`` (minus a signal's number) failed, from the end of its ``log``."""
     if code < 0:
         return f"its process was killed by {signal.Signals(-code).name}"
     lines = log.read_bytes().decode(errors="replace").splitlines()

@@ -39,7 +39,7 @@ MOST_JOBS = 4
 
 
 class Stopped(Exception):
-    """By SIGINT, SIGTERM or SIGHUP; every trial has saved its state."""
+    """Error after SIGINT, SIGTERM or SIGHUP; every trial has saved its state."""
 
 
 def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
@@ -57,7 +57,7 @@ def processes(device: str, jobs: int | None) -> tuple[int, int | None]:
 
 
 def command(trial: Trial, protocols: Sequence[str], session: Session) -> list[str]:
-    """Words after ``skelbench`` that run exactly this trial."""
+    """Arguments of ``skelbench`` that run exactly this trial."""
     request = trial.request
     options = {
         "--dataset": request.dataset,
@@ -106,7 +106,7 @@ class _Process:
 
     trial: Trial
     claim: Lease
-    """Lock against other studies: the process locks the run only seconds later."""
+    """Lock against other studies, until the process has locked the run some seconds later."""
     process: subprocess.Popen[bytes]
     log: Path
     started: float

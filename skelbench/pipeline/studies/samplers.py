@@ -33,7 +33,7 @@ class Axis:
         return float(f"{1 - drawn:.12g}") if self.from_one else drawn
 
     def record(self) -> dict[str, Any]:
-        """Plain data for a record."""
+        """Return plain data for a record."""
         return {**vars(self)}
 
 

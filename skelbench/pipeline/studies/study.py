@@ -72,7 +72,7 @@ class Study(Spec):
     @field_validator("probe", mode="before")
     @classmethod
     def _split(cls, probe: Any) -> Any:
-        """``"linear,knn"`` is understood as well, and ``"none"``."""
+        """Accept ``"linear,knn"`` too, and ``"none"``."""
         names = probe.split(",") if isinstance(probe, str) else probe
         if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
             return tuple(dict.fromkeys(name.strip() for name in names if name.strip() not in ("", "none")))
@@ -133,12 +133,12 @@ class Study(Spec):
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """``first`` with ``second`` put after it; ``lr`` and ``train.lr`` are one key."""
+    """Merge ``first`` and ``second``, which wins; ``lr`` and ``train.lr`` are one key."""
     return {key: value for key, value in first.items() if not any(same(key, key_2) for key_2 in second)} | dict(second)
 
 
 def same(key: str, other: str) -> bool:
-    """Whether two keys mean one setting: equal, or one with and the other without its section."""
+    """Whether two keys name one setting: they are equal, or one of them lacks the section."""
     if key == other:
         return True
     if ("." in key) == ("." in other):

@@ -63,7 +63,7 @@ class Trial:
 
     @property
     def setting(self) -> str:
-        """Id that the trial shares with its other seeds."""
+        """Id that all seeds of the trial share."""
         return self.resolved.spec.model_copy(update={"seed": 0}).id
 
 
@@ -142,7 +142,7 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
 
 
 def recognise(trial: Trial, state: Status, session: Session) -> None:
-    """Record the preset, variant and budget of ``trial`` in a run that was made by other words.
+    """Record the preset, variant and budget of ``trial`` in a run that was requested differently.
 
     Without it the run would count as done, but no table would show it next to the others.
     """

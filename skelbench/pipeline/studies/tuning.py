@@ -84,7 +84,7 @@ class Asked:
 
 @dataclass
 class Tuning:
-    """One method on its way."""
+    """One method during tuning."""
 
     asked: Asked
     method: str
@@ -99,7 +99,7 @@ class Tuning:
     failures: Failures = field(default_factory=dict)
 
     def point(self, drawn: Mapping[str, float]) -> dict[str, Any]:
-        """A trial with the settings ``drawn``: the budget's length, on the split for choosing."""
+        """Return a trial with the settings ``drawn``: the budget's length, on the split for choosing."""
         epochs = {"train.epochs": self.asked.clips / len(self.held.split.train), "train.iters_per_epoch": None}
         return {"method": self.method, "split": self.held.split.name, **epochs, **drawn}
 
@@ -169,7 +169,7 @@ def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuni
 
 
 def check_tunable(host: Host, method: str) -> None:
-    """Refuse a method that does not exist, does not train or says nothing of what to tune."""
+    """Raise for a method that does not exist, does not train or declares no search space."""
     descriptor, variant = host.method(method)
     if not descriptor.trains:
         raise SkelbenchError(f"method {method} does not train, so there is nothing to tune; leave it out")
@@ -288,7 +288,7 @@ def evaluated(trial: Trial, session: Session, probe: str) -> tuple[RunDir | None
 
 
 def spent(run: RunDir | None, record: Mapping[str, Any] | None) -> float:
-    """Seconds of training, also where it did not come to its end, and of the evaluation ``record``."""
+    """Seconds of training, also of an unfinished one, and of the evaluation ``record``."""
     if run is None:
         return 0.0
     trained = run.info.get("train_seconds") or last_metrics(run).get("seconds") or 0.0

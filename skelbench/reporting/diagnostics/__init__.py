@@ -1,1 +1,1 @@
-"""Checks of what a paper claims beside its accuracies: masks, invariance, time order, classes."""
+"""Checks of a paper's claims other than accuracy: masks, invariance, time order, classes."""

@@ -36,15 +36,15 @@ from skelbench.views.skeleton.topology import Topology
 from skelbench.views.tubes import Tube
 
 REACH = 2
-"""Visible points of the same joint on either side in time: two tell a position and a velocity."""
+"""Number of visible points of the same joint before and after: two give a position and a velocity."""
 NEAREST = 4
-"""Visible joints at the same time: most bones at one joint of Kinect's skeleton."""
+"""Number of visible joints at the same time: the largest number of bones at one joint of Kinect's skeleton."""
 RIDGE = 1e-6
 """Added to the diagonal of the normal equations, as a share of each point's own variance."""
 LEAST = 1e-6
-"""Tokens with less than this share of the mean token's variance have nothing to predict and are left out."""
+"""Smallest fraction of the mean token's variance; tokens below it have nothing to predict and are skipped."""
 CHUNK = 1 << 15
-"""Hidden points whose weights are solved for at a time. No influence on the result."""
+"""Number of masked points whose weights are computed at a time. No influence on the result."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Points:
     fit_UU: Tensor
     """Mean over the training rows of the product of two points' deviations, summed over D."""
     test_UU: Tensor
-    """Likewise over the test rows, deviations from the *training* means: its diagonal is the error of the mean."""
+    """Mean over the test rows, with deviations from the *training* means: its diagonal is the error of the mean."""
     per_token: int
     """Points along time in one token: frames of a patch, or 1."""
     times: int
@@ -62,14 +62,16 @@ class Points:
 
     @classmethod
     def of(cls, fit: Iterable[Tensor], test: Iterable[Tensor], joints: int, per_token: int) -> Points:
-        """From batches of training and test rows, each [R, U, D] with point u = time u // J, joint u % J."""
+        """Compute it from batches of training and test rows, each [R, U, D] with point u = time u
+
+        J, joint u % J."""
         mean_UD, fit_UU = _moments(fit)
         _, test_UU = _moments(test, mean_UD)
         return cls(fit_UU, test_UU, per_token, len(fit_UU) // joints, joints)
 
     @property
     def variance_N(self) -> Tensor:
-        """Error of the mean on test rows, by token: what 1 stands for."""
+        """Error of the mean on test rows, by token: the unit of relative errors."""
         return self.by_token(self.test_UU.diagonal())
 
     def by_token(self, of_U: Tensor) -> Tensor:

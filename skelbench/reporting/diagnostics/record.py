@@ -13,7 +13,7 @@ from skelbench.core.files import read_json, write_json
 from skelbench.core.hashing import canonical_json, digest
 
 VERSION = {"interpolation": 2, "invariance": 1, "order": 2}
-"""In the hash of a record's settings: raised when what is measured changes."""
+"""Version in the hash of a record's settings: raise it when the measurement changes."""
 
 
 def kept(

@@ -18,7 +18,7 @@ from skelbench.plugin.status import SINGULAR
 from skelbench.testing.thing import KITS
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-"""Narrower than the names that a plugin may announce: it also names a file, a class and a distribution."""
+"""Pattern of new names, narrower than for announced names: it also names a file, a class and a distribution."""
 _MINE = "skelbench plugins new method mine && skelbench run mine --plugin mine.py"
 """The template's method takes any crop and augmentation; shipped methods have views of their own."""
 USE = {
