@@ -75,7 +75,7 @@ def session(tmp_path, data_root, host):
 
 @pytest.fixture
 def noting(session):
-    """``(session, said)``: such a session, and the list of what its progress was told as notes."""
+    """``(session, notes)``: a session, and the list of the notes that its progress received."""
     said = []
 
     @contextmanager

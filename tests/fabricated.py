@@ -12,12 +12,12 @@ from skelbench.records.store import ResultStore
 
 CLIPS = 40
 MACS = {8: 5e7, 15: 1e8, 30: 2.5e8}
-"""Of the made encoder, by temporal tokens."""
+"""GFLOPs of the made encoder, by temporal tokens."""
 COLLAPSE = {"what": "masked", "measure": "effective rank", "value": 1.1234, "step": 300, "epoch": 2.4}
 
 
 def correct(share: float, clips: int = CLIPS, shift: int = 0) -> np.ndarray:
-    """Outcomes of which ``share`` are right: the first ones, moved on by ``shift``."""
+    """Outcomes with a fraction ``share`` of correct ones: the first ones, rotated by ``shift``."""
     return np.roll(np.arange(clips) < round(share * clips), shift)
 
 

@@ -9,7 +9,7 @@ from small import write_small_store
 from skelbench.data.store.clip_store import ClipStore
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e[/]"
-"""What would run, or turn text around, if any part of a page took it for more than words."""
+"""Text that would run, or reverse a line, if a page did not escape it."""
 METRICS = [
     {"step": step, "epoch": step / 40, "clips_seen": 32 * step, "loss": 3.0 / step, "rank_pooled": 5.0, EVIL: 1.0}
     for step in range(1, 1201)

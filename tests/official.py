@@ -85,7 +85,7 @@ def clip(clips, frames, joints=25):
 
 
 def noise(rows, tokens):
-    """float32 [R, N] in [0, 1): stands in for uniform draws."""
+    """Replacement of uniform draws, float32 [R, N] in [0, 1)."""
     return torch.from_numpy(wave((rows, tokens), 0.3) * 43758.5453 % 1.0).float()
 
 

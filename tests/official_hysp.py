@@ -6,7 +6,7 @@ BASE, OUT, HIDDEN = 4, 12, 16
 
 
 def head_shapes(width):
-    """Of ``MLP(width, [HIDDEN, HIDDEN])``."""
+    """Names of the layers of ``MLP(width, [HIDDEN, HIDDEN])``."""
     norm = {f"1.{name}": (HIDDEN,) for name in ("weight", "bias", "running_mean", "running_var")}
     return {
         "0.weight": (HIDDEN, width), "0.bias": (HIDDEN,), **norm, "3.weight": (HIDDEN, HIDDEN), "3.bias": (HIDDEN,)

@@ -1,4 +1,4 @@
-"""What tests of methods with several levels of one encoder share (HiCo, SCD-Net): clips, twins, what learns."""
+"""Shared parts of tests of methods with several levels of one encoder (HiCo, SCD-Net): clips, copies, trained parts."""
 
 import official
 import torch

@@ -6,11 +6,11 @@ import torch
 from official import clip, wave
 
 ABOUT_1 = ("input_norm.weight", "running_var", "enter.1.weight")
-"""How names end of numbers that are around 1."""
+"""Endings of names of tensors with numbers around 1."""
 
 
 def sines(state):
-    """The same names and shapes: numbers around 0, those of norms around 1."""
+    """Tensors with the same names and shapes: numbers around 0, for norms around 1."""
     made = {}
     for k, (name, x) in enumerate(sorted(state.items())):
         about = float(name.endswith(ABOUT_1))

@@ -119,9 +119,8 @@ def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, set
 
 
 def shorten(patch) -> None:
-    """Until ``patch`` (pytest's MonkeyPatch) is undone: a probe that takes thousands of steps however few the clips are
-    takes some dozens, and the time of a pass is that of two. For commands that make whole runs, where neither figure is
-    the point."""
+    """Shorten probes until ``patch`` (pytest's MonkeyPatch) is undone: some dozens of steps instead of thousands,
+    and the time of a pass is measured on two passes. For commands that make whole runs, if neither number matters."""
     from skelbench.evaluation import linear
     from skelbench.evaluation.cost import latency
 
@@ -148,7 +147,7 @@ def silent_session(root, host, results):
 
 
 def on_two_processes(function: Callable[[], object]) -> None:
-    """Call it in each of two processes that are told to form a group."""
+    """Call it in each of two processes that form a group."""
     ends = grouped(function)
     assert [code for code, _ in ends] == [0, 0], ends
 

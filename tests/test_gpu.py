@@ -1,4 +1,4 @@
-"""What only a GPU can show: what its kernels compute, what waits for it, and whole runs on it. Skipped without one."""
+"""Tests that need a GPU: results of its kernels, waiting for it, and whole runs on it. Skipped without one."""
 
 import os
 import signal
@@ -36,13 +36,13 @@ DEVICE = "cuda"
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
 RECURRENT = ("cmd", "isc", "moco", "halp", "pcm3", "pclust", "longt-gan")
-"""Natively with a GRU, of which cuDNN has kernels of its own."""
+"""A published setting with a GRU, for which cuDNN has separate kernels."""
 GRAPHS = ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "usdrl", "umurl", "scd-net", "gl-transformer")
 """Natively with another encoder than the ViT."""
 NOISE = {"usdrl": "drop_path"} | dict.fromkeys(
     ("skeletonclr", "aimclr", "crosclr", "hico", "pstl", "scd-net"), "dropout"
 )
-"""Of encoders' layers, which a GPU draws otherwise; it is left out."""
+"""Dropout inside layers of encoders; a GPU draws it differently, so it is skipped."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -167,7 +167,7 @@ def assert_succeeds(command, **env):
 def test_a_protocol_finds_what_it_finds_on_a_cpu(name, host):
     subject = ProtocolSubject(host, host.get("protocols", name), {})
     if subject.on_encoder:
-        pytest.skip("it looks at clips: see the whole run")
+        pytest.skip("it reads clips: see the whole run")
     cpu, gpu = (subject.run(made_features(0.015), device=device) for device in ("cpu", DEVICE))
     same = (cpu.predictions["predicted"] == gpu.predictions["predicted"]).mean()
     assert cpu.metrics["accuracy"] < 1 and same > 0.97, (same, cpu.metrics, gpu.metrics)

@@ -1,4 +1,4 @@
-"""The records that documents quote: whole, of no one's machine, and the tables beside them are theirs."""
+"""Records behind the documents' numbers: complete, without personal paths, and consistent with their tables."""
 
 import io
 import re

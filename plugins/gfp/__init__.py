@@ -98,7 +98,7 @@ class GFP(Method):
         outputs = view.rows * sum(t.shape[1] for t in targets)
         channels = c.target_dim if c.prediction_channels == "mean" else 1
         prediction = step.mean(error / channels, outputs)
-        # Over bodies and places alike: one network, which is not told the place, makes all targets of a level.
+        # Over bodies and positions: one network, without position input, computes all targets of a level.
         spreads = [spread(t.flatten(0, 1), c.gamma) for t in targets]
         variance, covariance = (sum(getattr(s, name) for s in spreads) for name in ("variance", "covariance"))
         loss = c.prediction_weight * prediction + c.covariance_weight * covariance + c.variance_weight * variance

@@ -62,7 +62,7 @@ class Downstream:
 
     @property
     def hiding(self) -> Hiding:
-        """How the encoder learned to work with missing tokens; "" = it did not."""
+        """Way in which the encoder learned to work with missing tokens; "" = it did not."""
         return self.clips.hiding
 
     @property

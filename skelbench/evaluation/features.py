@@ -56,7 +56,7 @@ class PreparedClips:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Autocast type of the forward pass."""
     hiding: Hiding = ""
-    """How the encoder learned to work with missing tokens; "" = it did not."""
+    """Way in which the encoder learned to work with missing tokens; "" = it did not."""
     min_confidence: float = 0.0
     """Tokens below this mean confidence are hidden from the encoder."""
 

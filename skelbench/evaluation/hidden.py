@@ -18,7 +18,7 @@ from skelbench.views.transfer import fetch, waiting
 from skelbench.views.view import View
 
 Hiding = Literal["replace-tokens", "drop-tokens", "drop-lines", ""]
-"""How an encoder learned to work without tokens: mask token, dropped tokens or joints; "" = it did not."""
+"""Way in which an encoder learned to work without tokens: mask token, dropped tokens or joints; "" = it did not."""
 
 
 def hidden_tokens(view: View, patch: int, min_confidence: float = 0.0) -> Tensor | None:

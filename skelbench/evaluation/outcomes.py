@@ -89,13 +89,13 @@ def paired(run: RunDir, record: dict[str, Any], other: RunDir, other_record: dic
     return paired_outcomes(outcomes_of(run, record), outcomes_of(other, other_record), (run.name, other.name))
 
 
-def paired_outcomes(mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> PairedTest:
+def paired_outcomes(first: Outcomes, second: Outcomes, names: tuple[str, str]) -> PairedTest:
     """Paired test of outcomes of the runs ``names``; Damaged if they are of other clips."""
     from skelbench.evaluation.stats.paired import paired_test
 
-    subject_C = mine.subject_C if mine.subject_C is not None else theirs.subject_C
+    subject_C = first.subject_C if first.subject_C is not None else second.subject_C
     try:
-        return paired_test(mine.ids_C, mine.correct_DC, theirs.ids_C, theirs.correct_DC, names, subjects_a=subject_C)
+        return paired_test(first.ids_C, first.correct_DC, second.ids_C, second.correct_DC, names, subjects_a=subject_C)
     except SkelbenchError as error:  # other clips: only this pair has no test
         raise Damaged(str(error)) from error
 
@@ -112,7 +112,7 @@ def reader(named: str = "predicted") -> Reader:
 
 
 def paired_over_seeds(
-    store: ResultStore, mine: pandas.DataFrame, theirs: pandas.DataFrame, read: Reader | None = None
+    store: ResultStore, first: pandas.DataFrame, second: pandas.DataFrame, read: Reader | None = None
 ) -> SeedsTest | None:
     """Paired test of two settings, each with one row of the frame per seed, over their common seeds.
 
@@ -121,7 +121,7 @@ def paired_over_seeds(
     """
     from skelbench.evaluation.stats.paired import seeds_test
 
-    sides = (mine, theirs)
+    sides = (first, second)
     seeds = [set(side["seed"]) for side in sides if not _seedless(side)]
     both = sorted(set.intersection(*seeds)) if seeds else [0]
     if not both:

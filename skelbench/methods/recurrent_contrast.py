@@ -109,7 +109,7 @@ def recurrent_weights(own: Mapping[str, Tensor], normed: bool = True) -> tuple[d
             continue
         layers.add(layer)
         if (part, layer) == ("weight_ih", "0"):
-            x = x[:, from_L] * (1.0 if normed else sign_L)  # the norm has them, if there is one
+            x = x[:, from_L] * (1.0 if normed else sign_L)  # in the norm's weights, if there is a norm
         weights[f"{'second' if second else 'first'}.{layer}.{part}_l0"] = x
     return {"hidden": first.shape[0] // 3, "depth": len(layers)}, weights
 

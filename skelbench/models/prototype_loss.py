@@ -284,6 +284,6 @@ def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     if a.dtype == total.dtype:
-        torch.addmm(total, a, b, out=total)  # addmm_ in other words, which FLOP counters know
+        torch.addmm(total, a, b, out=total)  # like addmm_, in operators that FLOP counters know
     else:
         total.add_(_product(a, b, total.dtype))

@@ -89,7 +89,7 @@ def _call_level(name: str, _encoder: torch.nn.Module, _args: tuple[Any, ...], en
 def hiding_of(
     session: Session, run: RunDir, spec: EvalSpec, stream: Stream, store: ClipStore, checkpoint: str = ""
 ) -> Hiding:
-    """How the encoder of a run learned to work with missing tokens, by its method's requirements.
+    """Way in which the encoder of a run learned to work with missing tokens, by its method's requirements.
 
     Raises:
         SkelbenchError: ``spec`` wants joints of low confidence hidden, which is not possible.

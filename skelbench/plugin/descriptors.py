@@ -135,8 +135,8 @@ class ProtocolSpec(Descriptor):
 
     settings_from = "target"
     defaults: Settings = field(default_factory=dict)
-    """Fields of the evaluation spec, ``{"readout": "joints"}``; they go before what suits the run, and after what the
-    user sets."""
+    """Fields of the evaluation spec, ``{"readout": "joints"}``; they override the values that fit the run, and the
+    user's settings override them."""
     presets: Mapping[str, Settings] = field(default_factory=dict)
     """Settings for runs of the harness's presets: ``{"quick": {"epochs": 10}}``."""
     elsewhere: bool = False

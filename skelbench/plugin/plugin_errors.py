@@ -52,9 +52,9 @@ def wrong(what: Any, message: str) -> Mistake:
     return Mistake(f"{where(what) or getattr(what, '__qualname__', what)}: {message}")
 
 
-def lacking(thing: object, function: str) -> Mistake:
-    """Return the error for a class of ``thing`` that does not define a required function: ``draw(self, draws)``."""
-    cls, name = type(thing), function.partition("(")[0]
+def lacking(component: object, function: str) -> Mistake:
+    """Return the error for the class of ``component``, which lacks a required function: ``draw(self, draws)``."""
+    cls, name = type(component), function.partition("(")[0]
     return wrong(cls, f"class {cls.__name__} has no {name}; give it one: def {function}")
 
 

@@ -93,7 +93,7 @@ def verified(subject: DatasetSubject) -> None:
     """Numbers, checksums, directions and bone lengths."""
     for line in verify(subject.store, recognise(subject.store), measure(subject.store)):
         if line.state == "wrong":
-            raise Failed(f"{line.what}: {line.expected}", line.found, line.advice)
+            raise Failed(f"{line.name}: {line.expected}", line.value, line.advice)
 
 
 CHECKS: tuple[Check[DatasetSubject], ...] = (

@@ -1,4 +1,4 @@
-"""What is exported gives the run's features again: by skelbench, by timm, by onnxruntime."""
+"""An exported encoder gives the run's features again: in skelbench, timm and onnxruntime."""
 
 import importlib.util
 import json

@@ -91,7 +91,7 @@ def test_tables_and_figures(made):
 
 
 def test_in_a_notebook(made):
-    """Cells run one after another: what they end with is shown, and a mistake is one sentence."""
+    """Run cells one after another; show the result of each, and mistakes as an error message."""
     shells = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
     from IPython.utils.capture import capture_output
 
@@ -158,6 +158,6 @@ def test_a_plugin_that_is_edited_is_read_again(tmp_path, monkeypatch):
     file.write_text("this is no Python")
     with pytest.raises(SkelbenchError, match="cannot be used"):
         skelbench.plugins([file])
-    assert "vit" in set(skelbench.plugins()["name"])  # the broken one stops nothing once it was told
+    assert "vit" in set(skelbench.plugins()["name"])  # the broken plugin was reported and stops nothing
     file.write_text(text.replace("NAME", "third"))
     assert "third" in set(skelbench.plugins([file])["name"])

@@ -40,7 +40,8 @@ def small(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fails(capsys):
-    """``fails(arguments, said)``: exit code 2, one sentence on stderr and, unless ``shown``, nothing on stdout."""
+    """``fails(arguments, message)``: exit code 2, one error message on stderr and, unless ``shown``, nothing on
+    stdout."""
 
     def fails(arguments, said, shown=False):
         capsys.readouterr()

@@ -18,7 +18,7 @@ SETS = TINY | {f"method.{key}": value for key, value in TINY_METHOD["skeletonmae
 RUN = ["run", "skeletonmae", "--dataset", "small", "--clip-length", "32", "--epochs", "1", "--batch-size", "4"]
 RUN += [part for key, value in SETS.items() for part in ("--set", f"{key}={value}")]
 MADE = {}
-"""Where the runs of this module lie once a test has made them."""
+"""Folder of the runs of this module, filled by the first test that needs them."""
 
 QUICK = ["--masks", "3", "--ratio", "0.5,0.8", "--clips", "8"]
 
@@ -45,7 +45,7 @@ def words(picture):
 
 
 def rows(capsys, *arguments):
-    """What the command prints as CSV."""
+    """Output of the command as CSV."""
     capsys.readouterr()
     assert main(["diagnose", *arguments, "--format", "csv"]) == 0
     return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -109,7 +109,7 @@ def test_what_was_found_is_read_back(runs, capsys, monkeypatch, fails):
     record.write_text("{}")
     fails(["diagnose", *arguments], "is damaged; issue the command again with --force")
     assert rows(capsys, *arguments, "--force") == first
-    # A run that is trained anew forgets what was said of the old one.
+    # A run that is trained again loses the diagnoses of the old one.
     assert main([*RUN, "--patch", "8", "--probe", "none", "--force"]) == 0
     assert not record.exists()
 

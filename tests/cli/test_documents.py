@@ -110,7 +110,7 @@ DATASET, PROTOCOL = "small", "knn"
 WIDTH, DEPTH, FRAMES, PATCH = 16, 1, 16, 8
 """,
 }
-"""What the tests put in the place of a notebook's parameters."""
+"""Small values that replace a notebook's parameters."""
 
 
 @pytest.mark.parametrize("name", TINY_NOTEBOOKS)

@@ -63,8 +63,8 @@ def rows(text):
 
 
 def imported(commands, modules=("torch", "pandas", "matplotlib", "timm")):
-    """Of each command, issued one after another in a process of their own: exit code and which of ``modules`` are there
-    after it."""
+    """Exit code of each command, issued one after another in a separate process, and the ``modules`` loaded after
+    it."""
     code = (
         "import sys\nfrom skelbench.cli.main import main\n"
         f"for words in {commands!r}:\n"

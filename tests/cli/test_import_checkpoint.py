@@ -1,4 +1,4 @@
-"""A public checkpoint becomes a run; anything that is none is one sentence."""
+"""Public checkpoints become runs; any other file gives an error message."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ def small(data_root):
 
 
 def options(model="model_mamp", heads=2, **changes):
-    """What the public command records beside the weights."""
+    """Options that the public command records next to the weights."""
     recorded = {"mask_ratio": 0.9, "motion_aware_tau": 0.75, "motion_stride": 1, "lr": 1e-3, "gpu": 0, "log_dir": None}
     arguments = {"num_heads": heads, "qk_scale": "None", "norm_skes_loss": True}
     return argparse.Namespace(model=f"{model}.transformer.Transformer", model_args=arguments, **recorded | changes)

@@ -1,4 +1,4 @@
-"""What an author does wrong is one sentence with file, line and function of the plugin, kept in the run's record."""
+"""Mistakes of plugin authors give one error with file, line and function of the plugin, kept in the run's record."""
 
 import importlib
 import importlib.metadata
@@ -280,7 +280,8 @@ def test_a_protocol_that_returns_something_else():
 
 
 def test_a_mistake_in_an_installed_package(tmp_path, monkeypatch):
-    """Of a file of the package, and of its helpers; what is skelbench's own stays an internal error."""
+    """Mistakes in a file of the package and in its helpers are named; errors of skelbench itself stay internal
+    errors."""
     (tmp_path / "hive_methods").mkdir()
     (tmp_path / "hive_methods" / "__init__.py").write_text("")
     (tmp_path / "hive_methods" / "_helper.py").write_text("def sting():\n    raise ValueError('no sting')\n")

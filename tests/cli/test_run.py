@@ -61,7 +61,7 @@ def test_a_dry_run_says_everything_and_writes_nothing(small, capsys):
     for said in ("pretrain id", "eval id, linear", "parameters", "GFLOPs per clip", "time"):
         assert said in shown
     rows = {words[-3]: words[-2:] for line in shown.splitlines() if len(words := line.split()) >= 3}
-    assert rows["batch_size"] == ["4", "12"] and rows["optimizer"] == ["sgd", "adamw"]  # next to those of the preset
+    assert rows["batch_size"] == ["4", "12"] and rows["optimizer"] == ["sgd", "adamw"]  # next to the preset's values
     assert not (small / "results").exists()
 
 
@@ -204,7 +204,7 @@ def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
 
 
 def test_flops_need_no_runs_and_no_data(tmp_path, capsys, monkeypatch):
-    """What is counted for one table is there for the other."""
+    """Counts for one table are reused by the other."""
     from skelbench.evaluation.cost import count as cost
 
     every = cost.flops_grids

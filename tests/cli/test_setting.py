@@ -41,7 +41,7 @@ PUBLISHED = {
     "longt-gan": RECURRENT,
     "umurl": ("two-branch", 64, 451, "valid", "first-frame-shoulders", "adam", "step", 5e-4, 1e-5),
 }
-"""Of methods outside the masked family."""
+"""Settings of methods outside the masked family."""
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def about_y(angle):
 
 
 def shortest(a, b):
-    """The rotation that takes the direction of a to that of b and moves nothing at right angles to both."""
+    """Rotation from the direction of a to the direction of b; vectors orthogonal to both stay."""
     a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
     v, c = np.cross(a, b), a @ b
     k = np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])

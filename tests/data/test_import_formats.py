@@ -171,7 +171,7 @@ def test_pyskl_2d(tmp_path, take):
 
 
 OPENPOSE = [0, 5, 6, 8, 10, 5, 7, 9, 12, 14, 16, 11, 13, 15, 2, 1, 4, 3]
-"""Joints of COCO in the order of OpenPose; a shoulder stands in for the neck."""
+"""Joints of COCO in the order of OpenPose; a shoulder replaces the neck."""
 
 
 def test_kinetics_skeleton(tmp_path, take):

@@ -21,7 +21,7 @@ def track(number, frames, **how):
 
 
 def read(x_TJC):
-    """Coordinates as they stand in the text."""
+    """Coordinates as written in the text."""
     return np.array([np.float32(f"{value:.7g}") for value in x_TJC.ravel()]).reshape(x_TJC.shape)
 
 

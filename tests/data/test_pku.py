@@ -16,7 +16,7 @@ VIDEOS = ["A01N01-L", "A01N01-M", "A02N07-R"]
 
 @pytest.fixture
 def raw(tmp_path):
-    """``raw(labels, **files)``: a folder with three videos of 40 frames, of which the first has ``labels``."""
+    """``raw(labels, **files)``: a folder with three videos of 40 frames; ``labels`` are the first video's."""
 
     def make(rows=((3, 5, 20, 2), (7, 20, 40, 1)), splits=(VIDEOS[:1], VIDEOS[1:]), frames=40, **files):
         folder = tmp_path / "raw"

@@ -10,7 +10,7 @@ from skelbench.data.synthetic.dataset import open_synthetic
 
 
 def test_a_store_is_called_what_its_folder_is(tmp_path):
-    """Which subjects are held out hangs on the name, which a run's identity has as well."""
+    """Held-out subjects depend on the dataset's name, which is also a part of a run's identity."""
     write_small_store(tmp_path, "old")
     write_small_store(tmp_path, "new")
     held = {name: open_dataset(name, tmp_path).split("half~tune") for name in ("old", "new")}

@@ -35,7 +35,7 @@ def test_every_pass_is_drawn_anew_and_drawn_again_by_its_key(session, run, proto
 
 
 def test_augmented_features_are_never_kept(session, run):
-    """What is remembered between protocols are plain features, apart by readout and bodies."""
+    """Only plain features are cached between protocols, separately by readout and bodies."""
     plain = features(session, run, "linear")
     before = plain.train_x.copy()
     evaluate(session, run, eval_spec(session.host, run, "linear@mamp", config=FEW))

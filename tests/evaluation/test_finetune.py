@@ -1,4 +1,4 @@
-"""Fine-tuning: what it learns, what it steps by, what it may not see, and that it goes on where it was stopped."""
+"""Fine-tuning: learning, steps, hidden test labels, and resuming."""
 
 import math
 import os
@@ -155,7 +155,7 @@ def test_the_first_steps_are_those_of_a_literal_loop(postures, fit):
         loss.backward()
         optimizer.step()
     for (name, p), q in zip(mine.model.named_parameters(), theirs.parameters()):
-        if name.endswith("qkv.bias"):  # keys' have no gradient but rounding, of which Adam keeps the sign
+        if name.endswith("qkv.bias"):  # gradients of keys are rounding errors, and Adam keeps their sign
             p, q = (torch.cat([x.chunk(3)[0], x.chunk(3)[2]]) for x in (p, q))
         assert torch.allclose(p, q, atol=1e-6), name
     rates = [mine.trainer.rate(step) for step in range(mine.total)]

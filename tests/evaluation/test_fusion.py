@@ -1,4 +1,4 @@
-"""Streams: what an encoder looks at, and several streams measured as one."""
+"""Streams: input of an encoder, and evaluation of several streams together."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ SHORT = Linear(min_steps=200, tolerance=None)
 
 @pytest.fixture
 def sets(make_features):
-    """Three sets of one split, of different widths and scales, none of which is enough by itself."""
+    """Three feature sets of one split with different widths and scales; no single set is sufficient."""
     first = make_features(classes=12, separation=0.4, seed=0)
     sets = {"joint": first}
     for name, width, scale in (("bone", 24, 10.0), ("motion", 8, 0.1)):

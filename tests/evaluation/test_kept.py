@@ -63,7 +63,7 @@ def test_a_damaged_file_is_counted_again_and_replaced(counted, tmp_path):
 
 
 def test_counts_that_ship_are_those_of_the_counters(tmp_path):
-    """Of methods that take little time; ``python -m benchmarks.flops --check`` compares all."""
+    """Compare methods that take little time; ``python -m benchmarks.flops --check`` compares all."""
     methods = [HOST.get("methods", name) for name in ("skeletonmae", "gfp")]
     pairs = [(method, GridSpec(frames=frames, patch=patch)) for method in methods for frames, patch in [(64, 8)]]
     shipped = list(kept_rows(HOST, pairs, folder=tmp_path))

@@ -1,4 +1,4 @@
-"""What the counter sees: recurrent layers as products of all frames at once, gradients of grouped convolutions."""
+"""Counting on shapes: recurrent layers as products of all frames at once, gradients of grouped convolutions."""
 
 from contextlib import nullcontext
 

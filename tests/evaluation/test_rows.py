@@ -1,4 +1,4 @@
-"""What the cost tables count, for methods as they are installed."""
+"""Counts in the cost tables, for the installed methods."""
 
 import logging
 from dataclasses import replace

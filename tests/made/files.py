@@ -28,7 +28,7 @@ def people(i, bodies=None):
 
 
 def centred(x_MTJC, joint=1):
-    """As the CTR-GCN pipeline leaves it, and where the origin was."""
+    """The clip as the CTR-GCN pipeline leaves it, and the original position of its origin."""
     origin = x_MTJC[0, 0, joint].copy()
     return x_MTJC - origin, origin
 
@@ -132,7 +132,7 @@ def write_slots(folder, array=slot_array, pairs=((0, 2, 3, 6, 7, 8, 9), (1, 4, 5
 
 
 COCO = (3, 4, 4, 4, 4, 4, 8, 5, 9, 6, 10, 12, 16, 13, 17, 14, 18)
-"""Joints of NTU that stand in for COCO's."""
+"""Joints of NTU that represent COCO's."""
 
 
 def pixels(i, height=1080):

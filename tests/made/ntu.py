@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 FIRST_ID = 72057594037931000
-"""Of the order of real tracking ids: 2^56 and more, so that neighbours are one number in float64."""
+"""Tracking ids of realistic size: 2^56 and more, so that neighbors are one number in float64."""
 
 # A standing person facing the camera, metres from the spine base: x to the right in the picture, y up, z away.
 _POSE_JC = np.array(

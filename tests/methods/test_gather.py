@@ -14,7 +14,7 @@ CLIPS, WIDTH = 6, 5
 
 
 def simclr(first_BD, second_BD):
-    """SimCLR's loss: every clip of the batch is told apart from every other."""
+    """SimCLR's loss: every clip of the batch is a negative of every other clip."""
     logits = F.normalize(first_BD) @ F.normalize(second_BD).T / 0.2
     target = torch.arange(len(logits))
     return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
@@ -30,7 +30,7 @@ LOSSES = {"simclr": simclr, "vicreg": vicreg}
 
 
 def gradients(rows):
-    """Of each loss by a layer's weight, as DDP averages them, where this process has the clips ``rows``."""
+    """Gradient of each loss by a layer's weight, averaged as in DDP, in a process with the clips ``rows``."""
     step = Step(0, 1, 0.0, torch.Generator(), lambda keys, n, op=0: None, distributed.world())
     torch.manual_seed(0)
     views, found = torch.randn(2, CLIPS, WIDTH), {}

@@ -1,4 +1,4 @@
-"""What is forgotten in a plugin's file is said in one sentence that names the class."""
+"""Missing parts of a plugin's file give one error that names the class."""
 
 import pytest
 import torch

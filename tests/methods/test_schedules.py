@@ -1,4 +1,4 @@
-"""What self-distillation changes over a schedule."""
+"""Schedules of self-distillation."""
 
 import pytest
 import torch

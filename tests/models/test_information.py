@@ -1,4 +1,4 @@
-"""What prototypes tell, part by part: known answers; which samples are a view's rows or hidden tokens."""
+"""Information of prototypes, part by part: known answers, and the parts of a view's rows or masked tokens."""
 
 import math
 

@@ -118,7 +118,7 @@ def test_gradcheck(mode, rows):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_factors_in_bfloat16_change_little_of_loss_and_gradients(mode, rows, monkeypatch):
-    """As on a GPU in bf16 autocast; figures at the paper's size: benchmarks/prototype_loss.py --rounded."""
+    """Rounding of a GPU in bf16 autocast; benchmarks/prototype_loss.py --rounded has numbers at the paper's size."""
     tensors, centering = sample(64, 2, 64, 500, torch.float32), centering_of(mode, 500)
     rows(20, 500)
     exact = chunked(centering, **tensors, **TEMPS)

@@ -1,4 +1,4 @@
-"""What a prototype objective says of its teacher, and that saying it changes no number."""
+"""Metrics that a prototype objective records of its teacher; recording changes no result."""
 
 import math
 
@@ -82,7 +82,7 @@ def test_it_forgets_the_step_and_counts_the_samples_of_all_processes(mode, monke
     others = F.normalize(torch.randn(50, tensors[2].shape[1]), dim=1)
     monkeypatch.setattr(prototype_objective, "gather", lambda x: torch.cat([x, others]))
     of_all = distributions(mode, objective, torch.cat([tensors[2], others]), tensors[3], 0.1)
-    if mode != "sinkhorn":  # whose offsets are those of this process's samples here
+    if mode != "sinkhorn":  # its offsets depend on this process's samples here
         used = math.log(float(objective.figures()["prototypes_used"]))
         assert used == pytest.approx(entropy(of_all.mean(0)), abs=1e-4)
     objective.update()

@@ -18,7 +18,7 @@ def test_an_aligned_run_is_another_run_and_no_alignment_is_the_run_of_before(res
 
 
 def test_features_are_those_of_aligned_clips(session, resolved):
-    """Of the control without a network they are the coordinates: across the shoulders there is no depth."""
+    """Features of the control without a network are the coordinates: between the shoulders there is no depth."""
     resolution = resolved("mamp", **{"train.align": "frames"})
     run, like = pretrain(session, raw_control(resolution, session.host)), resolution
     plain, aligned = (eval_spec(session.host, run, "knn", like=spec) for spec in (None, like))

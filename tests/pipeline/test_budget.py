@@ -1,4 +1,4 @@
-"""How long a run trains for what it may spend: the same for every method, the same run whenever it is asked for."""
+"""Training length for a budget: the same for every method, and the same run for the same request."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a GPU decides before anything is run on it: precision, the current device, deterministic algorithms."""
+"""Decisions on a GPU before anything runs on it: precision, the current device, deterministic algorithms."""
 
 import ast
 import os

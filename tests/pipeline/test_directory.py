@@ -10,7 +10,7 @@ from skelbench.training.loop import Trainer
 
 
 def test_who_was_followed_meanwhile_writes_nothing_more(tmp_path, monkeypatch):
-    """As after a night in a suspended machine: another command has taken the run over, worked and ended."""
+    """State after a night in a suspended machine: another command has taken the run over, worked and ended."""
     write_small_store(tmp_path)
     session = silent_session(tmp_path, get_host(), tmp_path / "results")
     train_step, seen = Trainer.train_step, {}

@@ -1,4 +1,4 @@
-"""A protocol that asks for the encoder gets it anew each time, with clips as views, and no test label."""
+"""A protocol that needs the encoder gets a new copy each time, with clips as views and without test labels."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_what_it_returns_wrong_is_told(measured):
 
 
 def test_labels_of_test_clips_decide_nothing(session, resolved, host, monkeypatch):
-    """The same clips are taken for the same classes, whatever those of the test side are called."""
+    """The same clips are training clips of the same classes, whatever the labels of the test side."""
     made = resolved("dino", epochs=1)
     run = pretrain(session, made)
     store, spec = made.store, eval_spec(host, made, "centroids")

@@ -1,4 +1,4 @@
-"""Fine-tuning as a step of a run: recorded, continued, forced anew; on other data; of encoders that are not trained."""
+"""Fine-tuning as a step of a run: recorded, resumed, repeated with force; on other data; of untrained encoders."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def test_a_preset_shortens_what_nothing_else_is_said_of(host, resolved, protocol
     assert {**full, "epochs": 10, "min_steps": 100, "lr": 1e-3} == short
     asked = eval_spec(host, quick, protocol, config={"epochs": 100, "min_steps": 500, "lr": 3e-4})
     assert asked.protocol_config == full and asked.id != eval_spec(host, quick, protocol).id
-    # A control is measured as the run is that it stands beside, whatever it was made by itself.
+    # A control is evaluated like its run, whatever its own preset.
     assert eval_spec(host, paper, protocol, like=quick).protocol_config == short
     assert eval_spec(host, quick, "linear").protocol_config == eval_spec(host, paper, "linear").protocol_config
 

@@ -1,4 +1,4 @@
-"""Observers watch: what they do changes no number and stops nothing; what they lack is told before."""
+"""Observers change no number and stop nothing; missing packages are an error before the run."""
 
 import json
 import logging

@@ -1,4 +1,5 @@
-"""A probe of clean clips on degraded ones: what linear fits, the same clips for every run, and what cannot be said."""
+"""A probe of clean clips on degraded ones: the fit of ``linear``, the same clips for every run, impossible
+conditions."""
 
 import numpy as np
 import pytest

@@ -75,7 +75,7 @@ def test_a_second_stage_starts_from_its_first_and_makes_it_itself_without(made, 
 def test_with_the_first_stage_of_its_own_preset_a_second_stage_is_exact(made, at):
     """Settings of the tests aside, which both stages have."""
     parent = pretrain(at, made("skeletonclr"))
-    assert "init_from" in made(init_from=parent).modified  # the parent's own settings are not those of the preset
+    assert "init_from" in made(init_from=parent).modified  # the parent's own settings differ from the preset's
     parent.update(modified={})
     assert "init_from" not in made(init_from=parent).modified
     assert "init_from" in made(init_from=parent, seed=1).modified

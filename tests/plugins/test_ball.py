@@ -58,7 +58,8 @@ def test_no_gradient_beyond_the_farthest_and_no_nan_anywhere():
 
 
 def literal_layer(v, rows, bias):
-    """As HYSP's code has it: into the ball, the matrix by its own formula, the bias added, kept from the border."""
+    """HYSP's code: map into the ball, multiply by the matrix with its own formula, add the bias, keep off the
+    border."""
     x = [math.tanh(abs(complex(*v))) * part / abs(complex(*v)) for part in v]
     x = [part * min(1, EDGE / math.hypot(*x)) for part in x]
     mx = complex(*(sum(w * part for w, part in zip(row, x)) for row in rows))

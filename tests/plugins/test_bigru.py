@@ -26,7 +26,7 @@ def view(clips=3, joints=25, bodies=2):
 
 
 def one_after_the_other(made, x_BTL):
-    """What the public code does: PyTorch's bidirectional GRU, fed one frame at a time, its states kept."""
+    """The public code's method: PyTorch's bidirectional GRU, fed one frame at a time, with its states kept."""
     gru = nn.GRU(x_BTL.shape[2], H, made.config.depth, batch_first=True, bidirectional=True)
     for side, end in ((made.first, ""), (made.second, "_reverse")):
         for layer, own in enumerate(side):

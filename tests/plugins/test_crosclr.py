@@ -36,7 +36,7 @@ def made(**settings):
 
 
 def views(query, key):
-    """Of ``official_graph.clips`` with these numbers."""
+    """Logits of ``official_graph.clips`` with these numbers."""
     both = {"query": official_graph.clips(query), "key": official_graph.clips(key)}
     return {f"{name}-{s}": View.of(as_stream(x, s, NTU25, 2, 3)) for name, x in both.items() for s in STREAMS}
 

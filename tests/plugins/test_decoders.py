@@ -1,4 +1,4 @@
-"""What every decoder must do, whatever it makes of the visible tokens."""
+"""Requirements of every decoder."""
 
 import pytest
 import torch

@@ -101,7 +101,7 @@ def test_key_encoder_and_heads_follow_and_everything_else_learns():
 
 
 def test_granularities_of_tokens_are_maxima_of_ever_longer_means():
-    """Of 6 patches and 5 joints: 6, 3, 1 and 1 stretches, 5, 2, 1 and 1 groups; what is left over at the end goes."""
+    """6 patches and 5 joints give 6, 3, 1 and 1 stretches, 5, 2, 1 and 1 groups; a remainder at the end is dropped."""
     tokens_RND = official.noise(2, 6 * 5 * 3).unflatten(1, (30, 3))
     found = Encoded(tokens_RND, tokens_RND.mean(1)).granularities(5, 4)
     grid_RPJD = tokens_RND.unflatten(1, (6, 5))

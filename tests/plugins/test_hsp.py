@@ -13,7 +13,7 @@ from skelbench.views.skeleton.topology import NTU25
 GRID, CLIPS, T, D = Grid(8, 4, 25), 4, 8, 8
 STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)
 COMMON = [3, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18]
-"""Of ntu25: head, shoulders, elbows, wrists, hips, knees, ankles."""
+"""Joints of ntu25: head, shoulders, elbows, wrists, hips, knees, ankles."""
 
 
 def make(kind=HSP, config=HSPConfig, topology=NTU25, **settings):

@@ -69,5 +69,5 @@ def test_mlflow(observer, tmp_path, monkeypatch):
     assert run.info.status == "FINISHED" and run.data.params["data.split"] == "half"
     history = again.client.get_metric_history(again.id, "loss")
     assert [(metric.step, metric.value) for metric in history] == [(1, 2.0), (5, 1.25)]
-    (tmp_path / "run" / "metrics.jsonl").unlink()  # begun anew with --force
+    (tmp_path / "run" / "metrics.jsonl").unlink()  # started again with --force
     assert observer("mlflow").id != first.id

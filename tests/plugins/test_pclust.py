@@ -19,7 +19,7 @@ STEP = Step(0, 1, 0.0, torch.Generator(), lambda *_: None)
 
 
 def make(bodies=0, **settings):
-    """As the PyTorch code has it: three layers, both GRUs of which read forwards."""
+    """Encoder of the PyTorch code: three layers with two GRUs each, which both read forwards."""
     grid = Grid(T, 1, 25)
 
     def encoder():
@@ -71,7 +71,7 @@ def test_features_loss_and_gradients_are_those_of_the_public_code(decoder):
 
 
 def scaled(x_TJC):
-    """As the notebook scales a clip, coordinate by coordinate."""
+    """Scaling of a clip in the notebook, coordinate by coordinate."""
     out = x_TJC.clone()
     for c in range(3):
         low, high = x_TJC[:, :, c].min(), x_TJC[:, :, c].max()
@@ -80,7 +80,7 @@ def scaled(x_TJC):
 
 
 def test_the_loss_is_the_notebooks():
-    """Fixed state: frame after frame from the feature and its own last frame, held against the next real ones."""
+    """Fixed state: frame after frame from the feature and the previous output, compared with the next real frames."""
     method, view = make(), padded()
     feature_RD = method.encoder(view).summary_RD
     losses = []

@@ -75,8 +75,8 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("way", "kind"), GOLDEN)
 def test_loss_and_gradient_of_the_public_code(way, kind):
-    """Made by running JHang2020/PCM3, ``moco.builder_mask_recons.MoCo``, its widths of 1024, 512 and 256 read as 16, 8
-    and 4, with these weights, clips, queue and draws; the loss is that of ``pretrain_moco_mask.train``."""
+    """Output of JHang2020/PCM3, ``moco.builder_mask_recons.MoCo``, with widths 16, 8 and 4 in place of 1024, 512 and
+    256, and with these weights, clips, queue and draws; the loss is computed as in ``pretrain_moco_mask.train``."""
     method = make(**PLAIN if kind == "plain" else {})
     out = method(views(), at(K // B, way))
     figures, gradient = GOLDEN[way, kind]

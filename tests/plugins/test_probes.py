@@ -38,7 +38,7 @@ SHORT = MampLinear(epochs=4, batch_size=16)
         ),
         (HiCoLinear(), [2.0 * 0.1 ** sum(epoch >= m for m in (50, 70)) for epoch in range(80)]),
         (UmURLLinear(), [0.03 * 0.1 ** sum(epoch >= m for m in (120, 140)) for epoch in range(150)]),
-        # USDRL's loop goes on for 10 epochs more than it was told
+        # USDRL's loop runs 10 epochs more than its setting
         (
             UmURLLinear(lr=0.006, epochs=160, drops=[0.75, 0.875]),
             [0.006 * 0.1 ** sum(epoch >= m for m in (120, 140)) for epoch in range(160)],

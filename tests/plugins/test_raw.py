@@ -61,7 +61,7 @@ def test_what_decides_only_weights_makes_no_other_run(made, resolved, host, sess
     assert made(seed=3).notes[-1] == "raw draws nothing at random: every seed is this run"
     for other in ({"clip_length": 8}, {"sets": {"second_body": "repeat"}}):
         assert made(**other).spec.id != ours.spec.id
-    for seed in (0, 1):  # it is also what stands beside a run of any seed
+    for seed in (0, 1):  # it is also the control of a run of any seed
         assert raw_control(resolved("slim", seed=seed, clip_length=16), host).spec == ours.spec
     with pytest.raises(SkelbenchError, match="control without a network; leave out --encoder vit"):
         made(encoder="vit")

@@ -37,7 +37,7 @@ def made(**settings):
 
 
 def tempo(keys_R, n, op=0):
-    """Stands in for ``step.uniform``: clips 1 and 2 are fast."""
+    """Replace ``step.uniform``: clips 1 and 2 are fast."""
     return torch.where(FAST[keys_R.div(2, rounding_mode="floor")], 0.25, 0.75)[:, None]
 
 

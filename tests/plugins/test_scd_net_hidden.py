@@ -1,4 +1,4 @@
-"""What SCD-Net's views hide of a clip."""
+"""Frames and joints that SCD-Net's views hide."""
 
 import torch
 from skelbench_plugins.scd_net import HideFrames, HideJoints
@@ -9,7 +9,7 @@ from skelbench.views.skeleton.topology import NTU25
 
 
 def drawn(augment, rows=40):
-    """What it does to ``rows`` clips of 64 frames that are 1 everywhere, [R, T, J], and its draws."""
+    """Result for ``rows`` clips of 64 frames that are 1 everywhere, [R, T, J], and the draws."""
     key_R = torch.arange(rows)
     draws = Draws(1.0, 0, NTU25, 3, Keyed(0, 0), key_R, key_R, torch.full((rows,), 256))
     return augment.draw(draws).apply(torch.ones(rows, 3, 64, 25), None)[:, 0], draws

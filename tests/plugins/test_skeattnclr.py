@@ -1,4 +1,4 @@
-"""SkeAttnCLR against numbers of the public code, with the names of its predictors mended, and a slow reference."""
+"""SkeAttnCLR against numbers of the public code with the names of its predictors fixed, and a slow reference."""
 
 import math
 from types import SimpleNamespace
@@ -21,9 +21,9 @@ from skelbench.views.skeleton.topology import NTU25
 
 GOLDEN = (1.8645710, 2.2089773, 1.3036442, 334.76893, 28.909365, 26.793287, 2.6674878)
 """Losses of whole clips, salient cells and the rest, norms of :data:`GRADIENTS`: GitHubOfHyl97/SkeAttnCLR (commit
-e3f05c6), net/SkeAttnCLR.py in float64, training mode without dropout, its ``predictor_p`` and ``predictor_c`` being its
-``predictor_s`` and ``predictor_ns``, on clips 1 (query) and 2 (key), of which frames 8 to 27 of trunk, left arm and
-right leg come from the next clip."""
+e3f05c6), net/SkeAttnCLR.py in float64, training mode without dropout, with ``predictor_p`` and ``predictor_c`` for
+its ``predictor_s`` and ``predictor_ns``, on clips 1 (query) and 2 (key). Frames 8 to 27 of trunk, left arm and right
+leg come from the next clip."""
 GRADIENTS = ("encoder.blocks.0.time.2.weight", "head.3.weight", "attention.qkv.weight", "predictor.salient.3.weight")
 SWAPPED = [j for name in ("trunk", "left arm", "right leg") for j in NTU25.parts[name]]
 

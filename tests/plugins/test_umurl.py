@@ -61,7 +61,7 @@ def imported_method():
 
 
 def stream_view(x_BMTJC, stream):
-    """As the builder makes it: the second body of every other clip is absent."""
+    """Views like the builder's: the second body of every other clip is absent."""
     valid_BM = torch.ones(x_BMTJC.shape[:2], dtype=torch.bool)
     valid_BM[:, 1] = x_BMTJC[:, 1].flatten(1).any(1)
     return View.of(as_stream(x_BMTJC, stream, NTU25, time=2, joint=3), valid_BM, stream=stream)

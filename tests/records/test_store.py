@@ -1,4 +1,4 @@
-"""Runs are opened, found, listed and locked; damaged files are errors of one sentence."""
+"""Runs are opened, found, listed and locked; damaged files give an error message."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Tables with a column per protocol or per figure of one: ours, papers' rows beside them, or neither."""
+"""Tables with a column per protocol or metric: with our rows, with published rows, or with neither."""
 
 import json
 
@@ -34,7 +34,7 @@ def rows(table):
 
 
 def test_what_differs_between_rows_is_a_footnote(made):
-    """Whose figures they are, their neighbours, and that a run of a small preset is of another size."""
+    """Source of published results, their neighbors, and marks of runs of a small preset."""
     made.run("slim", 0.6, protocol="retrieval", **NTU)
     made.run("mamp", 0.6, protocol="retrieval", preset="paper", **NTU)
     table = built(made, "retrieval")

@@ -76,7 +76,7 @@ def test_runs_that_are_fused_with_seeds_of_one_setting_are_seeds_and_others_are_
 
 
 def test_the_control_of_runs_that_are_fused_is_their_controls_fused(made):
-    """Not the one encoder of both streams, nor those of other runs, whichever was made last."""
+    """Neither an encoder of both streams nor a newer run replaces the run's own result."""
     bone = made.run("cmd:bone", None, seed=1, trained_on=("bone",), knn=None)
     twins = [made.run("untrained", None, seed=seed, knn=None) for seed in (1, 2)]
     shares = {twins[0]: 0.7, twins[1]: 0.9, None: 0.2}

@@ -114,7 +114,7 @@ def test_tokens_that_never_vary_are_left_out():
         score(points(still, still), mask_QN, by_distance(STICK7))
 
 
-# ------------------------------------------------------------------------------------------------ what is said of it
+# ------------------------------------------------------------------------------------------------ conclusion
 @pytest.mark.parametrize(
     ("tube", "said"),
     [

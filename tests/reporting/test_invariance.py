@@ -48,7 +48,7 @@ def test_reversal_turns_frames_and_confidence_around():
 
 
 def test_motion_goes_back_frame_by_frame():
-    """As the motion of the reversed clip, whose last frame has none either."""
+    """Motion of the reversed clip; its last frame has none either."""
     view = View.of(clips().x_BMTJC)
     motion = replace(view.with_x(as_stream(view.x_RTJC, "motion", STICK7, 1, 2)), stream="motion")
     expected = as_stream(view.x_RTJC.flip(1), "motion", STICK7, 1, 2)

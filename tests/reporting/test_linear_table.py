@@ -93,7 +93,8 @@ def test_rows_without_a_common_seed_share_a_letter_and_that_is_said(made):
 
 
 def test_rows_are_held_against_those_of_a_method(made):
-    """Of several to that with the same tokens; p is adjusted over the block, and the method is nothing over itself."""
+    """Comparison with the row with the same tokens; p is adjusted over the block, and the method has no difference
+    to itself."""
     rng, mine, theirs = np.random.default_rng(0), [], []
     for seed in (0, 1):
         mine.append(rng.random(400) < 0.6)

@@ -1,4 +1,4 @@
-"""What diagnoses kept beside runs, as one table over methods."""
+"""Stored diagnoses of runs, as one table over methods."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is said of evaluations that were asked for with settings, of other data, and of snapshots."""
+"""Descriptions of evaluations with settings, on other data, and of snapshots."""
 
 import json
 

@@ -118,7 +118,7 @@ def test_few_labels_and_retrieval():
 
 
 def test_cost():
-    """The ratio stands in the caption."""
+    """The ratio is printed in the caption."""
     (table,) = tabulars("tab:flops")
     columns = ("encoder_gflops", "encoder_gflops", "decoder_gflops")
     protocols = ("inference", "pretraining", "pretraining")

@@ -1,4 +1,4 @@
-"""Accuracy over the length of training: a row per length, and nothing beside it that differs in more."""
+"""Accuracy over training length: a row per length; runs that differ in more are not shown."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a picture shows: which frames, which joints are hidden, from where; and what a method sees of a clip."""
+"""Content of a picture: frames, hidden joints, camera; and a method's views of a clip."""
 
 import numpy as np
 import pytest

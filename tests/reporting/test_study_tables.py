@@ -1,4 +1,4 @@
-"""Tables of studies from a made results directory: which runs fill a row, and what stands beside it."""
+"""Tables of studies from a made results directory: the runs that fill a row, and the published numbers next to it."""
 
 import itertools
 from functools import cache

@@ -52,7 +52,7 @@ def test_looks_are_few_even_and_on_logged_steps(total):
 # ---------------------------------------------------------------------------------------------- what
 @pytest.mark.parametrize("name", KINDS)
 def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch):
-    """Ranks between 1 and what rows and channels allow; the weights are those of a run that nobody looked at."""
+    """Ranks are between 1 and the limits by rows and channels; diagnostics do not change the weights."""
     seen = trainer(name, epochs=1)
     lines = fit(seen)
     assert len(lines) == 3
@@ -71,7 +71,7 @@ def test_every_method_is_watched_and_learns_the_same(name, trainer, monkeypatch)
 
 
 def test_the_inference_encoders_first_output_is_watched(trainer):
-    """SLiM probes its teacher, which sees both global views unmasked: the ranks are those of its output."""
+    """SLiM evaluates its teacher, which sees both global views unmasked: the ranks are of its output."""
     training = trainer("slim", epochs=1)
     encoder, outputs = training.method.inference_encoder(), []
     encoder.register_forward_hook(lambda module, given, out: outputs.append(out))

@@ -35,7 +35,7 @@ def spoil(monkeypatch, index, what):
 
 
 def test_a_figure_that_is_not_finite_is_left_empty_and_said_once(resolved, noting, monkeypatch):
-    """The loss is, so the run goes on; other readers of JSON have no word for nan."""
+    """The loss is finite, so the run continues; other readers of JSON have no word for nan."""
     forward, (session, said) = Method.forward, noting
     nan = {name: torch.tensor(float("nan")) for name in ("extra", "rank_extra")}  # the watch reads ranks
     monkeypatch.setattr(Method, "forward", lambda *given: forward(*given) | nan)
@@ -120,7 +120,7 @@ def test_a_clip_that_is_not_finite_is_named(resolved, session, data_root, monkey
 def test_where_reading_waits_a_step_is_judged_late_and_nothing_is_saved_after_it(
     resolved, session, monkeypatch, what, index, noticed
 ):
-    """As on an accelerator: before the encoder or the state is saved."""
+    """Order on an accelerator: before the encoder or the state is saved."""
     init, step, made = loop.Trainer.__init__, loop.Trainer.train_step, []
 
     def late(self, *args):

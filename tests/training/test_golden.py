@@ -1,6 +1,6 @@
 """Losses of the first steps of every method, as numbers: a change of code that changes them changes results.
 
-``PYTHONPATH=tests python tests/training/test_golden.py`` writes the numbers anew. Numbers that change mean results that
+``PYTHONPATH=tests python tests/training/test_golden.py`` writes the numbers again. If numbers change, results
 change: raise the method's ``version`` with them.
 """
 
@@ -19,8 +19,8 @@ from skelbench.training.loop import Trainer
 GOLDEN = Path(__file__).with_name("golden_losses.json")
 STEPS = 4
 COMPARED = {"skeattnclr, native": 2}
-"""Of these fewer: rounding grows tenfold a step, and in the third kernels for three instruction sets of one processor
-(``ATEN_CPU_CAPABILITY``) differ by 2 %."""
+"""Steps of methods that have fewer: rounding grows tenfold a step, and in the third kernels for three instruction
+sets of one processor (``ATEN_CPU_CAPABILITY``) differ by 2 %."""
 
 
 def losses(made, run):

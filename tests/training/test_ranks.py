@@ -1,5 +1,7 @@
-"""Several processes are one: training, uneven shares, resume with another number, evaluation; and what ends one of them
-ends all. Two groups, of two and of three processes, are formed once and do everything that is asked of so many."""
+"""Several processes give the result of one: training, uneven shares, resuming with another number, evaluation; and an
+error in one of them ends all.
+
+Two groups, of two and of three processes, are formed once and do all work for groups of this size."""
 
 import io
 import json
@@ -46,14 +48,14 @@ SETTINGS = {
     "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
 }
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
-"""Of what is watched: figures of all processes' rows. They are samples, and not quite the same, of more than 1,024."""
+"""Diagnostics over all processes' rows. With more than 1,024 rows they are samples, and differ slightly."""
 CASES = (*METHODS, *VARIANTS, *SETTINGS)
 OF_THREE = (*KINDS, *SETTINGS)
-"""Those that three processes do as well."""
+"""Methods that three processes train too."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
 """Adam divides rounding by rounding where a gradient is 0."""
 RUNS = ("skeletonclr", "sjepa")
-"""Those that are stopped and continued: a queue and momentum; a running centre and Adam."""
+"""Methods that are stopped and continued: a queue and momentum; a running center and Adam."""
 EPOCHS = 3
 PROBES = {
     "knn": {},
@@ -149,7 +151,7 @@ def probe(session, run, force=False):
 
 
 def ended(folder, work):
-    """What a process says and with which code it ends that does ``work``; kept in a file."""
+    """Output and exit code of a process that does ``work``; kept in a file."""
     said, code = io.StringIO(), 0
     with redirect_stderr(said):
         try:
@@ -212,7 +214,7 @@ def done(tmp_path_factory):
 
 
 def all_done(folder):
-    """What was found by number of processes, and exit codes."""
+    """Results by number of processes, and exit codes."""
     write_small_store(folder)
     for name in ("failed", "diverged", "killed"):
         (folder / name).mkdir()

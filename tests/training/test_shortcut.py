@@ -22,7 +22,7 @@ def follow(lines):
 
 
 def test_prototypes_that_tell_the_slot_alone_are_a_shortcut():
-    """What was measured of SLiM's class tokens: 0.323 of 0.327 nats say which body."""
+    """Measured information of SLiM's class tokens: 0.323 of 0.327 nats are about the body."""
     healthy, only_slot = told(view=0.0, slot=0.27, clip=0.32), told(view=0.0, slot=0.323, clip=0.004)
     found, changes = follow([healthy] * 2 + [only_slot] * 5 + [healthy] * 2)
     assert [len(change) for change in changes] == [0] * 5 + [1, 0, 0, 1]  # the last five looks are asked together
@@ -35,7 +35,7 @@ def test_prototypes_that_tell_the_slot_alone_are_a_shortcut():
     [
         (told(slot=0.3, clip=0.001) | told("mfp", place=1.0, view=0.1, slot=0.1, clip=1.0), ["cl"]),
         (told(view=0.0, slot=0.0, clip=0.4), []),  # a batch without second bodies
-        (told(view=0.0, slot=0.01, clip=0.0), []),  # nothing is told at all: a collapse, if it is one
+        (told(view=0.0, slot=0.01, clip=0.0), []),  # no information at all: a collapse, if anything
     ],
 )
 def test_what_prototypes_tell_is_judged_by_its_sum(figures, names):

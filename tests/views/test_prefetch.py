@@ -12,7 +12,7 @@ GPU = torch.device("cuda", 1)
 
 
 class Streams:
-    """What stands for ``torch.cuda`` and writes down what streams are asked to do."""
+    """Replacement of ``torch.cuda`` that records calls to streams."""
 
     def __init__(self):
         self.said, self.current = [], threading.local()
@@ -46,7 +46,7 @@ class Stream:
 
 
 class Kept:
-    """What stands for a view: the streams that use its memory."""
+    """Replacement of a view: the streams that use its memory."""
 
     def __init__(self):
         self.by = []

@@ -131,7 +131,7 @@ def test_pad_takes_frames_as_they_are():
 
 
 def test_strided_takes_every_nth_frame_from_the_beginning():
-    """As Predict and Cluster samples: at stride floor(n / T) until there are T frames; shorter clips are padded."""
+    """Sampling of Predict and Cluster: stride floor(n / T) until there are T frames; shorter clips are padded."""
     counts, frames = (4, 6, 11, 12, 17, 40), 6
     interval = Interval(torch.zeros(len(counts)), torch.tensor(counts).double() - 1)
     at = positions(interval, frames, "strided", lengths(*counts))
@@ -142,7 +142,7 @@ def test_strided_takes_every_nth_frame_from_the_beginning():
 
 
 def test_pace_is_a_resize_to_the_frames_drawn_then_cut_or_padded():
-    """As in GL-Transformer's feeder: int(length (1 +- u amount)) frames, half-pixel, at most T of them."""
+    """Sampling of GL-Transformer's feeder: int(length (1 +- u amount)) frames, half-pixel, at most T of them."""
     length_B = lengths(*range(1, 41))
     interval = draw(Tempo(amount=0.3), "pad", length_B)
     frames = positions(interval, 30, "pad", length_B)

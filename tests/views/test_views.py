@@ -285,7 +285,7 @@ def test_each_body_can_be_put_at_its_own_origin(store):
 
 @pytest.mark.parametrize("bodies", ["valid", "all-slots", "random-valid"])
 def test_a_body_that_comes_late_or_leaves_is_centred_where_it_is_first_seen(bodies):
-    """As :func:`skelbench.data.importers.bodies.centre` does, whatever the view's frames; frames without it stay 0."""
+    """Center like :func:`skelbench.data.importers.bodies.centre` for any frames of the view; absent frames stay 0."""
     clips, batch = make_store([40, 7], [2, 2])
     clips[0][1, :10] = clips[0][0, 30:] = clips[1][1] = 0
     frames_FJ = torch.from_numpy(np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips]))

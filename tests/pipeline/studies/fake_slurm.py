@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""sbatch, squeue, scontrol and scancel that only keep a list, in ``queue.json`` beside them.
+"""sbatch, squeue, scontrol and scancel that only keep a list, in ``queue.json`` next to them.
 
-``settings.json``: {"away": commands that get no answer so many times}.
+``settings.json``: {"away": number of calls that get no answer}.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What trials draw: within bounds, the same every time, trial 0 the default, as many for every method."""
+"""Draws of trials: within bounds, reproducible, trial 0 is the default, the same number for every method."""
 
 import math
 

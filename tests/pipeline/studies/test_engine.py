@@ -1,4 +1,4 @@
-"""Engines: those of plugins run studies, and heed what they say they do."""
+"""Engines of plugins run studies, and only supported options are accepted."""
 
 import os
 import re

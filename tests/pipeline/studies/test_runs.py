@@ -32,7 +32,7 @@ FAILING = STUDY.replace('["calm"]', '["raises", "calm", "dies"]')
 
 @pytest.fixture(scope="module")
 def sittings(place):
-    """What three sittings of one study left: stopped by Ctrl-C, continued beside trials that fail, issued once more."""
+    """State of a study after three commands: stopped by Ctrl-C, continued next to failing trials, issued once more."""
     from contextlib import redirect_stderr, redirect_stdout
     from io import StringIO
 
@@ -48,7 +48,7 @@ def sittings(place):
         return code, out.getvalue(), err.getvalue()
 
     def interrupt():
-        """Ctrl-C once the trial has logged some steps; then it may go on quickly."""
+        """Send Ctrl-C when the trial has logged some steps; afterwards the trial may run fast."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not any(
             path.read_text().count("\n") > 3 for path in results.glob("calm-*/metrics.jsonl")
@@ -65,7 +65,7 @@ def sittings(place):
     (run,) = results.glob("calm-*")
     stopped = json.loads((run / "run.json").read_text())
     plan = issue("bees.toml", "--dry-run")
-    with pytest.MonkeyPatch.context() as patch:  # the first was a process as a user's; these need not import all anew
+    with pytest.MonkeyPatch.context() as patch:  # the first was a real process; these need not import everything again
         patch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
         said.append(issue("failing.toml", "--jobs", "2"))
     return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue, "handler": handler}

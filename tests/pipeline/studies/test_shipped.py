@@ -33,7 +33,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory):
-    """``trials(name)``: those of the first seed on a small data set, as without a GPU."""
+    """``trials(name)``: trials of the first seed on a small dataset, as without a GPU."""
     from small import write_small_store
 
     root = tmp_path_factory.mktemp("data")

@@ -77,7 +77,7 @@ def set_queue(slurm, tasks):
 
 
 def arrays(tmp_path):
-    """What is kept of each, the first first."""
+    """Records of each submitted array, oldest first."""
     kept = [json.loads(path.read_text()) for path in (tmp_path / "results/studies/six/slurm").glob("*.json")]
     return sorted((one for one in kept if "cells" in one), key=lambda one: one["job"])
 

@@ -1,4 +1,4 @@
-"""Which trials a study has, and its file."""
+"""Trials of a study, and its file."""
 
 import itertools
 import tomllib
@@ -24,7 +24,7 @@ GRID = Study(
 
 
 def said(request):
-    """What a request asks for, settings and the rest alike."""
+    """Content of a request: settings and other fields."""
     own = {key: getattr(request, key) for key in TRIAL if getattr(request, key) is not None}
     return own | dict(request.sets) | {"seed": request.seed}
 

@@ -140,7 +140,7 @@ def test_every_method_has_equal_trials_and_failures_count(here):
             run = here.results.by_id(trial.id)
             assert trial.clips == 8 and run.spec.data.split == "half~tune" and run.spec.seed == 0
             assert run.info["modified"]
-    # Issued again: the same trials, of which those that are done are found.
+    # Issued again: the same trials; finished ones are found.
     again, _ = tune(here, methods=("keen", "skeletonmae"))
     assert [[trial.id for trial in tuning.trials] for tuning in again] == [
         [trial.id for trial in tuning.trials] for tuning in tunings

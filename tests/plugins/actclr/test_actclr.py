@@ -1,4 +1,4 @@
-"""ActCLR against numbers of the public code, with its two faults mended, and its parts against slow references."""
+"""ActCLR against numbers of the public code with its two bugs fixed, and its parts against slow references."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import NTU25
 
 KINDS = {"region": 0.9, "cut": 0.4, "blend": 0.2}
-"""What is done with two clips by the draw that chooses it."""
+"""Mix of two clips for each value of the draw that chooses it."""
 CHOSEN = (0, 3)
 """Body parts that come from the other clip, in the order of ``topology.parts``."""
 START, LENGTH, BLEND = 8, 12, 0.3

@@ -65,7 +65,7 @@ def test_forward_written_out_query_by_query(memory_positions):
 
 
 def test_five_layers_cost_what_the_paper_implies():
-    """Of its 3.8 GFLOPs for two bodies, 1.93 are left for the decoder's layers."""
+    """The paper's 3.8 GFLOPs for two bodies leave 1.93 for the decoder's layers."""
     with torch.device("meta"):
         decoder = QueryDecoder(256, 256, 5, 8, ratio=6, grid=Grid(120, 4, 25), out_dim=12)
         queries, visible = torch.empty(1, 125, 256), torch.empty(1, 74, 256)

@@ -64,7 +64,7 @@ def test_decoder_is_the_cascade_written_out(decoder):
             if n in keep_RK[row]:
                 content = linear(state, "embed", tokens_RKD[row, keep_RK[row].tolist().index(n)].double())
             z[n // 5, n % 5] = content + state["time_embed"][n // 5] + state["joint_embed"][n % 5]
-        # 6 tokens in time -> 3 -> 2 -> 1 windows; those of the second step overlap by one
+        # 6 tokens in time -> 3 -> 2 -> 1 windows; the second step's windows overlap by one
         for level, members in enumerate([[(0, 1), (2, 3), (4, 5)], [(0, 1), (1, 2)], [(0, 1)]]):
             pooled = torch.stack([sum(z[t, j] for t in group) / len(group) for group in members for j in range(5)])
             blocks = {name.replace(f"blocks.{level}.", "blocks.", 1): value for name, value in state.items()}

@@ -1,4 +1,4 @@
-"""MacDiff: its views, its draws, and its numbers beside those of the official code."""
+"""MacDiff: its views, its draws, and its numbers against numbers of the official code."""
 
 import math
 
@@ -133,7 +133,7 @@ OFFICIAL = {
         "decoder.predict.bias": 0.204116553068161,
     },
 }
-"""What the official code put out: first visible token's first features per row; gradients as norms."""
+"""Output of the official code: first visible token's first features per row; gradients as norms."""
 OPTIONS = {"model_args": {"num_heads": 2, "input_mean": list(MEAN), "input_var": list(VARIANCE), "uncond_ratio": 0.1}}
 
 

@@ -57,7 +57,7 @@ GOLDEN = [
 
 
 def make(name, decoder_depth=2, **settings):
-    """The method, its weights those of ``official.state``."""
+    """The method with the weights of ``official.state``."""
     plugin = {"mamp": mamp, "skeletonmae": skeletonmae}[name]
     state = official.state(DIM, DEPTH, decoder_depth, T, PATCH)
     imported = plugin.imported(state, {"model_args": {"num_heads": HEADS}})

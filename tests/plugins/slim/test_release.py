@@ -60,7 +60,7 @@ def test_time_runs_forward_in_every_view_of_clips_of_16_frames_or_more(released)
 
 
 def test_views_are_as_long_as_the_authors_and_skip_as_few_frames(released):
-    """Bounds and means of the crops, in frames; the means are those of the recipe within five standard errors."""
+    """Bounds and means of the crops, in frames; the means agree with the recipe within five standard errors."""
     rng = np.random.default_rng(0)
     for length in (40, 80, 120):
         x = frame_numbers(view_specs(released().spec), length)

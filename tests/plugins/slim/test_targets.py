@@ -63,7 +63,7 @@ def make(name, centering="running"):
 
 
 def hidden(counts=(3, 0, 11, 50), step=STEP):
-    """Features and coordinates of four rows with so many hidden tokens each."""
+    """Features and coordinates of four rows, with these numbers of masked tokens."""
     generator = torch.Generator().manual_seed(2)
 
     def normal(*shape):
