@@ -2,16 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A folder of wheels, from `make wheels`, to install from where there is no network.
+# Folder with wheels from `make wheels`, to install from without network.
 WHEELS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)/constraints.txt \
 	$(if $(WHEELS),--no-index --find-links $(WHEELS))
 CODE := skelbench plugins tests benchmarks docs
 
-.PHONY: run test check lint format types layers fix docs bench gpu wheels clean
+.PHONY: run test check lint format types layers text fix docs bench gpu wheels clean
 
-# A torch of PYTHON's own, 2.9 or newer, that finds a GPU is taken as it is; else torch is installed like the rest.
-# own.pth: where PYTHON is itself of a virtual environment, --system-site-packages shows not that one but what is below it.
+# If PYTHON has torch 2.9 or newer and it finds a GPU, this torch is used; else torch is installed like the rest.
+# own.pth: for a PYTHON in a virtual environment, --system-site-packages shows the packages of its base Python only.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	own=$$($(PYTHON) -c 'import torch; v = torch.__version__; new = [*map(int, v.split(".")[:2])] >= [2, 9]; \
 		print(v if new and torch.cuda.is_available() else "")' 2>/dev/null || true); \
@@ -38,8 +38,8 @@ run: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -q
 
-# What needs no data and no minutes: style, types, and the order of packages that ARCHITECTURE.md gives.
-check: lint format types layers
+# Checks without data: style, types, the order of packages in ARCHITECTURE.md, and the text.
+check: lint format types layers text
 
 lint: $(VENV)/.checkers
 	$(BIN)/ruff check $(CODE)
@@ -53,12 +53,15 @@ types: $(VENV)/.checkers
 layers: $(VENV)/.installed
 	$(BIN)/python -m pytest -q -n0 --noconftest tests/test_layers.py
 
-# Mends what `make lint` and `make format` find, as far as ruff can.
+text: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.prose
+
+# Fixes the findings of `make lint` and `make format` that ruff can fix.
 fix: $(VENV)/.checkers
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-# The documentation as a site, site/index.html; a warning is an error. Needs no network once its tools are there.
+# Builds the documentation, site/index.html; a warning is an error. Needs no network when its tools are installed.
 docs: $(VENV)/.writers
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs site
 
@@ -69,11 +72,11 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.watch
 
-# Wherever there is a GPU, first of all: at most nine minutes, and gpu.json, to be kept under results/reference/.
+# Tests and timings on a GPU, at most nine minutes; keep gpu.json in results/reference/.
 gpu: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.gpu --output gpu.json
 
-# What `make gpu WHEELS=folder` needs on a machine without network but with a torch of its own: see the script.
+# Downloads packages for `make gpu WHEELS=folder` on a machine without network that has torch: see the script.
 wheels:
 	PYTHON=$(PYTHON) benchmarks/wheels.sh $(or $(WHEELS),wheels)
 

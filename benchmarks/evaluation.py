@@ -1,11 +1,11 @@
-"""Where an evaluation spends its time: each protocol on finished runs, in seconds, with the share outside the encoder.
+"""Time of evaluations: each protocol on finished runs, in seconds, with the fraction outside the encoder.
 
     python -m benchmarks.evaluation RUN [RUN ...] [--protocols linear,knn] [--dataset OTHER] [--set KEY=VALUE] [--keep]
 
-Inside the encoder are its forward passes and all backward passes (also that of a classifier trained with it);
-outside are reading clips, making views, pooling, probes, optimisers, statistics. Seconds are wall time with a GPU
-waited for before and after every pass, features are extracted anew for every protocol, nothing stays behind: records
-are written below a folder that is removed, but with --keep, where they become the run's.
+Inside the encoder are its forward passes and all backward passes (including a classifier trained with it). Outside are
+reading clips, making views, pooling, probes, optimizers and statistics. Seconds are wall time; a GPU is synchronized
+before and after every pass. Features are extracted again for every protocol. Records are written to a temporary
+folder; with --keep they become records of the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from skelbench.records.store import ResultStore
 
 
 class Clock:
-    """Seconds in passes of encoders and backward passes, whatever they are called from."""
+    """Seconds in forward passes of encoders and in backward passes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.seconds, self.inside = device, 0.0, False

@@ -1,22 +1,21 @@
-"""What a machine with a GPU does with skelbench: one command of at most nine minutes, one JSON.
+"""Checks and timings of skelbench on a machine with a GPU: one command of at most nine minutes, one JSON file.
 
     python -m benchmarks.gpu [--minutes 9] [--device cuda|cpu] [--size paper|quick] [--output gpu.json]
                              [--sections data,tests,peak,slim,...]
 
-Sections, each a process of its own with a time limit of its own: the synthetic data; the tests marked ``gpu``; what the
-device's matrix products reach; a training step of SLiM, MAMP, SkeletonMAE and DINO at the paper's size; then as many
-clips of SLiM and SkeletonMAE as the rest of the time allows, probed. The JSON is written after each section: what
-failed or took too long stands there with its reason, beside what was measured until then. A trace of a step of every
-method lies beside the JSON (chrome://tracing, ui.perfetto.dev).
+Each section is a process with a time limit: the synthetic data; the tests marked ``gpu``; the peak of the device's
+matrix products; a training step of SLiM, MAMP, SkeletonMAE and DINO at the paper's size; then training and probes of
+SLiM and SkeletonMAE in the remaining time. The JSON is written after each section, with results so far and the reason
+if the section failed or took too long. A trace of a step of every method is written next to the JSON (chrome://tracing,
+ui.perfetto.dev).
 
-Of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
-either; ``clips_per_s`` of steps as in training (auto), views built ahead; ``of_peak``, the FLOPs of its matrix products
-a second as a share of what was measured for bf16 products (on a CPU: float32) in the same command; ``memory``, the most
-that PyTorch allocated and reserved, how often it had to give back blocks to find room;
-``kernels`` of a step, how often and how long; ``shares`` of a step whose parts wait for the device, one
-after another: views, heads (forward and backward), optimiser with the teacher's moving average; ``flops_by_role``;
-``host_syncs``, how often a step waited for the device, and where. ``--device cpu --size quick`` runs all of it in
-little, which proves the command and nothing else.
+Values of a step: ``compile``, clips a second with ``train.compile`` off and auto, and the seconds of the first steps of
+both; ``clips_per_s`` of steps as in training (auto), with views built ahead; ``of_peak``, FLOPs of its matrix products
+a second as a fraction of the measured peak for bf16 products (on a CPU: float32); ``memory``, the most that PyTorch
+allocated and reserved, and how often it had to free blocks; ``kernels``, their number and duration; ``shares``,
+fractions of a step whose parts wait for the device one after another: views, heads (forward and backward), optimizer
+with the teacher's moving average; ``flops_by_role``; ``host_syncs``, waits for the device, and where. ``--device cpu
+--size quick`` runs a small version, only to test the command.
 """
 
 from __future__ import annotations
@@ -66,11 +65,11 @@ STEPS = ("slim", "mamp", "skeletonmae", "dino")
 RUNS = ("slim", "skeletonmae")
 SECTIONS = ("data", "tests", "peak", *STEPS, *(f"{name}-run" for name in RUNS))
 SHARES = {"data": 0.05, "tests": 0.3, "peak": 0.05, **dict.fromkeys(STEPS, 0.12), "slim": 0.22}
-"""Most of the whole time that a section may take; the runs share the rest."""
+"""Largest fraction of the whole time that a section may take; the runs share the rest."""
 WARM_STEPS, SYNC_STEPS, TIMED_SECONDS, PEAK_SECONDS = 3, 2, 10.0, 3.0
 KERNELS = 20
 TRAINED = 0.45
-"""Share of a run's time that training takes; the rest is for reading in, features and probes."""
+"""Fraction of a run's time for training; the rest is for loading, features and probes."""
 ROOT = Path(__file__).parents[1]
 
 Save = Callable[..., None]
@@ -78,7 +77,7 @@ Save = Callable[..., None]
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how large everything is done."""
+    """Device and sizes of everything that is measured."""
 
     device: str
     size: str
@@ -89,7 +88,7 @@ class Place:
     peak: float | None = None
     """FLOPs a second of matrix products, once measured."""
     steps: dict[str, dict[str, Any]] | None = None
-    """What was found of a step of methods, once it was."""
+    """Results on a step of methods, filled section by section."""
 
     @property
     def left(self) -> float:
@@ -126,7 +125,7 @@ def tests(place: Place, save: Save) -> None:
 
 
 def peak(place: Place, save: Save) -> None:
-    """Products of square matrices, the best of several sizes: what kernels reach, not what a data sheet says."""
+    """Measure products of square matrices, the best of several sizes: the speed of kernels, not of a data sheet."""
     device = torch.device(place.device)
     sizes = (4096, 8192, 16384) if device.type == "cuda" else (512, 1024)
     for name, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
@@ -141,7 +140,7 @@ def peak(place: Place, save: Save) -> None:
 
 
 def step(place: Place, save: Save, method: str) -> None:
-    """Steps of ``method`` as in training, and what they are made of."""
+    """Measure steps of ``method`` as in training, and their parts."""
     resolved = place.resolved(method)
     spec, store, host = resolved.spec, resolved.store, get_host()
     counted = step_cost(spec, host, store.topology)
@@ -178,7 +177,7 @@ def step(place: Place, save: Save, method: str) -> None:
 
 
 def run(place: Place, save: Save, method: str) -> None:
-    """As many clips as the time allows, then two probes and those of the untrained encoder."""
+    """Train on as many clips as the time allows, then probe the encoder and the untrained one twice each."""
     known = (place.steps or {}).get(method, {})
     if "clips_per_s" not in known:
         raise SkelbenchError(f"how fast {method} trains was not measured, so its run has no length")
@@ -217,8 +216,8 @@ def _roles(counted: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
-    """Of steps after the first ones, views built ahead, for at most so many seconds; the number of steps; seconds of
-    the first ones, which compile."""
+    """Return clips a second, with views built ahead, over a limited time; the number of steps; seconds of the first
+    steps, which compile and are not counted."""
     began = started = time.perf_counter()
     done = 0
     for index, views in trainer.batches(0):
@@ -228,7 +227,7 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
         trainer.train_step(index, views)
         if index >= WARM_STEPS:
             done += 1
-            if done % 5 == 0:  # else the host would run far ahead of the device
+            if done % 5 == 0:  # else the host would queue too many steps for the device
                 wait_for(trainer.device)
             if done >= 2 and time.perf_counter() > started + most or done == 200:
                 break
@@ -237,7 +236,7 @@ def _clips_per_s(trainer: Trainer, most: float) -> tuple[float, int, float]:
 
 
 def _shares(trainer: Trainer) -> dict[str, float]:
-    """Seconds of a step, and shares of it; every part waits for the device."""
+    """Seconds of a step, and fractions of its parts; every part waits for the device."""
     spent: dict[str, float] = defaultdict(float)
 
     @contextmanager
@@ -289,7 +288,7 @@ def _shares(trainer: Trainer) -> dict[str, float]:
 
 
 def _host_syncs(trainer: Trainer) -> dict[str, Any]:
-    """How often a step waits for the device, by the line that does."""
+    """Number of times that a step waits for the device, by line of code."""
     torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -303,7 +302,7 @@ def _host_syncs(trainer: Trainer) -> dict[str, Any]:
 
 
 def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
-    """A trace of one step, and the kernels, copies among them, that take longest in it."""
+    """Trace of one step, and the kernels and copies that take longest in it."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     kinds += [torch.profiler.ProfilerActivity.CUDA] if trainer.device.type == "cuda" else []
     with torch.profiler.profile(activities=kinds) as profile:
@@ -322,7 +321,7 @@ def _trace(trainer: Trainer, path: Path) -> dict[str, Any]:
 
 
 def _least_seconds(work: Callable[[], Any], device: torch.device, most: float) -> float:
-    """The least of many, in blocks of ten on a GPU, which hides what a launch costs."""
+    """Shortest of many times, in blocks of ten on a GPU, which hides the cost of a launch."""
     times = 10 if device.type == "cuda" else 1
     seconds: list[float] = []
     until = time.perf_counter() + most
@@ -343,7 +342,7 @@ def _silent(**_: Any) -> Iterator[Callable[..., None]]:
 
 # ------------------------------------------------------------------------------------------ sections as processes
 def _work(name: str, place: Place, found: Path) -> None:
-    """A section in its process: what it finds is written as it is found."""
+    """Run a section in this process; results are written one by one."""
     written: dict[str, Any] = {}
 
     def save(**values: Any) -> None:
@@ -367,7 +366,7 @@ def _work(name: str, place: Place, found: Path) -> None:
 
 
 def section(name: str, place: Place) -> dict[str, Any]:
-    """What ``name`` found until it ended, failed or was stopped."""
+    """Results of section ``name`` until it ended, failed or was stopped."""
     # A GPU cannot be used in a fork.
     context: Any = multiprocessing.get_context("fork" if place.device == "cpu" else "spawn")
     found, began = place.folder / f"{name}.json", time.time()

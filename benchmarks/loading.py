@@ -1,11 +1,11 @@
-"""How fast clips come from a memory map, and how fast they become views.
+"""Speed of reading clips from a memory map, and of making views from them.
 
     python -m benchmarks.loading [--clips 10000] [--original PATH]
 
-First batch: a fresh process opens a store of ``--clips`` clips and makes a batch of 128 views; the time after imports
-is given, imports stand beside it. Once with the store's pages dropped from the page cache, once with them in it (the
-file system's own cache below is not in our hands). Views: crop, resize to 120 frames, rotation, as MAMP's feeder does
-them, one thread, batches of 128 clips drawn at random. "bodies present" makes what the harness trains on, "all slots"
+First batch: a fresh process opens a store of ``--clips`` clips and makes a batch of 128 views; time of imports and time
+after them. Once with the store's pages dropped from the page cache, once with the pages in it (other caches of the file
+system are not controlled). Views: crop, resize to 120 frames, rotation, as in MAMP's feeder, one thread, batches of 128
+clips drawn at random. "bodies present" makes what the harness trains on, "all slots"
 also empty second bodies, which is what the original's arrays hold. ``--original`` is a checkout of MAMP: its feeder
 runs on the first 1,000 of the same clips, in turn with ours, for the ratio (median and range over rounds).
 """
@@ -49,7 +49,7 @@ ORIGINAL_CLIPS = 1000
 
 
 def make_store(path: Path, clips: int) -> None:
-    """Made clips of 40 to 130 frames (85 on average, as in NTU-60), every fourth with a second body."""
+    """Make a store of clips of 40 to 130 frames (85 on average, as in NTU-60), every fourth with a second body."""
     rng = np.random.default_rng(0)
     noise_MTJC = 0.3 * rng.standard_normal((2, 1000, 25, 3)).astype(np.float32)
     with StoreWriter(
@@ -62,7 +62,7 @@ def make_store(path: Path, clips: int) -> None:
 
 
 def first_batch(path: Path) -> float:
-    """Seconds from nothing but imports to a batch of views."""
+    """Seconds from the end of imports to a batch of views."""
     begin = time.perf_counter()
     store = ClipStore.open(path)
     ids = np.random.default_rng(1).integers(0, len(store), BATCH)
@@ -77,14 +77,14 @@ def drop_pages(path: Path) -> None:
 
 
 def ours(path: Path, bodies: Bodies, clips: int) -> Callable[[int], float]:
-    """A function that makes so many batches and returns clips per second."""
+    """Return a function that makes a number of batches and returns clips per second."""
     store = ClipStore.open(path)
     source, builder = ClipSource(store), ViewBuilder({"clip": VIEW}, store.topology, patch=4, bodies=bodies)
     return timed(clips, lambda step, ids: builder(source.gather(ids), Keyed(0, step)))
 
 
 def timed(clips: int, make: Callable[[int, np.ndarray], object]) -> Callable[[int], float]:
-    """A function that makes so many batches of clips drawn at random and returns clips per second."""
+    """Return a function that makes a number of batches of random clips and returns clips per second."""
     rng = np.random.default_rng(2)
 
     def run(batches: int) -> float:
@@ -98,7 +98,7 @@ def timed(clips: int, make: Callable[[int, np.ndarray], object]) -> Callable[[in
 
 
 def original(checkout: Path, path: Path, work: Path) -> Callable[[int], float]:
-    """The same of MAMP's feeder, from the padded array that its scripts make of the same clips."""
+    """Return this function for MAMP's feeder, on the padded array that its scripts make from the same clips."""
     store = ClipStore.open(path)
     x = np.zeros((ORIGINAL_CLIPS, LONGEST, 2, 25, 3), dtype=np.float32)
     for clip in range(ORIGINAL_CLIPS):

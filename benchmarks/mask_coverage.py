@@ -1,4 +1,4 @@
-"""Realised coverage of Semantic Tube Masking beside the paper's figures: ``python -m benchmarks.mask_coverage``."""
+"""Coverage of Semantic Tube Masking compared with the paper's numbers: ``python -m benchmarks.mask_coverage``."""
 
 from __future__ import annotations
 

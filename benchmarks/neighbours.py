@@ -1,10 +1,10 @@
-"""What nearest neighbours and rankings cost: seconds and memory of the protocols that compare all clips with all.
+"""Cost of nearest neighbors and rankings: seconds and memory of the protocols that compare all clips with all.
 
     python -m benchmarks.neighbours [--queries 2000] [--gallery 114000] [--width 256] [--device cpu]
 
-Made features of 120 classes; each protocol in a process of its own, on one thread. Memory is the most that the process
-had above what it had with the features read (on a GPU: what torch allocated, features included); the limit is that of a
-CPU. Seconds are those of the process, on a GPU of the wall clock; they grow with the queries, memory does not.
+Synthetic features of 120 classes; each protocol in a process of its own, on one thread. Memory is the peak of the
+process above its size after reading the features (on a GPU: peak of torch's allocations, features included); the limit
+is for a CPU. Seconds are CPU time, on a GPU wall time; they grow with the number of queries, memory does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMIT = 2**30
 
 
 def made(queries: int, gallery: int, width: int) -> Features:
-    """Gaussian classes that overlap."""
+    """Make features of overlapping Gaussian classes."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, CLASSES, gallery + queries)
     centre_CD = rng.standard_normal((CLASSES, width), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""Running the original scripts of CTR-GCN or MAMP, from a checkout of either, on made files.
+"""Run the original scripts of CTR-GCN or MAMP, from a checkout of either, on synthetic files.
 
-The checkout is copied, and only what newer libraries took away is put back: ``np.int``, ``np.string_``, and imports
-that the scripts never use.
+The checkout is copied with three changes for newer libraries: ``np.int``, ``np.string_``, and imports that the scripts
+never use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skelbench.data.store.clip_store import ClipStore
 
 
 class Run(NamedTuple):
-    """What a script took."""
+    """Time and memory of a script."""
 
     seconds: float
     peak_mb: float
@@ -106,7 +106,7 @@ def same_as_ntu(store: ClipStore, folder: Path, repeat: bool) -> int:
 
 
 def same_as_pku(store: ClipStore, folder: Path) -> int:
-    """Likewise for PKU-MMD, whose original has its rows in the order in which the disk lists the files."""
+    """Compare a PKU-MMD store the same way; the original's rows are in the order in which the disk lists the files."""
     compared = 0
     for path in sorted(folder.glob("*.npz")):
         with np.load(path) as npz:

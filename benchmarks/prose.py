@@ -127,7 +127,7 @@ def page_offenses(page: str) -> Iterator[Text]:
             lengths.append(len(sentence.split()))
             if lengths[-1] > LONGEST_SENTENCE:
                 yield line, f"sentence of {lengths[-1]} words: at most {LONGEST_SENTENCE}"
-        numbers = re.findall(r"(?<![\w.+-])\d[\d,.]*(?![\w-])", text)
+        numbers = re.findall(r"(?<![\w.,+-])\d+(?:[.,]\d+)*(?![\w-])", text)
         if len(numbers) > MOST_NUMBERS:
             yield line, f"{len(numbers)} numbers in a paragraph ({', '.join(numbers)}): make a table"
     if lengths and sum(lengths) / len(lengths) > LONGEST_MEAN:
@@ -140,6 +140,8 @@ def offenses(root: Path) -> Iterator[str]:
     """``file:line: rule`` for every offense in the repository at ``root``."""
     for path in sorted(path for folder in CODE for path in (root / folder).rglob("*.py")):
         place = path.relative_to(root)
+        if place.name.endswith("prose.py"):  # they contain the words
+            continue
         for line, rule in code_offenses(path.read_text(), place.parts[0] in ("skelbench", "plugins")):
             yield f"{place}:{line}: {rule}"
     for path in sorted(path for pattern in PAGES for path in root.glob(pattern)):

@@ -3,19 +3,19 @@
     python -m benchmarks.prototype_loss [--tokens 4000] [--prototypes 65536] [--repeats 5]
 
 Memory: peak resident size beyond the inputs, one fresh process per version. Time: both versions of a pair in turn in
-one process, order swapped every round; the ratio is the median over rounds, so that slow spells hit both sides, and the
-fastest rounds stand beside it. Gradients: norm of the difference over the norm, against the plain version in the same
+one process, order swapped every round; the ratio is the median over rounds, so that slow phases affect both, printed
+next to the fastest rounds. Gradients: norm of the difference over the norm, against the plain version in the same
 precision.
 
     python -m benchmarks.prototype_loss --rounded [--tokens 1024] [--prototypes 16384]
 
-What rounding of factors to bfloat16 changes, as a GPU does in bf16 autocast (made here with the same numbers): for
-random vectors, as at the start of training, and for samples near prototypes, as later.
+Effect of rounding factors to bfloat16, as a GPU does in bf16 autocast (emulated here): for random vectors, as at the
+start of training, and for samples near prototypes, as later.
 
     python -m benchmarks.prototype_loss --traffic
 
-What a sample costs on a GPU in bf16 besides its products: bytes that operations read and write, and how many operations
-a tile takes, counted on tensors without values.
+Cost of a sample on a GPU in bf16 besides matrix products: bytes that operations read and write, and operations of a
+tile, counted on tensors without values.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def relative(a: Tensor, b: Tensor) -> float:
 
 
 def compare(mode: str, args: argparse.Namespace) -> bool:
-    """Print one mode's line; whether it keeps the limits."""
+    """Print one mode's line; return whether it keeps the limits."""
     memory = {version: memory_of(version, mode, args) for version in VERSIONS}
     tensors = inputs(args.tokens, args.prototypes, args.width)
     _, loss, *expected = step("plain", mode, tensors)
@@ -171,7 +171,7 @@ def compare(mode: str, args: argparse.Namespace) -> bool:
 
 
 def rounded(args: argparse.Namespace) -> bool:
-    """Print loss and gradients of rounded factors against those of float32; whether they keep the limits."""
+    """Print errors of loss and gradients with rounded factors; return whether they keep the limits."""
     kept = True
     for near in (0.0, 0.5):
         tensors = inputs(args.tokens, args.prototypes, args.width)
@@ -198,7 +198,7 @@ def rounded(args: argparse.Namespace) -> bool:
 
 
 def traffic(args: argparse.Namespace) -> None:
-    """Print what samples of two numbers of tiles differ by, per sample and tile."""
+    """Print the difference between two numbers of tiles, per sample and tile."""
 
     def product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.mm(a, b).to(dtype) if a.dtype == dtype else torch.ops.aten.mm.dtype(a, b, dtype)

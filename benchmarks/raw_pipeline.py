@@ -25,7 +25,7 @@ EXTENDED = {"setups": 32, "actions": 120, "performers": 106}
 LINKS = 5
 """Times as many files, as hard links, to see whether memory grows with their number."""
 
-# A process of its own, so that its memory is its own; the time is that of the conversion, from call to finished store.
+# A separate process, to measure its memory; the time is from the call to the finished store.
 _OURS = """
 import json, resource, sys, time
 from pathlib import Path
@@ -44,7 +44,7 @@ print(json.dumps({"seconds": seconds, "peak_mb": max(own, worker), "clips": repo
 
 
 def run_ours(which: str, raw: Path, root: Path, workers: int) -> dict[str, float]:
-    """Seconds, clips, and the peak memory of whichever process needed most."""
+    """Seconds, clips, and the peak memory of the largest process."""
     command = [sys.executable, "-c", _OURS, which, str(raw), str(root), str(workers)]
     ended = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     return json.loads(ended.stdout)

@@ -1,10 +1,10 @@
-"""Tables and figures of the records in ``results/reference``, made again from them.
+"""Tables and figures of the records in ``results/reference``.
 
-``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, of `skelbench runs export
---alone`) and what was tuned (``NAME/tuned/*.json``, of `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table
-in which they have a row; runs whose settings were changed have one where a folder holds no others. Then it draws the
-figures of the documents, each of the packs that :data:`FIGURES` names. ``--check`` writes nothing and says which tables
-differ. A pack keeps what was measured; how a table or figure shows it may change, and then this command is run again.
+``python -m benchmarks.reference`` reads the packs of every folder there (``NAME/RUN.zip``, from `skelbench runs export
+--alone`) and tunings (``NAME/tuned/*.json``, from `skelbench tune`), and writes ``NAME/TABLE.csv`` for every table with
+rows. Runs with changed settings are included if a folder holds no others. Then it draws the figures of the documents
+from the packs in :data:`FIGURES`. ``--check`` writes nothing and names the tables that differ. Run it again when tables
+or figures show the records differently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIGURES = {
     "token-budget": r"small-(synthetic|uiprmd-methods)/(slim|skeletonmae|mamp|untrained)(-(15|30)t)?(-s1)?",
     "target-control": r"small-(synthetic|uiprmd-methods)/slim(-target-[a-z-]+)?(-s1)?",
 }
-"""Figure -> the packs that it is drawn of: ``FOLDER/PACK``, without ``.zip``."""
+"""Figure -> pattern of its packs: ``FOLDER/PACK``, without ``.zip``."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
 
 
 def drawn_of(figure: str) -> list[Path]:
-    """The packs that ``figure`` is drawn of."""
+    """Return the packs from which ``figure`` is drawn."""
     names = re.compile(FIGURES[figure] + r"\.zip")
     return [pack for pack in sorted(FOLDER.glob("*/*.zip")) if names.fullmatch(f"{pack.parent.name}/{pack.name}")]
 

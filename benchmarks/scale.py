@@ -1,12 +1,12 @@
-"""Hours of pre-training on one and several GPUs, worked out from counted FLOPs: the tables of docs/scale.md.
+"""Estimated hours of pre-training on one and several GPUs, from counted FLOPs: the tables of docs/scale.md.
 
     python -m benchmarks.scale [--methods slim,mamp] [--peak 790] [--fraction 0.4] [--launch 40]
 
-Every method in its native setting and schedule, the masked ones also on 8 tokens: clips seen times counted FLOPs of a
-clip (matrix products of a whole step, by the bodies that are trained on), over ``--peak`` TFLOP/s times the
-``--fraction`` of it that is reached. A step cannot be shorter than its operations take to be issued, ``--launch``
-microseconds each: on many GPUs, which share a batch, that is what is left, and such hours are marked *. Of recurrent
-layers, a few kernels on a GPU and many operations here, nothing is said. Nothing is run on a GPU.
+Every method in its native setting and schedule, the masked ones also on 8 tokens. Hours are clips seen times counted
+FLOPs of a clip (matrix products of a whole step, for the bodies in training), over ``--peak`` TFLOP/s times the reached
+``--fraction`` of it. A step cannot be shorter than the launches of its operations, ``--launch`` microseconds each;
+hours with this limit are marked *. It matters on many GPUs, which share a batch. Methods with recurrent layers have no
+estimate, because their layers are few kernels on a GPU and many operations here. Nothing runs on a GPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VIEWS = frozenset(
 
 @dataclass(frozen=True)
 class Work:
-    """What training takes, whatever the data."""
+    """Cost of a training, for any data."""
 
     title: str
     epochs: float
@@ -55,7 +55,7 @@ class Work:
     gflops_two: float
     """1e9 FLOPs of a clip of two bodies."""
     operations: int | None
-    """Of one step; None = not known."""
+    """Number of launches of one step; None = not known."""
 
     def gflops(self, bodies: float) -> float:
         """1e9 FLOPs of a clip with as many ``bodies``."""
@@ -92,7 +92,7 @@ def operations(spec: RunSpec, host: Host) -> int | None:
         return None
     try:
         return counted("meta", 8)
-    except Exception:  # it looks at values; a real error shows again
+    except Exception:  # it reads values; a real error shows again
         return counted("cpu", 2)
 
 

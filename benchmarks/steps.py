@@ -1,19 +1,19 @@
-"""Steps of training, of this checkout in pairs with those of another: seconds, losses, memory, share of the GEMM peak.
+"""Training steps of this checkout, compared with another one: seconds, losses, memory, fraction of the GEMM peak.
 
     python -m benchmarks.steps [--cases slim:quick,slim:small,mamp:native] [--against CHECKOUT] [--original MAMP]
 
 A case is ``method:preset`` or ``method:preset:clips`` with another number of clips in a step; a preset ``native`` is
 the method's own setting on all body slots at 8 clips, T = 120. Every checkout runs in a process of its own; in every
-round each does one step of the same case, the order swapped from round to round, so that what else the machine does
-falls on all alike. Ratios are medians over rounds, of wall time and of CPU time. ``loss`` is the largest difference
+round each does one step of the same case, in swapped order from round to round, so that other load affects all in the
+same way. Ratios are medians over rounds, of wall time and of CPU time. ``loss`` is the largest difference
 between the losses of the rounds relative to their size (the clips and draws are the same). ``peak`` is the largest
 resident size of the process. ``of GEMM peak`` is the counted FLOPs of forward and backward pass over the CPU time of
 the step without views, as a share of what a product of two 2048 x 2048 float32 matrices reaches between the rounds on
-the same threads. Where presets are others than those of the other checkout, ``--set method.head_hidden=128`` and the
-like give both the same work.
+the same threads. If the presets of the two checkouts differ, options like ``--set method.head_hidden=128`` give both
+the same work.
 
 ``--original``: a checkout of maoyunyao/MAMP; its model (8 + 5 blocks), loss, backward pass and AdamW on as many bodies
-as ``mamp:native`` has, without what loads data; views are left out of ours there.
+as in ``mamp:native``, without loading data; our steps are then timed without views.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def ours(case: str, folder: Path, sets: dict[str, Any]) -> Callable[[int], dict[
 
 
 def _bodies(views: Any) -> int:
-    """Of all views of a step."""
+    """Number of bodies in all views of a step."""
     return sum(view.x_RTJC.shape[0] for view in views.values())
 
 

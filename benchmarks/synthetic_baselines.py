@@ -1,11 +1,11 @@
-"""How hard the synthetic data set is for methods that learn nothing.
+"""Accuracy of methods that learn nothing on the synthetic dataset.
 
     python -m benchmarks.synthetic_baselines [--root FOLDER]
 
 1-NN (Euclidean) on raw coordinates: every clip resized to 32 frames and flattened, both body slots side by side.
 *Within view* trains and tests on cameras 2 and 3, odd against even subjects; *cross view* trains on the same clips and
-tests on camera 1. "Heading removed" turns every clip about the vertical until the first frame's hips lie along X: what
-knowing the viewpoint would be worth.
+tests on camera 1. "Heading removed" turns every clip about the vertical until the first frame's hips are along X, and
+shows the effect of a known viewpoint.
 """
 
 from __future__ import annotations

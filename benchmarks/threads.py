@@ -1,12 +1,11 @@
-"""What threads are worth on idle cores and on busy ones: steps of a training and of a linear probe.
+"""Effect of the number of threads on idle and on busy cores: steps of a training and of a linear probe.
 
     python -m benchmarks.threads [--methods slim,mamp] [--preset quick] [--busy 0,1]
 
-One process; in every round each number of threads in turn, so that what else the machine does falls on all alike.
-``--busy`` names how many other processes count up meanwhile, one core each. Steps a second are the median of rounds;
-beside it what :func:`skelbench.core.threads.fastest_threads` chooses, three times. Of a probe (256 clips a step) the
-number of
-multiplications of a product is given: below ``skelbench.core.threads.TINY`` one thread does it.
+One process; every round tries each number of threads, so that other load affects all in the same way. ``--busy``:
+number of other processes that keep one core busy each. Steps a second are the median of rounds, printed next to three
+choices of :func:`skelbench.core.threads.fastest_threads`. For a probe (256 clips a step) the number of multiplications
+of a product is printed: below ``skelbench.core.threads.TINY`` one thread computes it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def others(count: int) -> Iterator[None]:
 
 
 def probe(width: int, classes: int) -> Callable[[], Any]:
-    """Twenty steps as of the linear probe: a product, a softmax, a product, AdamW."""
+    """Make twenty steps like the linear probe's: a product, a softmax, a product, AdamW."""
     x_bD, weight = torch.randn(256, width), torch.zeros(classes, width)
     optimizer = torch.optim.AdamW([weight], fused=True)
 

@@ -1,12 +1,11 @@
-"""What watching costs: steps that are looked at against steps that are not.
+"""Cost of diagnostics: diagnostic steps compared with other steps.
 
     python -m benchmarks.watch [--methods slim,mamp] [--presets quick,small] [--rounds 40] [--batch N] [--device cpu]
 
-One process; in every round one step of each kind on the same clips, the order swapped from round to round. Seconds of a
-look are the median over rounds of the difference, the share of the training is that over the interval between looks
-times the median step. On a CPU seconds are those of this process, whatever else the machine does (set
-OMP_NUM_THREADS=1); on a GPU wall time with the device waited for. ``--batch`` shrinks the step, but a look only below
-1,024 rows: what is watched is bounded, so that a share found so is above the true one.
+One process; every round makes one step of each kind on the same clips, in swapped order from round to round. The cost
+is the median difference over rounds, in seconds, and as a fraction of the steps between two diagnostic steps. Seconds
+are CPU time of this process (set OMP_NUM_THREADS=1); on a GPU wall time, with synchronization. ``--batch`` shrinks the
+step, but diagnostics only below 1,024 rows, because larger batches are sampled: the fraction is then too high.
 """
 
 from __future__ import annotations
@@ -40,9 +39,11 @@ def trainer_of(method: str, preset: str, batch: int | None, device: str, folder:
 
 
 def seconds(training: Trainer, step: int, look: bool) -> float:
-    """One step, with a look or without."""
+    """Return the seconds of one step, with or without diagnostics."""
     views = training.views(step)
-    done = 1 if look else training.diagnostics.interval + 1  # a look is due after the first step, none after this one
+    done = (
+        1 if look else training.diagnostics.interval + 1
+    )  # diagnostics are due after the first step, not after this one
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
     wait_for(training.device)
     began = clock()
@@ -53,10 +54,10 @@ def seconds(training: Trainer, step: int, look: bool) -> float:
 
 
 def compare(method: str, preset: str, args: argparse.Namespace) -> bool:
-    """Print one line; whether the share keeps the limit."""
+    """Print one line; return whether the fraction keeps the limit."""
     with tempfile.TemporaryDirectory() as folder:
         training = trainer_of(method, preset, args.batch, args.device, Path(folder))
-        # The interval of the preset's own batch: steps between looks, of clips as many as it sees between them.
+        # The interval of the preset's own batch: steps with as many clips as between its diagnostics.
         whole = training if args.batch is None else trainer_of(method, preset, None, args.device, Path(folder))
         for look in (True, False):
             seconds(training, 0, look)
