@@ -23,8 +23,7 @@ from skelbench.views.view import View
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-3
-"""Largest difference of a feature, in units of the largest feature, that counts as rounding; with a larger one
-nothing is written."""
+"""Largest difference of a feature that counts as rounding, in units of the largest feature; above it, an error."""
 
 
 def need_onnx() -> None:

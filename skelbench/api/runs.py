@@ -68,8 +68,7 @@ class Run(RunOnDisk):
 
     @property
     def evaluations(self) -> pandas.DataFrame:
-        """Rows of the run in :func:`skelbench.results`: one per evaluation, with the paired tests against its
-        baselines."""
+        """Rows of the run in :func:`skelbench.results`: one per evaluation, with paired tests against baselines."""
         from skelbench.api.reports import results
 
         every = results(self.path.parent)

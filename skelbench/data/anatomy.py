@@ -171,9 +171,8 @@ def axes_of(x_TJC: np.ndarray, topology: Topology) -> tuple[np.ndarray, np.ndarr
 def handedness(x_TJC: np.ndarray, topology: Topology) -> float:
     """Sum over frames of left . (up x ahead): positive if the side named left is the body's left side.
 
-    Ahead is where the feet point, where the knees bend to, and where the nose is in front of the ears (or of the
-    line between shoulders and head). Mirrored coordinates and swapped names change the sign; turning the body does
-    not.
+    Ahead is where feet point, knees bend to, and the nose is in front of the ears (or of the line from shoulders to
+    head). Mirrored coordinates and swapped names change the sign; turning the body does not.
     """
     at = {name: x_TJC[:, j] for j, name in enumerate(topology.joints)}
     ahead_TC = np.zeros_like(x_TJC[:, 0])

@@ -20,8 +20,7 @@ SHARE = 0.8
 LONGEST_BONE, SHORTEST_BONE = 0.75, 0.01
 """Meters; a median length outside this range is no human bone between neighboring joints."""
 RIGID_FROM, MOST_SPREAD = 0.2, 0.4
-"""Bones longer than the first (meters) may vary by the second (fraction) within a clip; sensors measure short bones
-much less precisely."""
+"""Bones longer than the first (meters) may vary by the second (fraction) within a clip; sensors blur short bones."""
 
 
 class Known(NamedTuple):

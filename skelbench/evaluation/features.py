@@ -183,10 +183,8 @@ def split_features(encoder: nn.Module, clips: PreparedClips, split: Split, repor
 
 @contextmanager
 def drawing(encoder: nn.Module, keyed: Keyed, device: torch.device) -> Iterator[None]:
-    """Context with all of ``encoder`` but batch norm in training mode, and torch's generators seeded by ``keyed``.
-
-    Use it within :func:`~skelbench.models.encoder.evaluating`, which restores the modes; generators are restored
-    here."""
+    """Context with all of ``encoder`` but batch norm in training mode, and torch's generators seeded by ``keyed``. Use
+    it within :func:`~skelbench.models.encoder.evaluating`, which restores modes."""
     for module in encoder.modules():
         module.training = not isinstance(module, _BatchNorm)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

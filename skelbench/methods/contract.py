@@ -74,8 +74,7 @@ class Context:
         return self._summary_width
 
     def _state_widths(self) -> None:
-        """Return an encoder to read sizes from: without weights if the method has made none yet; no random number is
-        drawn."""
+        """Return an encoder to read sizes from: without weights if the method has made none yet."""
         if not self._width:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 self.encoder()
@@ -227,15 +226,12 @@ class Method(nn.Module):
     """Attribute name -> role ("student", "teacher", "decoder", "target", "head"), for the cost tables."""
 
     turns: tuple[str, ...] = ("main",)
-    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the
-    parameter groups of this turn (``"turn": "critic"``; groups without one: the first turn) are updated. Each turn
-    has its optimizer."""
+    """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and updates only the
+    parameter groups of this turn (``"turn": "critic"``; none: the first turn) by an optimizer of their own."""
     min_clips: int = 1
-    """Smallest number of clips in a step: 2 for losses that compare clips of a batch, which would divide by 0 with
-    one."""
+    """Smallest number of clips in a step: 2 for losses that compare clips of a batch."""
     queue_fills: int = 1
-    """Smallest number of times that a run's clips fill the queue of keys; above 1 for a loss that needs a full
-    queue."""
+    """Smallest number of times that a run's clips fill the queue; above 1 for a loss that needs a full queue."""
     exchangeable: Mapping[str, str] = {}
     """Settings of the method that name a plugin -> its kind, ``{"target": "targets"}``: versions enter the identity.
     "" names none. Beside one that names an encoder, ``partner``, stands ``partner_settings``, a dict: the harness adds
@@ -283,8 +279,7 @@ class Method(nn.Module):
         """After the optimiser step: EMA, queues, centres. Default: nothing."""
 
     def inference_encoder(self) -> Encoder:
-        """Return the encoder that is probed, costed and exported: ``encoder``; a method with an EMA teacher returns
-        the teacher."""
+        """Return the encoder that is probed, costed and exported: ``encoder``; with an EMA teacher, the teacher."""
         return self.encoder
 
     def inference_encoders(self) -> Mapping[str, nn.Module]:
@@ -303,9 +298,8 @@ class Method(nn.Module):
         yield from default_groups(self)
 
     def phases(self) -> list[tuple[str, float]]:
-        """Stages in order as (name, fraction of the schedule at which it begins); ``step.phase`` names the current
-        one. A stage that begins together with the next, or at 1, is skipped.
+        """Stages in order as (name, fraction of the schedule at which it begins); ``step.phase`` names the current one.
 
-        One that begins where the next does, or at 1, is left out.
+        A stage that begins together with the next, or at 1, is skipped.
         """
         return [("main", 0.0)]

@@ -60,8 +60,7 @@ HEAD = "head."
 def masked_autoencoder(
     state: Mapping[str, Tensor], options: Mapping[str, Any], model: str, method_options: Mapping[str, str]
 ) -> Imported:
-    """Return the content of a pre-training checkpoint of MAMP's repository, or of a downstream one (encoder and
-    classifier).
+    """Return the content of a checkpoint of MAMP's repository: of pre-training, or downstream with a classifier.
 
     ``model``: package of the model class in that repository (``model_mamp``), checked against the file's own record.
     ``method_options``: option of the command -> field of the method's config.

@@ -25,8 +25,7 @@ LEVELS = ("time", "space", "instance")
 
 
 class LevelContrast(Method):
-    """An encoder and a head per level, and a second copy of both for keys; a clip's three keys are concatenated in one
-    queue.
+    """An encoder and a head per level, and a copy of both for keys; a clip's three keys are concatenated in a queue.
 
     The config has ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings` once per step; it
     may add levels, whose keys it stores itself.

@@ -20,8 +20,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class MaskedConfig(Config):
-    """Settings of masking, decoder and crop. Defaults follow MAMP's code; the depth follows its NTU-120 and PKU-MMD
-    scripts.
+    """Settings of masking, decoder and crop, as in MAMP's code; depth as in its NTU-120 and PKU-MMD scripts.
 
     >>> config = MaskedConfig(mask_ratio=0.75, decoder_depth=3)
     >>> config.view(Grid(frames=64, patch=8, joints=25), mask=config.random_mask).mask.lo
@@ -74,8 +73,7 @@ def rotated_view(config: MaskedAutoencoderConfig, grid: Grid, mask: Mask | None 
 
 
 class MaskedAutoencoder(Method):
-    """Encoder on the visible tokens, decoder on the full grid, squared error of standardized tokens at masked
-    positions.
+    """Encoder on the visible tokens, decoder on the full grid, squared error of standardized masked tokens.
 
     A subclass chooses the masked tokens (in ``views`` or in its step) and calls :meth:`reconstruct`.
 

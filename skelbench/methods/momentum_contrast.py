@@ -131,8 +131,7 @@ BLOCKS = {"gcn.conv": "spread", "tcn": "time", "residual": "residual"}
 
 
 def graph_name(name: str) -> str | None:
-    """Return our name, ``encoder.*`` or ``head.*``, of a tensor of the public ST-GCN; None: the tensor is computed
-    here.
+    """Return our name, ``encoder.*`` or ``head.*``, of a tensor of the public ST-GCN; None: it is computed here.
 
     Raises:
         SkelbenchError: it belongs to another model.
@@ -167,8 +166,7 @@ def graph_settings(state: Mapping[str, Tensor], prefix: str = "encoder_q.") -> d
 
 
 def imported(state: Mapping[str, Tensor], options: Mapping[str, Any]) -> Imported:
-    """Return the content of a checkpoint of either code: encoder, head, their copies and the queue; or only encoder
-    and classifier."""
+    """Return the content of a checkpoint of either code: encoder, head, copies, queue; or encoder, classifier."""
     query, twins = "encoder_q.", {"encoder_q.": "", "encoder_k.": "key_"}
     settings = graph_settings(state)
     weights: dict[str, Tensor] = {}

@@ -1,5 +1,4 @@
-"""Shared parts of USDRL and its successors: four views of a clip agree in three embeddings, whose features are
-decorrelated.
+"""Shared parts of USDRL and its successors: four views of a clip agree in three decorrelated embeddings.
 
 Facts: wengwanjiang/USDRL @7e83bb6, pretrain.py and model/loss.py; its successor wengwanjiang/FoundSkelModel
 @945fe91. VICReg's terms hold within each view, Barlow Twins' between each two. B clips of all processes, E width of

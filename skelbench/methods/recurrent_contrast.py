@@ -26,8 +26,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class RecurrentContrast(MomentumContrast):
-    """Two distorted crops of a clip agree and differ from the keys of earlier clips: CMD with one stream and without
-    distillation.
+    """Two distorted crops of a clip agree and differ from the keys of earlier clips: CMD with one stream.
 
     >>> views = RecurrentContrast.views(DistortedContrastConfig(stream="bone"), Grid(frames=64, patch=8, joints=25))
     >>> {name: view.stream for name, view in views.items()}

@@ -113,8 +113,7 @@ class MultiCropConfig(PrototypeSettings):
     )
 
     def crops(self, grid: Grid, mask: Mask | None = None) -> dict[str, ViewSpec]:
-        """Return ``global`` and ``local`` views, each a crop of the clip with its own transforms; ``mask``: mask of the
-        global views.
+        """Return ``global`` and ``local`` views, each a crop with its own transforms; ``mask``: of the global views.
 
         Color and blur of images have no counterpart here, so views have SLiM's transforms (Skeleton-Aware
         Augmentations, our assumption): methods then differ in their learning from equal views.
@@ -232,8 +231,7 @@ def self_distillation_groups(
 
 
 def other_views(global_RE: Sequence[Tensor], local_RE: Sequence[Tensor] = ()) -> Tensor:
-    """Return the other global view and all local views for each of two global views: [2 R, 1 + V, E] from pieces of
-    [R, E].
+    """Return the other global view and all local ones for both global views: [2 R, 1 + V, E] from [R, E].
 
     >>> first, second, local = (torch.full((3, 8), value) for value in (1.0, 2.0, 3.0))
     >>> other_views([first, second], [local])[:, :, 0]

@@ -26,8 +26,7 @@ STREAMS = ("joint", "motion", "bone")
 
 
 class StreamContrast(Method):
-    """Every stream has an encoder, a head, and a second copy of both for keys; a clip's keys are concatenated in one
-    queue.
+    """An encoder and a head per stream, and a copy of both for keys; a clip's keys are concatenated in a queue.
 
     The config has ``view(grid)``, ``queue``, ``embedding`` and ``momentum``. A subclass calls :meth:`embeddings`
     once per step.

@@ -59,8 +59,7 @@ class DistortedConfig(Config):
     resize: Resampling = "ends"
 
     def view(self, grid: Grid, **fields: Any) -> ViewSpec:
-        """A crop of a tenth of the clip to all of it, at least 64 frames if it has them, distorted; ``fields`` of
-        the view."""
+        """A crop of a tenth of the clip to all of it, of at least 64 frames if possible, distorted."""
         crop = Free(lo=0.1, hi=1.0, whole_frames=True, min_frames=64)
         return ViewSpec(
             **{"frames": grid.frames, "crop": crop, "augment": (Distort(),), "resize": self.resize} | fields

@@ -15,8 +15,7 @@ from skelbench.views.skeleton.grid import Grid
 
 
 class FilledGrid(nn.Module):
-    """Front of a decoder: projected visible tokens at their positions, mask tokens elsewhere, plus learned temporal and
-    joint embeddings.
+    """Front of a decoder: projected visible tokens, mask tokens elsewhere, plus embeddings of time and joint.
 
     A subclass adds layers that read the full grid and calls :meth:`reset_parameters`.
 

@@ -1,6 +1,4 @@
-"""Interface of encoders: attributes, input and output.
-
-The shipped ViT is in :mod:`skelbench.models.vit`."""
+"""Interface of encoders: attributes, input and output. The shipped ViT is in :mod:`skelbench.models.vit`."""
 
 from __future__ import annotations
 
@@ -178,16 +176,14 @@ class Encoder(nn.Module):
         return None
 
     def prepare(self, requires: frozenset[str]) -> None:
-        """Create the parts that ``requires`` needs beyond the encoder itself, for example a mask token for
-        "replace-tokens".
+        """Create the parts that ``requires`` needs beyond the encoder, such as a mask token for "replace-tokens".
 
         Called after construction, with a subset of ``abilities``; it draws no random numbers. A method that needs
         less may call it again with a smaller set.
         """
 
     def stem(self) -> tuple[nn.Parameter, ...]:
-        """Return the parameters that project the input; some methods train them more slowly (DINOv2's patch
-        projection)."""
+        """Return the parameters that project the input; some methods train them more slowly (DINOv2)."""
         return ()
 
     def layers(self) -> Sequence[Iterable[nn.Parameter]]:
@@ -196,9 +192,8 @@ class Encoder(nn.Module):
         return (self.parameters(),)
 
     def set_drop_path(self, rate: float) -> bool:
-        """Drop residual branches of whole rows in training (stochastic depth), with a probability that grows from 0
-        in the first block to ``rate`` in the last; eval mode does not change. Return False if the encoder never
-        drops anything.
+        """Drop residual branches of rows in training (stochastic depth), with a probability from 0 in the first
+        block to ``rate`` in the last. Return False if the encoder never drops anything.
         """
         return False
 
@@ -214,9 +209,7 @@ class Encoder(nn.Module):
 
     def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
         """Call :meth:`forward`; raise SkelbenchError if the result is not an :class:`Encoded`, or its rows or widths
-        differ from the declared ones.
-
-        ``summary``: the caller will read only ``summary_RD``."""
+        differ from the declared ones. ``summary``: the caller will read only ``summary_RD``."""
         summary = summary and self.summarises
         encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
         if not torch.jit.is_tracing():

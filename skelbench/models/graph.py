@@ -1,6 +1,4 @@
-"""Subsets of neighbors for graph convolutions.
-
-S subsets of neighbors, J joints."""
+"""Subsets of neighbors for graph convolutions. S subsets of neighbors, J joints."""
 
 from __future__ import annotations
 

@@ -54,10 +54,8 @@ def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
 
 
 def flattened(view: View, x_RTJC: Tensor, encoded: Encoded, bodies: int) -> tuple[Tensor, Tensor | None]:
-    """Return ``x_RTJC`` of the bodies of ``view`` frame by frame, [R, T, L], one row for each row of ``encoded``; and
-    the mask of frames that are not padding, bool [R, T] or None.
-
-    L = 3 J, times ``bodies`` for an encoder that reads several bodies together."""
+    """Return ``x_RTJC`` of the bodies of ``view`` as frames [R, T, L], one row per row of ``encoded``; and the mask
+    of real frames, bool [R, T] or None. L = 3 J, times ``bodies`` for an encoder that reads several bodies."""
     if not encoded.per_clip:
         return x_RTJC.flatten(2), view.real_RT
     x_BMTJC = side_by_side(view.with_x(x_RTJC), bodies)

@@ -119,8 +119,7 @@ class Tokenizer(nn.Module):
                 trunc_normal(embedding)
 
     def forward(self, x_RTJC: Tensor, mask_RN: Tensor | None = None) -> Tensor:
-        """Return tokens [R, N, D]. The content of masked tokens is replaced before positions are added, so they keep
-        their positions."""
+        """Return tokens [R, N, D]. Masked tokens are replaced before positions are added, so they keep theirs."""
         grid = self.grid.at(x_RTJC.shape[1])
         if x_RTJC.shape[2] != grid.joints:
             raise SkelbenchError(

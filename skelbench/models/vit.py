@@ -175,8 +175,7 @@ class ViT(Encoder):
         return len(self.blocks) > 1
 
     def reset_parameters(self) -> None:
-        """Initialize matrices and tokens as the setting ``initial`` says, with zero biases; the tokenizer
-        initializes itself."""
+        """Initialize matrices and tokens as the setting ``initial`` says, with zero biases, but not the tokenizer."""
         dinov2 = self.config.initial == "dinov2"
         self.apply(trunc_normal_linear if dinov2 else xavier_linear)
         self.tokenizer.reset_parameters()

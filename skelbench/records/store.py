@@ -36,8 +36,7 @@ from skelbench.records.run_dir import ReadRun, RunDir
 FORMAT = 2
 """Format 2 has views, optimizer and schedule as plain data in the spec, so its ids differ from ids of format 1."""
 DIGITS = 4
-"""Smallest number of digits that name a run as a part of its id: a typing error in a number must not name another
-run."""
+"""Smallest number of digits that name a run as a part of its id, so that a mistyped number names no run."""
 _MARK = "skelbench.json"
 _SIGNS = ("run.json", "metrics.jsonl", "last.pt")
 """A folder with one of these files is a run, perhaps a damaged one."""
@@ -168,8 +167,7 @@ class ResultStore:
         setting: str = "shared",
         variant: str = "",
     ) -> RunDir:
-        """Return the directory of ``spec``, made if new. ``facts`` (environment, command, ...) are written for a new
-        run."""
+        """Return the directory of ``spec``, made if new with ``facts`` (environment, command, ...)."""
         with Lease(self.root / ".lock", math.inf):  # briefly: two processes may ask for the same untrained run
             if run := self.by_id(spec.id):
                 self._rename(run, spec, preset, modified, facts, setting, variant)

@@ -149,8 +149,7 @@ class ColumnTable:
         return Layout(self.title, self.how, columns, self.block, footnotes=footnotes, ranks=False, order=self._order)
 
     def _papers(self, inputs: TableInputs, own: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of published results by method, stream and place: places that have runs, or all places if there are
-        no runs."""
+        """Rows of published results by method, stream and place: places with runs, or all if there are no runs."""
         places = {self._full(row): row for row in own}
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for row, figures in figures_of(inputs, self.name):

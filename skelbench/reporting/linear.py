@@ -93,8 +93,7 @@ class Papers:
             row["paper"] = published.cell(printed, *size)
 
     def alone(self, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows of published results only: of methods without a run on a dataset, split and stream that other runs
-        use."""
+        """Rows of published results only: of methods without a run on data, split and stream of other runs."""
         places = {(row["stream"], row["dataset"], full_name(row["split"])): row["split"] for row in rows}
         filled = {(row["method"].value.partition(":")[0], row["dataset"], full_name(row["split"])) for row in rows}
         for title, stream, dataset, split in self.expected:

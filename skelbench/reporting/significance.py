@@ -145,8 +145,7 @@ def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, 
 def _rivals(
     block: Sequence[tuple[dict[str, Any], DataFrame]], row: Mapping[str, Any], title: str
 ) -> Iterator[DataFrame]:
-    """Evaluations of the row of ``title`` that is most similar to ``row``; none if several are, and for the method
-    itself."""
+    """Evaluations of the row of ``title`` most similar to ``row``; none if several are, or for the method itself."""
     own = [entry for entry in block if entry[0]["method"].value == title]
     if row["method"].value == title:
         return

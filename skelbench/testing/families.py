@@ -138,8 +138,7 @@ def _mask_rows(part: Mask, which: Sequence[int]) -> list[Tensor]:
 
 
 def mask(subject: Any) -> None:
-    """Check that it masks as many tokens as it declares, on every grid and skeleton, in a fraction ``p`` of the
-    rows."""
+    """Check that it masks as many tokens as it declares, on all grids and skeletons, in a fraction ``p`` of rows."""
     part = subject.make()
     for topology, times in ((topology, times) for topology in SKELETONS for times in (1, 15)):
         tokens = times * topology.num_joints

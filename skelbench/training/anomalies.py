@@ -29,8 +29,7 @@ READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
 PATIENCE = 3
-"""Number of consecutive diagnostic steps beyond a limit that make a collapse; one batch can look collapsed by
-chance."""
+"""Number of consecutive diagnostic steps beyond a limit that make a collapse; one may be chance."""
 MIN_CLIPS = 8
 """Smallest batch that is judged: the rank of fewer rows is low anyway."""
 
@@ -58,10 +57,9 @@ _NAMES = {
 
 
 class AnomalyDetector:
-    """Follow the metrics of a run line by line; ``found`` is recorded in run.json. ``clips``: clips behind each
-    metric.
+    """Follow the metrics of a run line by line; ``found`` is recorded in run.json.
 
-    ``clips``: clips behind each figure.
+    ``clips``: clips behind each metric.
     """
 
     patience = PATIENCE

@@ -89,8 +89,7 @@ def bare_encoder(host: Host, name: str, settings: Mapping[str, Any], topology: T
 
 
 def other_encoder(host: Host, name: str, version: int, source: str | None) -> str:
-    """Reason why the weights of the encoder ``name`` may not fit: its version or the hash of its file differs; "" =
-    none."""
+    """Reason why weights of the encoder ``name`` may not fit: another version or hash of its file; "" = none."""
     descriptor = host.get("encoders", name)
     if descriptor.version != version:
         return f"version {version}, here it is {descriptor.version}"
@@ -101,8 +100,7 @@ def other_encoder(host: Host, name: str, version: int, source: str | None) -> st
 def build_encoder(
     spec: RunSpec, host: Host, topology: Topology, name: str = "", settings: Mapping[str, Any] | None = None
 ) -> Encoder:
-    """Return a freshly initialized encoder of the run, from torch's current random state, or ``name`` with
-    ``settings``.
+    """Return a new encoder of the run, from torch's current random state, or ``name`` with ``settings``.
 
     Raises:
         SkelbenchError: the run's cannot do what its method requires.

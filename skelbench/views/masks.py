@@ -59,8 +59,7 @@ class TokenMask:
 
 
 class Mask(Bounded):
-    """Base class of masks: a fraction of N tokens, uniform in [lo, hi], is masked in a view with probability p, per
-    body.
+    """Base class of masks: a fraction of N tokens, uniform in [lo, hi], is masked with probability p, per body.
 
     >>> class Frames(Mask):
     ...     kind = "frames"
@@ -81,8 +80,7 @@ class Mask(Bounded):
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
-        """Return the masks of all views of a batch with this kind of mask; drawn one after another unless a subclass
-        does better."""
+        """Return the masks of all views of a batch with this kind of mask, by default one after another."""
         return [request.mask.draw(request, topology, keyed) for request in requests]
 
     def draw(self, request: MaskRows, topology: Topology, keyed: Keyed) -> TokenMask:
@@ -126,9 +124,7 @@ class RandomTokens(Mask):
 
 def hidden_tokens(request: MaskRows, keyed: Keyed, visible: int | None = None, stratified: bool = False) -> Tensor:
     """Return the number of masked tokens, int64 [R]: floor(r * N) with the row's own target ratio r, or all but
-    ``visible``; 0 for unmasked rows (probability 1 - p).
-
-    ``stratified``: ratios are spread evenly over the rows."""
+    ``visible``; 0 for unmasked rows (probability 1 - p). ``stratified``: ratios are spread evenly over the rows."""
     mask, tokens = request.mask, request.grid.tokens
     u_R3 = keyed.uniform(request.keys_R, 3, view=request.view_R, op=RATIO).double()
     share_R = u_R3[:, 1]

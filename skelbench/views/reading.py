@@ -111,8 +111,7 @@ def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology
 def read_missing(
     batch: ClipBatch, transform: Transform, clip_R: Tensor, spec: ViewSpec, topology: Topology
 ) -> Tensor | None:
-    """bool [R, J] on the host: joints that are declared missing, mirrored like the coordinates; None = no clip can have
-    any.
+    """bool [R, J] on the host: joints that are declared missing, mirrored like coordinates; None = none can be.
 
     A bone is missing if one of its ends is missing, and so are the fused streams of a joint, bone and motion.
     """

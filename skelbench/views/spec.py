@@ -19,8 +19,7 @@ from skelbench.views.crops import PADDED, Crop, Free, Resize
 from skelbench.views.masks import Mask
 
 MAX_VIEWS = 255
-"""Largest number of kinds of views per method, and of views of one kind per clip: a draw's key has eight bits for
-each."""
+"""Largest number of kinds of views, and of views of one kind per clip: a draw's key has eight bits for each."""
 
 
 class ViewSpec(Grown):

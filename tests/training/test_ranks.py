@@ -1,7 +1,6 @@
 """Several processes give the result of one: training, uneven shares, resuming with another number, evaluation; and an
-error in one of them ends all.
-
-Two groups, of two and of three processes, are formed once and do all work for groups of this size."""
+error in one of them ends all. Two groups, of two and of three processes, are formed once and do all work for groups of
+this size."""
 
 import io
 import json

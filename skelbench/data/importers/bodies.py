@@ -32,17 +32,14 @@ TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
 """Rotations that make an axis point up: (which axes become x, y, z; with which sign). Left stays left."""
 
 LOW_M, HIGH_M = 0.75, 3.0
-"""Range of the height from ankles to head in meters, median over frames, of people who stand, walk or sit. Bones and
-motions give smaller values."""
+"""Range of the height from ankles to head, in meters: people who stand, walk or sit; above bones and motions."""
 
 SMALLEST_M, LARGEST_M = 0.02, 10.0
-"""Range of the longer side of a body's box in meters, median over a clip; hands are above it too, sensor noise is
-not."""
+"""Range of the longer side of a body's box in meters, median over a clip: above sensor noise, hands included."""
 
 
 def choose_topology(joints: int, requested: str | None, where: str, sample: Iterable[np.ndarray] = ()) -> Topology:
-    """Return the skeleton with this number of joints; clips [..., J, C] decide between several; raise if they do
-    not."""
+    """Return the skeleton with this number of joints; clips [..., J, C] decide between several; else raise."""
     every = topologies().values()
     fitting = [topology for topology in every if topology.num_joints == joints]
     listing = ", ".join(f"{topology.name} with {topology.num_joints}" for topology in every)
@@ -212,8 +209,7 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> np.ndarray:
 
 
 def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
-    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32) and the old
-    position.
+    """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32), the old place.
 
     Bodies that are absent from a frame (all zeros) stay zeros. A clip with ``joint`` at 0 is returned unchanged.
     """

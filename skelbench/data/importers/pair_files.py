@@ -63,8 +63,7 @@ def lists(entries: dict[Path, list[Any]], options: ImportOptions) -> Recording:
 
 
 def other_part(path: Path) -> Path | None:
-    """Return the file next to ``path`` with val or test in place of train in its name, or the reverse; None = no
-    file."""
+    """Return the file next to ``path`` with val or test for train in its name, or the reverse; None = no file."""
     side, rest = side_of(path.name)
     candidates = [
         file

@@ -47,8 +47,7 @@ class ImportOptions:
     scale_2d: Literal["image", "body"] = "image"
     """2-D poses: the image's height becomes 3 meters, or each clip's largest body 1.7 meters."""
     max_bodies: int = 2
-    """Largest number of bodies of a clip; the bodies seen longest are kept (2-D: with the highest sum of
-    confidence)."""
+    """Largest number of bodies of a clip; those seen longest are kept (2-D: highest sum of confidence)."""
     fps: float = 30.0
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""

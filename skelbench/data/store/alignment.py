@@ -29,9 +29,6 @@ class Alignment:
 
     Clips are computed one by one on the CPU, so the bits depend neither on the batch nor on the device. Raises if
     poses are flat, or if the topology lacks the named joints.
-
-    Clips are computed one by one on the CPU: the bits do not depend on the batch, nor on where it travels. Raises if
-    poses are flat, or the topology names no such joints.
     """
 
     def __init__(self, store: ClipStore, how: Align) -> None:
@@ -139,8 +136,7 @@ def _turn_of(how: Align, spine_B3: Tensor, across_B3: Tensor) -> Tensor:
 
 
 def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return unit vectors along the first vector and along the part of the second that is orthogonal to it; bool
-    [B]: both have a length."""
+    """Return unit vectors along the first vector and along the second's orthogonal part; bool [B]: both exist."""
     unit_B3 = first_B3 / first_B3.norm(dim=1, keepdim=True)
     rest_B3 = second_B3 - (second_B3 * unit_B3).sum(1, keepdim=True) * unit_B3
     known_B = (first_B3.norm(dim=1) > TINY) & (rest_B3.norm(dim=1) > TINY)
@@ -148,8 +144,7 @@ def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tenso
 
 
 def _shortest(from_B3: Tensor, axis: int) -> Tensor:
-    """Return the shortest rotation onto the positive ``axis``, float64 [B, 3, 3]; the identity for vectors already
-    on it."""
+    """Return the shortest rotation onto the positive ``axis``, float64 [B, 3, 3]; the identity if already there."""
     eye_33 = torch.eye(3, dtype=torch.float64)
     from_B3 = from_B3 / from_B3.norm(dim=1, keepdim=True).clamp(min=TINY)
     normal_B3 = torch.linalg.cross(from_B3, eye_33[axis].expand_as(from_B3))

@@ -60,8 +60,7 @@ class Skipped(Spec):
     name: str
     reason: str
     expected: bool = False
-    """Whether it was expected to be skipped, for example a sample on the dataset's official list of incomplete
-    samples."""
+    """Whether it was expected, for example a sample on the official list of incomplete ones."""
 
 
 class Meta(Spec):

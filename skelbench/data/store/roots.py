@@ -42,8 +42,7 @@ def named_stores(root: Path) -> dict[str, Path]:
 
 
 def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
-    """Open the store of this name, or the built-in dataset ``openers[name](root)``; raise if there are both or
-    neither."""
+    """Open the store of this name, or the built-in dataset ``openers[name](root)``; raise for both or neither."""
     stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:
         raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")

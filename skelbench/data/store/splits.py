@@ -44,11 +44,10 @@ class FieldRule(Spec):
 
 
 class NameRule(Spec):
-    """Train on the clips named in ``train``; test on the clips named in ``test``, None = the rest. Others are in
-    neither.
+    """Train on the clips named in ``train``; test on those in ``test``, None = the rest. Others are in neither.
 
-    ``field`` "name" compares whole names, "video" the part before the last ``_``: clips cut from one recording have
-    names ``VIDEO_NUMBER``. Only for stores whose clips have names.
+    ``field`` "name" compares whole names, "video" the part before the last ``_``: clips cut from one recording are
+    called ``VIDEO_NUMBER``. Only for stores whose clips have names.
     """
 
     field: Literal["video", "name"]
@@ -77,7 +76,7 @@ class Split:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and the subjects held out of the training part of
+    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and subjects held out of the training part of
     ``SPLIT``."""
 
     split: Split
@@ -175,8 +174,7 @@ def full_name(split: str) -> str:
 
 
 def resolve(name: str | None, splits: Mapping[str, Rule], default: str, where: str) -> str:
-    """Return the full name of a split; None is the default one. Raises for an unknown name, with the nearest known
-    one."""
+    """Return the full name of a split; None is the default one. Raises for an unknown name."""
     name = default if name is None else name
     full = name if name in splits else full_name(name)
     if full not in splits:

@@ -108,8 +108,7 @@ class StoreWriter:
         trial: int = 0,
         **fields: Any,
     ) -> None:
-        """Append one clip, [M, T, J, 3] meters; raise if no run could use it. ``fields``: other fields of
-        :class:`Clip`."""
+        """Append one clip, [M, T, J, 3] meters; raise if no run could use it. ``fields``: of :class:`Clip`."""
         who = {"subject": subject, "camera": camera, "setup": setup, "trial": trial}
         self.add_clip(Clip(x_MTJC, label, who=who, **fields))
 

@@ -97,8 +97,7 @@ def setup_of(setup: int) -> Setup:
 
 
 def setup_number(subject: int, repetition: int) -> int:
-    """Return the setup of a performance: each subject has an odd and an even one, half of the subjects the odd one
-    first."""
+    """Return the setup of a performance: each subject has an odd and an even one, half of them the odd one first."""
     return 1 + (subject + 3 * repetition) % SETUPS
 
 

@@ -107,6 +107,5 @@ def flops_grids(host: Host) -> list[MethodOnGrid]:
 
 
 def with_reference(pairs: list[MethodOnGrid], wanted: list[MethodOnGrid]) -> list[MethodOnGrid]:
-    """Return ``wanted``, preceded by the first of ``pairs``: the dense grid without a class token, the reference of
-    other costs."""
+    """Return ``wanted`` after the first of ``pairs``, the dense grid without class token: the reference of costs."""
     return [*(pair for pair in pairs[:1] if wanted and pair not in wanted), *wanted]

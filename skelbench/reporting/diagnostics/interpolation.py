@@ -62,9 +62,7 @@ class Points:
 
     @classmethod
     def of(cls, fit: Iterable[Tensor], test: Iterable[Tensor], joints: int, per_token: int) -> Points:
-        """Compute it from batches of training and test rows, each [R, U, D] with point u = time u
-
-        J, joint u % J."""
+        """Compute it from batches of training and test rows, each [R, U, D] with time u // J, joint u % J."""
         mean_UD, fit_UU = _moments(fit)
         _, test_UU = _moments(test, mean_UD)
         return cls(fit_UU, test_UU, per_token, len(fit_UU) // joints, joints)

@@ -42,8 +42,7 @@ def who(name: str) -> dict[str, int]:
 
 @cache
 def official_missing() -> frozenset[str]:
-    """Names of the 535 samples (302 of them in NTU RGB+D 60) that the authors ask to exclude because of their
-    skeletons."""
+    """Names of the 535 samples (302 of them in NTU RGB+D 60) that the authors ask to exclude."""
     return frozenset(resources.files(__package__).joinpath("missing.txt").read_text(encoding="ascii").split())
 
 

@@ -33,8 +33,7 @@ def prepare_ntu(
 ) -> Report:
     """Make the store ``root``/``name`` of the `.skeleton` files in ``raw`` (folders, zips), clips in order of name.
 
-    Unusable files are skipped and reported. Raises :class:`SkelbenchError` if no file is usable or a path is
-    unreadable.
+    Unusable files are skipped and reported; :class:`SkelbenchError` if none is usable or a path is unreadable.
     """
     report = Report(Path(root) / check_name(name))
     files, missing = _choose(which, raw, report)

@@ -33,8 +33,7 @@ def video_of(which: str, name: str) -> Video | None:
 
 
 def split_of(file_name: str) -> str | None:
-    """Return ``cross-subject`` or ``cross-view`` for the name of a split file, such as ``cross_subject_v2.txt``;
-    else None."""
+    """Return ``cross-subject`` or ``cross-view`` for a name of a split file, ``cross_subject_v2.txt``; else None."""
     match = _SPLIT.fullmatch(file_name)
     return match and f"cross-{match[1].lower()}"
 
