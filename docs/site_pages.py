@@ -29,10 +29,11 @@ ACCURACIES = ("linear", "semi", "retrieval", "transfer")
 
 
 def write_pages(folder):
-    """The pages that are made, written only where they change: Sphinx reads no page in vain."""
+    """Write the generated pages that changed, so that Sphinx reads only these again."""
     folder.mkdir(exist_ok=True)
-    pages = {"commands.md": commands(), "settings.md": all_settings(Host())}
-    pages |= {"figures.inc": figures(Host()), "studies.inc": studies(Host())}
+    host = Host()
+    pages = {"commands.md": commands(), "settings.md": all_settings(host)}
+    pages |= {"figures.inc": figures(host), "studies.inc": studies(host)}
     pages |= {name.lower(): link_files(ROOT.joinpath(name).read_text(), "../", "") for name in ABOVE}
     for name, text in pages.items():
         path = folder / name
@@ -41,56 +42,51 @@ def write_pages(folder):
 
 
 def link_files(text, documents, made):
-    """``text`` with links to ``docs/`` and to the files above it as the site has them."""
+    """Return ``text`` with the site's links to ``docs/`` and to the files above it."""
     text = text.replace("](docs/", f"]({documents}")
     return re.sub(rf"\]\((?:\.\./)?({'|'.join(ABOVE)})", lambda link: f"]({made}{link[1].lower()}", text)
 
 
 def commands():
-    """Every command with its arguments and options, by typer's own ``utils docs``."""
+    """Return every command with its arguments and options, in the form of typer's ``utils docs``."""
     command = skelbench_commands()
     context = command.context_class(command, info_name="skelbench")
     return get_docs_for_click(obj=command, ctx=context, name="skelbench", title="Command reference")
 
 
 def all_settings(host):
-    """A table for everything that ships and has settings."""
+    """Return a table for every shipped part with settings."""
     lines = ["# Settings reference", ""]
-    lines += ["What `skelbench plugins info NAME` prints of everything that ships; `--set KEY=VALUE` changes it.", ""]
+    lines += ["Output of `skelbench plugins info NAME` for all shipped parts; `--set KEY=VALUE` changes a setting.", ""]
     for kind in WITH_SETTINGS:
         lines += [f"## {kind.capitalize()}", ""]
         for about in host.all(kind):
             lines += [f"### {SINGULAR[kind]} {about.name}", "", about.summary, ""]
-            lines += table(settings(host.config(about)))
+            rows = settings(host.config(about))
+            cells = [(f"`{row.name}`", f"`{row.type}`", f"`{row.default}`", row.doc) for row in rows]
+            head = ("setting", "type", "default", "meaning")
+            lines += [markdown_table(head, cells) if cells else "No settings of its own.", ""]
     return "\n".join(lines)
 
 
 def figures(host):
-    """A table of all figures with their settings, which ``figures.md`` includes."""
-    lines = ["| figure | shows | settings |", "| --- | --- | --- |"]
+    """Return a table of all figures with their settings, for ``figures.md``."""
+    rows = []
     for figure in host.all("figures"):
         names = ", ".join(f"`{row.name}`" for row in settings(host.config(figure)))
-        summary = re.sub(r"\((--[^)]*)\)", r"(`\1`)", figure.summary)  # no dash in the place of two hyphens
-        lines.append(f"| `{figure.name}` | {summary} | {names} |")
-    return "\n".join(lines) + "\n"
+        summary = re.sub(r"\((--[^)]*)\)", r"(`\1`)", figure.summary)  # code, as Sphinx would print a dash for --
+        rows.append((f"`{figure.name}`", summary, names))
+    return markdown_table(("figure", "shows", "settings"), rows) + "\n"
 
 
 def studies(host):
-    """A table of all studies with their number of trials, which ``studies.md`` includes."""
-    lines = ["| study | question | trials |", "| --- | --- | ---: |"]
+    """Return a table of all studies with their number of trials, for ``studies.md``."""
+    rows = []
     for about in host.all("studies"):
         study = host.load(about)
-        settings_each = prod(len(values) for values in study.grid.values()) + len(study.trials)
-        lines.append(f"| `{about.name}` | {about.summary} | {settings_each * len(study.seeds)} |")
-    return "\n".join(lines) + "\n"
-
-
-def table(rows):
-    """Lines of a Markdown table of settings."""
-    if not rows:
-        return ["No settings of its own.", ""]
-    cells = [(f"`{row.name}`", f"`{row.type}`", f"`{row.default}`", row.doc) for row in rows]
-    return [markdown_table(("setting", "type", "default", "meaning"), cells), ""]
+        trials = (prod(len(values) for values in study.grid.values()) + len(study.trials)) * len(study.seeds)
+        rows.append((f"`{about.name}`", about.summary, str(trials)))
+    return markdown_table(("study", "question", "trials"), rows) + "\n"
 
 
 def with_generated(page, text):
@@ -128,7 +124,9 @@ def how_to_run(method):
     start = " --init-from RUN" * bool(first)
     lines = [(f"run {method.name} --tokens 8", "shared setting")]
     lines += [(f"run {method.name} --native{start}", "published setting")] if method.native else []
-    lines += [(f"run {method.name} --preset {one}", f"preset {one}") for one in method.presets if one not in PRESETS]
+    lines += [
+        (f"run {method.name} --preset {name}", f"preset {name}") for name in method.presets if name not in PRESETS
+    ]
     lines += [(f"import-checkpoint {method.name} FILE", "evaluate released weights")] if method.imports else []
     lines.append((f"plugins info {method.name}", "all settings"))
     width = max(len(command) for command, _ in lines)
@@ -175,8 +173,8 @@ def variants(host, method):
 def protocols(host, method):
     """Return a table of the protocols that follow the authors' code; "" if there are none."""
     probe = method.probe.protocol if method.probe else f"linear@{method.name}"
-    found = [about for about in host.all("protocols") if about.name.endswith(f"@{probe.partition('@')[2]}")]
-    rows = [(f"`{about.name}`", about.summary) for about in found]
+    followers = [about for about in host.all("protocols") if about.name.endswith(f"@{probe.partition('@')[2]}")]
+    rows = [(f"`{about.name}`", about.summary) for about in followers]
     text = "## Protocols of the authors\n\n" + markdown_table(("`skelbench eval RUN --protocol`", "procedure"), rows)
     best = "\n\nThe authors report the best epoch on the test clips; `skelbench calibrate` compares with that."
     return text + best * bool(method.probe and method.probe.best_on_test) if rows else ""
@@ -185,14 +183,17 @@ def protocols(host, method):
 def published_accuracy(host, method):
     """Return a table of published accuracies with their sources and notes; "" if there are none."""
     rows = [row for spec in host.all("rows") if spec.table in ACCURACIES for row in host.load(spec)]
-    numbers = [one for row in rows if row.method == method.name and row.printed for one in row.printed.figures(host)]
-    splits = list(dict.fromkeys(f"{one['dataset']} {one['split']}" for one in numbers))
+    printed = [row.printed for row in rows if row.method == method.name and row.printed]
+    numbers = [number for source in printed for number in source.figures(host)]
+    splits = list(dict.fromkeys(f"{number['dataset']} {number['split']}" for number in numbers))
     lines = {}
-    for one in numbers:
-        line = lines.setdefault((one["protocol"], one["variant"], one["source"]), dict.fromkeys(splits, ""))
-        line[f"{one['dataset']} {one['split']}"] = str(one["value"])
+    for number in numbers:
+        line = lines.setdefault((number["protocol"], number["variant"], number["source"]), dict.fromkeys(splits, ""))
+        line[f"{number['dataset']} {number['split']}"] = str(number["value"])
     cells = [(protocol, variant, *line.values(), source) for (protocol, variant, source), line in lines.items()]
-    notes = dict.fromkeys(f"* {one['protocol']}, {one['variant']}: {one['note']}." for one in numbers if one["note"])
+    notes = dict.fromkeys(
+        f"* {number['protocol']}, {number['variant']}: {number['note']}." for number in numbers if number["note"]
+    )
     head = ("measure", "variant", *splits, "source")
     text = "## Published accuracy\n\nIn percent; not measured here.\n\n" + markdown_table(head, cells)
     return "\n\n".join([text, "\n".join(notes)]) if numbers else ""
@@ -201,7 +202,12 @@ def published_accuracy(host, method):
 def markdown_table(head, rows):
     """Return a Markdown table; ``|`` in cells is escaped."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(escaped(cell, '|') for cell in line)} |" for line in lines)
+
+
+def escaped(text, characters):
+    """Return ``text`` with a backslash before each of ``characters``."""
+    return re.sub(f"[{re.escape(characters)}]", r"\\\g<0>", text)
 
 
 def signature_of(app, what, name, obj, options, signature, returned):
@@ -221,7 +227,7 @@ def settings_of(app, what, name, obj, options, lines):
     """Append the fields of a class of settings to its documentation."""
     if what == "class" and issubclass(obj, BaseModel):
         for row in settings(obj):
-            doc = row.doc.replace("*", chr(92) + "*").replace("|", chr(92) + "|").rstrip(".")
+            doc = escaped(row.doc, "*|").rstrip(".")
             value = "required" if row.default == "required" else f"default ``{row.default or repr('')}``"
             lines.append(f":param {row.name}: {doc + '; ' if doc else ''}{row.type.replace('|', 'or')}; {value}")
 

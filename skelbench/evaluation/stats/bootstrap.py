@@ -120,8 +120,8 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def design_effect(total_C: np.ndarray, subject_C: np.ndarray) -> float:
-    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1. So many clips carry the
-    information of an independent one. 1 for fewer than two subjects."""
+    """Variance of the mean difference over subjects / over clips (Kish 1965), at least 1: the number of clips with the
+    information of one independent clip. 1 for fewer than two subjects."""
     total_G, clips_G = sums(subject_C, total_C.astype(np.float64))
     groups, clips = len(total_G), len(total_C)
     mean, by_clip = total_C.mean(), total_C.var() / clips
