@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small import KINDS, METHODS, silent_session, tiny_run, write_small_store
+from small import METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import report
 from skelbench.core import distributed
@@ -48,7 +48,7 @@ SETTINGS = {
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Of what is watched: figures of all processes' rows. They are samples, and not quite the same, of more than 1,024."""
 CASES = (*METHODS, *VARIANTS, *SETTINGS)
-OF_THREE = (*KINDS, *SETTINGS)
+OF_THREE = ("slim", "cmd", "sjepa", "skeletonclr batch-norm")
 """Those that three processes do as well."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
 """Adam divides rounding by rounding where a gradient is 0."""
@@ -71,6 +71,7 @@ def made(folder, case, **asked):
     host = get_host()
     sets = dict(host.get("methods", name).variants[variant] if variant else {})
     sets |= SETTINGS.get(case, {}) | asked.pop("sets", {})
+    sets |= {"method.local_counts": (1, 0, 0)} if name == "slim" else {}
     return tiny_run(folder, host, name, sets=sets, native="batch-norm" in case, **asked)
 
 
