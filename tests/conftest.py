@@ -1,5 +1,6 @@
 """A small data set, small models, and places of their own for every test."""
 
+import gc
 import os
 
 # Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
@@ -15,6 +16,15 @@ from hypothesis import HealthCheck, settings
 from small import silent_session, tiny_run, write_small_store
 
 from skelbench.core.threads import usable_cores
+
+gc.disable()  # imports make a million objects and no garbage
+
+
+def pytest_collection_finish() -> None:
+    """Enable the garbage collector, which does not look at what the imports made."""
+    gc.freeze()
+    gc.enable()
+
 
 # A busy machine is no reason for a test to fail.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

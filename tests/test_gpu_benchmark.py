@@ -28,7 +28,7 @@ def tiny(resolved, monkeypatch):
 
 def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "data", lambda place, save: time.sleep(600))
-    for name, value in (("WARM_STEPS", 1), ("TRAINED", 1e-5), ("TIMED_SECONDS", 0.2), ("PEAK_SECONDS", 0.02)):
+    for name, value in (("WARM_STEPS", 1), ("TRAINED", 1e-6), ("TIMED_SECONDS", 0.02), ("PEAK_SECONDS", 0.02)):
         monkeypatch.setattr(gpu, name, value)
     shorten(monkeypatch)
     output, written = tmp_path / "gpu.json", []

@@ -8,6 +8,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,7 +85,9 @@ def imports(module: str) -> Iterator[Import]:
                 yield Import(module, node.lineno, name)
 
 
-IMPORTS = [found for module in FILES if module != CONNECTS for found in imports(module)]
+@cache
+def all_imports() -> list[Import]:
+    return [found for module in FILES if module != CONNECTS for found in imports(module)]
 
 
 def line_of(arrow: Import) -> str:
@@ -104,13 +107,13 @@ def test_every_file_is_in_a_listed_package():
 
 
 def test_what_is_imported_exists():
-    lost = [line_of(arrow) + ", which does not exist" for arrow in IMPORTS if arrow.module not in FILES]
+    lost = [line_of(arrow) + ", which does not exist" for arrow in all_imports() if arrow.module not in FILES]
     assert not lost, report(lost)
 
 
 def test_no_package_imports_one_above_it():
     faults = []
-    for arrow in IMPORTS:
+    for arrow in all_imports():
         upper, lower = level(arrow.importer), level(arrow.module) if arrow.module in FILES else None
         if upper is not None and lower is not None and lower < upper:
             faults.append(f"{line_of(arrow)}: {LAYERS[upper][0]} is below {LAYERS[lower][0]}")
@@ -119,7 +122,7 @@ def test_no_package_imports_one_above_it():
 
 def test_no_files_import_each_other_in_a_circle():
     after: dict[str, set[str]] = {module: set() for module in FILES}
-    for arrow in IMPORTS:
+    for arrow in all_imports():
         after[arrow.importer].add(arrow.module)
 
     def reach(start: str) -> set[str]:
@@ -133,7 +136,7 @@ def test_no_files_import_each_other_in_a_circle():
     reached = {module: reach(module) for module in FILES}
     circles = {frozenset(m for m in reached[n] if n in reached.get(m, ())) for n in FILES if n in reached[n]}
     faults = [
-        "a circle: " + "; ".join(line_of(arrow) for arrow in IMPORTS if {arrow.importer, arrow.module} <= circle)
+        "a circle: " + "; ".join(line_of(arrow) for arrow in all_imports() if {arrow.importer, arrow.module} <= circle)
         for circle in circles
     ]
     assert not faults, report(sorted(faults))
@@ -149,7 +152,7 @@ def test_plugins_are_found_by_name_alone():
 
     faults = [
         f"{line_of(arrow)}: a plugin is found by its name, and knows no other plugin"
-        for arrow in IMPORTS
+        for arrow in all_imports()
         if plugin(arrow.module) is not None and plugin(arrow.module) != plugin(arrow.importer)
     ]
     assert not faults, report(faults)

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from small import TINY, tiny, write_small_store
+from small import TINY, shorten, tiny, write_small_store
 
 import skelbench
 from skelbench.api.reports import TableView
@@ -22,7 +22,9 @@ def made(tmp_path_factory):
     write_small_store(root / "data")
     places = {"results": root / "results", "data": root / "data"}
     asked = {**SHAPE, "settings": tiny("skeletonmae"), "probes": ["knn"], "progress": False, **places}
-    return skelbench.run("skeletonmae", **asked), asked, places
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        return skelbench.run("skeletonmae", **asked), asked, places
 
 
 def test_it_is_the_run_that_the_command_makes(made, capsys):

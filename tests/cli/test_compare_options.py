@@ -62,22 +62,6 @@ def test_from_python(results):
     assert of_one.table.notes[0] == "Only method mamp; p is adjusted over the rows that are shown."
 
 
-def test_rows_and_columns_that_are_asked_for(results, capsys):
-    def methods(*more):
-        text = shown(capsys, "compare", "--format", "csv", "--columns", "Method,accuracy", *more)
-        assert text.startswith("method,method_is_published,accuracy,accuracy_pm") and not text.endswith("\n\n")
-        return [row["method"] for row in csv.DictReader(text.splitlines())]
-
-    assert methods("--sort", "accuracy")[:2] == ["mamp", "slim"] and methods("--sort", "-accuracy")[0] == "slim"
-    assert "| Group |" in shown(capsys, "compare", "--format", "md", "--columns", "+group")
-    assert set(methods("--method", "slim,mamp", "--method", "gfp", "--dataset", "moves")) == {"slim", "mamp"}
-    none = shown(capsys, "compare", "--method", "gfp")
-    assert "has nothing of method gfp" in none and "nothing to compare yet" not in none
-    assert "Only method mamp; p is adjusted over the rows that are shown." in shown(
-        capsys, "compare", "--method", "mamp"
-    )
-
-
 def test_a_program_reads_an_empty_table_where_there_are_no_runs(tmp_path, capsys):
     (tmp_path / "none").mkdir()
     place = ["--results", str(tmp_path / "none")]

@@ -74,9 +74,3 @@ def test_damaged_predictions_skip_only_the_paired_test(results, capsys):
     printed = capsys.readouterr()
     assert printed.err.count("predictions of evaluation") == printed.err.count("\n") == 2
     assert "slim" in printed.out and "70.0" in printed.out
-
-
-def test_a_spec_that_does_not_match_its_id_is_damage(results, fails):
-    path = path_of(results, "slim", "run.json")
-    path.write_text(set_("spec", "seed", to=7)(path.read_text()))
-    fails(["eval", "slim"], "damaged")

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -12,6 +10,7 @@ from made.pku import make_pku
 
 from skelbench.cli.main import main
 from skelbench.data.store.clip_store import ClipStore
+from tests.campaign import warm
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +85,13 @@ def test_an_interruption_leaves_no_half_and_the_next_run_starts_clean(ntu, tmp_p
         os.link(sorted(ntu.iterdir())[i % 24], links / f"{name}.skeleton")
     root = tmp_path / "data"
     command = ["data", "prepare", "ntu60", "--data-root", str(root), "--raw"]
-    running = subprocess.Popen(
-        [sys.executable, "-m", "skelbench", *command, str(links), "--workers", "2"],
-        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell has it ignored
-    )  # fmt: skip
+    running = warm.start([*command, str(links), "--workers", "2"], tmp_path / "log")
     partial = root / ".ntu60.partial" / "frames.npy"
-    while running.poll() is None and not (partial.exists() and partial.stat().st_size > 200_000):
+    while (ended := warm.wait(running, 0)) is None and not (partial.exists() and partial.stat().st_size > 200_000):
         time.sleep(0.02)
-    assert running.poll() is None
-    os.killpg(running.pid, number)  # to the worker processes as well, as a terminal does
-    _, errors = running.communicate()
-    assert running.returncode == code and "Traceback" not in errors
+    assert ended is None, (tmp_path / "log").read_text()
+    os.killpg(running, number)  # to the worker processes as well, as a terminal does
+    assert warm.wait(running) == code and "Traceback" not in (tmp_path / "log").read_text()
     assert (root / ".ntu60.partial").exists() == (number == signal.SIGKILL) and not (root / "ntu60").exists()
     assert main([*command, str(ntu)]) == 0
     assert len(ClipStore.open(root / "ntu60")) == 24

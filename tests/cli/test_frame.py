@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from skelbench import __version__
 from skelbench.cli import plugins as plugins_command
 from skelbench.cli.main import main, split_globals
 from skelbench.core.errors import Interrupted, SkelbenchError
@@ -82,11 +81,6 @@ def test_light_commands_and_misspelt_names_import_nothing_heavy(monkeypatch):
     right += [f"{group} list".split() for group in ("plugins", "runs", "data")] + [["compare"]]
     wrong = [["run", "slm:glcl-only"], ["run", "slim:glcl-onl"]]
     assert imported(right + wrong)[0] == ["0 []"] * len(right) + ["2 []"] * len(wrong)
-
-
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"skelbench {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -154,21 +154,11 @@ def test_bad_toml_names_file_and_key(small, fails):
 def test_results_that_cannot_be_written_stop_the_run_before_training(small, fails):
     blocked = small / "blocked"
     blocked.write_text("a file, not a folder")
-    fails(command("slim", "--results", str(blocked)), "is a file; use another", shown=True)
+    fails(command("mamp", "--results", str(blocked)), "is a file; use another", shown=True)
     newer = small / "newer"
     newer.mkdir()
     (newer / "skelbench.json").write_text('{"format": 99}')
-    fails(command("slim", "--results", str(newer)), "newer than this skelbench reads", shown=True)
-
-
-def test_a_disk_that_fills_up_while_training_is_one_sentence(small, monkeypatch, fails):
-    import errno
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("skelbench.training.checkpoint.write_state", full)
-    fails(command("slim"), "No space left on device", shown=True)
+    fails(command("mamp", "--results", str(newer)), "newer than this skelbench reads", shown=True)
 
 
 def test_changed_data_is_noticed(small, fails):
@@ -258,8 +248,8 @@ def test_torchrun_through_the_command_line(small):
                 assert main(["compare"]) == 2
             assert main([*words]) == 0
 
-    on_two_processes(partial(one, *command("slim", "--probe", "knn")))
-    on_two_processes(partial(one, "eval", "slim", "--protocol", "knn@5"))
+    on_two_processes(partial(one, *command("mamp", "--probe", "knn")))
+    on_two_processes(partial(one, "eval", "mamp", "--protocol", "knn@5"))
     said = (small / "said by 0").read_text()
     assert (
         "paired p" in said

@@ -1,5 +1,7 @@
 """The shared setting in which methods are compared, and the native one of each."""
 
+from functools import cache
+
 import pytest
 from small import METHODS, tiny, write_small_store
 
@@ -56,7 +58,12 @@ def made(tmp_path_factory):
         request = Request(method=method, dataset="small", preset=preset, sets=sets, **fields)
         return resolve(request, host, root, "cpu")
 
-    make.host = host
+    def shared(preset):
+        """The run of slim, its untrained baseline, and the run of ``untrained``."""
+        slim = make("slim", preset)
+        return slim, control(slim, host).spec, make("untrained", preset).spec
+
+    make.host, make.shared = host, cache(shared)
     return make
 
 
@@ -64,7 +71,7 @@ def made(tmp_path_factory):
 @pytest.mark.parametrize("name", FAMILY)
 def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     """Same encoder, grid, bodies, data and budget; even the untrained control is one and the same run."""
-    ours, slim = made(name, preset), made("slim", preset)
+    ours, (slim, baseline, untrained) = made(name, preset), made.shared(preset)
     assert ours.setting == slim.setting == "shared"
     same = ("encoder", "grid", "data", "seed")
     assert {key: getattr(ours.spec, key) for key in same} == {key: getattr(slim.spec, key) for key in same}
@@ -74,7 +81,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
     seen = [made.spec.train.epochs * 12 for made in (ours, slim)]
     assert seen[0] == seen[1]
     assert {view["resize"] for view in ours.spec.views.values()} == {"ends"}
-    assert control(ours, made.host).spec == control(slim, made.host).spec == made("untrained", preset).spec
+    assert control(ours, made.host).spec == baseline == untrained
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in {*WITHOUT, *PUBLISHED}])

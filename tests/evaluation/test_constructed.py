@@ -1,4 +1,4 @@
-"""Protocols on features whose right answer is known, and no test label that reaches training or selection."""
+"""No test label reaches the training or the selection of a protocol."""
 
 from dataclasses import replace
 
@@ -20,7 +20,6 @@ PROTOCOLS = {
     "linear": Linear(min_steps=60, epochs=1, tolerance=None),
     "linear@slim": SlimLinear(lr=1e-2, epochs=60),
 }
-SHARES = ("map", "recall_at_1", "recall_at_5", "recall_at_10", "accuracy_selected", "held_out_accuracy")
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 
@@ -38,22 +37,6 @@ def features(make_features):
 
 def evaluate(protocol, features):
     return protocol.evaluate(features, seed=0, device="cpu")
-
-
-def test_perfect_features_are_perfect(protocol, features):
-    metrics = evaluate(protocol, features(30.0)).metrics
-    assert metrics["accuracy"] == metrics["macro_accuracy"] == 1
-    assert {name: metrics[name] for name in SHARES if name in metrics} == pytest.approx(
-        {name: 1.0 for name in SHARES if name in metrics}
-    )
-
-
-def test_random_features_give_chance(protocol, features):
-    metrics = evaluate(protocol, features(0.0, n_test=1000)).metrics
-    assert metrics["accuracy"] == pytest.approx(1 / CLASSES, abs=0.05)
-    if "map" in metrics:
-        assert metrics["map"] == pytest.approx(1 / CLASSES, abs=0.03)
-        assert metrics["recall_at_5"] == pytest.approx(1 - (1 - 1 / CLASSES) ** 5, abs=0.06)
 
 
 def test_permuted_labels_of_test_clips_give_chance_and_change_no_prediction(protocol, features):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from timm.layers import AttentionRope
 
 from skelbench.models.attention import Attention, rope_table
 from skelbench.models.vit import ViT, ViTConfig
@@ -19,6 +18,8 @@ def gradients(module, *xs):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_rotated_attention_and_its_gradients_are_timms(bias):
+    from timm.layers import AttentionRope
+
     torch.manual_seed(0)
     theirs = AttentionRope(DIM, HEADS, qkv_bias=bias, num_prefix_tokens=1, rotate_half=True)
     ours = Attention(DIM, HEADS, bias)

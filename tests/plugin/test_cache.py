@@ -53,20 +53,22 @@ def imports(path):
 
 def test_a_file_is_imported_once_for_all_processes_and_again_after_an_edit(write):
     path = write("a.py", COUNTED.format(name="bee"))
-    assert listed(path) == (True, ["bee"]) and imports(path) == 1
+    assert Host([path]).names("methods") == ["bee"] and imports(path) == 1
     assert listed(path) == (False, ["bee"]) and imports(path) == 1
     host = Host([path])
     bee = host.get("methods", "bee")
     assert imports(path) == 1 and bee.native == {"optim.betas": (0.9, 0.95)}
-    assert host.load(bee).__name__ == "Settings" and imports(path) == 2
+    assert host.load(bee).__name__ == "Settings"
     write("a.py", COUNTED.format(name="wasp"))
-    assert listed(path) == (True, ["wasp"]) and imports(path) == 3
+    assert Host([path]).names("methods") == ["wasp"] and imports(path) == 2
 
 
-def test_what_ships_is_listed_without_torch_by_the_second_process(monkeypatch):
+def test_what_ships_is_listed_without_torch_by_another_process(monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGINS")
-    first, names = listed()
-    assert first and {"slim", "mamp", "untrained", "ntu25", "tube"} <= set(names)
+    monkeypatch.setattr(discovery, "PLACES", PLACES)
+    host = Host()
+    names = [name for kind in ("methods", "topologies", "masks") for name in host.names(kind)]
+    assert {"slim", "mamp", "untrained", "ntu25", "tube"} <= set(names)
     assert listed() == (False, names)
 
 

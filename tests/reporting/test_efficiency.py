@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fabricated import MACS, Fabricated
+from fabricated import Fabricated
 
 from skelbench.plugin.host import Host
 from skelbench.reporting.efficiency import table
@@ -19,10 +19,6 @@ def built(made, **options):
     return table(TableInputs(Host(), made.store, **options))
 
 
-def rows(table):
-    return {row["method"].value: row for row in table.rows}
-
-
 def costs(made, name, **changed):
     """Change the cost of a made run: ``latency_1`` in ms, ``device``."""
     path = made.root / name / "cost.json"
@@ -30,24 +26,6 @@ def costs(made, name, **changed):
     times = {"median_ms": changed.get("latency_1", 2.0), "device": changed.get("device", "cpu"), "threads": 1}
     cost["latency"]["batch 1"] = times | {"clips_per_s": 1.0}
     path.write_text(json.dumps(cost))
-
-
-def test_whole_pretraining_speed_and_inference_are_means_over_seeds(made):
-    for seed, latency in enumerate((2.0, 4.0)):
-        costs(made, made.run("slim", 0.5 + 0.1 * seed, seed=seed), latency_1=latency)
-    costs(made, made.run("untrained", 0.25), latency_1=1.0)
-    made.run("raw", 0.3)
-    table = built(made)
-    found = rows(table)
-    assert list(found) == ["untrained", "slim"]
-    slim = {key: cell.value for key, cell in found["slim"].items()}
-    assert slim["training"] == pytest.approx(2 * 40e9 * 40_000 / 1e12) and slim["step"] == pytest.approx(80)
-    assert slim["speed"] == pytest.approx(40_000 / 120) and slim["latency_1"] == 3.0 and slim["seeds"] == 2
-    assert slim["accuracy"] == pytest.approx(55) and slim["gflops"] == pytest.approx(4 * MACS[8] / 1e9)
-    assert (slim["parameters"], slim["trainable"]) == (10, 20)
-    assert found["untrained"]["training"].value == 0 and found["untrained"]["speed"].value is None
-    assert found["slim"]["accuracy"].mark == "best" and found["untrained"]["latency_1"].mark == "best"
-    assert found["slim"]["latency_1"].mark == "second" and found["slim"]["training"].mark is None
 
 
 def test_other_machines_devices_presets_splits_and_settings_do_not_compete(made):

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.reporting.diagnostics import tables
 from skelbench.reporting.diagnostics.interpolation import (
     NEAREST,
     REACH,
@@ -112,22 +111,3 @@ def test_tokens_that_never_vary_are_left_out():
     assert score(points(fit, test), mask_QN, by_distance(STICK7))["error"] == pytest.approx(1)
     with pytest.raises(SkelbenchError, match="nothing to fill in"):
         score(points(still, still), mask_QN, by_distance(STICK7))
-
-
-# ------------------------------------------------------------------------------------------------ conclusion
-@pytest.mark.parametrize(
-    ("tube", "said"),
-    [
-        ((0.5, 0.6), "tubes are harder to fill in at every coverage"),
-        ((0.3, 0.6), "the claim is not shown at coverage 0.70"),
-        ((0.1, 0.15), "against the claim, tubes are easier to fill in at coverage 0.70"),
-    ],
-)
-def test_the_claim_is_judged_by_intervals(tube, said):
-    def scored(low, high):
-        return {"error": (low + high) / 2, "interval": [low, high], "rms": 0.1}
-
-    clear = {"ratio": 0.5, "coverage": 0.5, "random": scored(0.2, 0.3), "tube": scored(0.5, 0.6)}
-    rows = [clear, {**clear, "coverage": 0.7, "random": scored(0.2, 0.4), "tube": scored(*tube)}]
-    table = tables.interpolation({"coordinates": {"train_clips": 9, "test_clips": 9, "rows": rows}})
-    assert said in table.notes[0] and "0.50" not in table.notes[0]

@@ -7,15 +7,9 @@ from small import TINY, write_small_store
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene, find_clip, middle
+from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene, find_clip
 from skelbench.reporting.skeletons.views import view_scene
 from skelbench.views.skeleton.topology import NTU25, topologies
-
-
-def panel(frames=16, tokens=None, bodies=1, joints=25, seed=0):
-    rng = np.random.default_rng(seed)
-    hidden = None if tokens is None else rng.uniform(size=(bodies, tokens, joints)) < 0.5
-    return Panel("p", rng.normal(size=(bodies, frames, joints, 3)).astype(np.float32), hidden_MPJ=hidden)
 
 
 def scene_of(x_MTJC, topology=NTU25, **changed):
@@ -33,17 +27,6 @@ def test_one_body_is_seen_from_the_front_whichever_way_it_looks(topology, turn_d
     assert (scene.camera[0] @ (left - right)) / np.linalg.norm(left - right) > 0.75, "its left is on the right"
 
 
-@pytest.mark.parametrize("label", [0, 22, 28])
-def test_a_panel_holds_its_bodies(label):
-    scene = scene_of(person(NTU25, label=label))
-    x_MTJC = scene.panels[0].x_MTJC - middle(scene.panels[0])
-    right, up = (np.abs(x_MTJC @ scene.camera[axis]) for axis in (0, 1))
-    assert np.mean(up <= scene.size) > 0.97 and np.mean(right <= scene.size * scene.shape) > 0.97
-    assert 0.5 <= scene.shape <= 1
-    feet = scene.panels[0].x_MTJC[0, :, [15, 19], 1]
-    assert abs(scene.floor - feet.min(0).mean()) < 0.1
-
-
 def test_a_clip_that_shows_nobody_is_refused(tmp_path):
     write_small_store(tmp_path)
     store = ClipStore.open(tmp_path / "small")
@@ -51,16 +34,6 @@ def test_a_clip_that_shows_nobody_is_refused(tmp_path):
         store.frames_FJ[:] = value
         with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{reason}"):
             clip_scene(store, 3)
-
-
-def test_a_far_body_neither_scales_nor_turns_the_picture():
-    x_MTJC = person(NTU25, frames=20)[:1]
-    alone, far = scene_of(x_MTJC), scene_of(np.concatenate([x_MTJC, x_MTJC + np.array([30, 5, 0])]))
-    for name in ("size", "shape", "angles", "floor"):
-        assert np.allclose(getattr(far, name), getattr(alone, name)), name
-    assert far.outside(far.panels[0]).tolist() == [[False] * 20, [True] * 20]
-    together = person(NTU25, label=28)
-    assert scene_of(together).panels[0].near_MTJ.all() and not scene_of(together).outside(panel(bodies=2)).all()
 
 
 def test_clips_are_found_by_number_or_name(tmp_path):

@@ -189,28 +189,3 @@ def test_curves_of_targets_are_means_of_their_ends_over_seeds(made):
     assert row["rank_end"].value is None and row["rank_end"].footnotes == ("collapse",)
     assert row["collapse"].value.startswith("seed 1: features at masked positions")
     assert "loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12" in said(built)
-
-
-# ------------------------------------------------------------------------------------------------ token budget
-def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
-    for method, rights in (("mamp", (0.5, 0.6, 0.8)), ("slim", (0.9, 0.9, 0.9))):
-        for tokens, right in zip((8, 15, 30), rights, strict=True):
-            made.run(method, right, tokens=tokens)
-    made.run("slim:half-batch", 0.7)
-    built = table(made, "token-budget")
-    rows = by(built, "method", "frames", "patch")
-    assert [(row["method"].value, row["tokens"].value) for row in built.rows] == [
-        *(("skeletonmae", f"{tokens}x25+1") for tokens in (8, 15, 30)),
-        *(("mamp", f"{tokens}x25+1") for tokens in (8, 15, 30)),
-        ("sjepa", "30x25+1"),
-        ("gfp", "30x25+1"),
-        ("slim:half-batch", "8x25+1"),
-        *(("slim", f"{tokens}x25+1") for tokens in (8, 15, 30)),
-    ]
-    assert rows["mamp", 64, 8]["difference"].value == pytest.approx(-30)
-    assert rows["mamp", 120, 8]["difference"].value == pytest.approx(-20)
-    assert rows["slim", 64, 8]["p_value"].value == 1 and rows["mamp", 64, 8]["p_value"].value < 0.05
-    for empty in (("mamp", 120, 4), ("slim:half-batch", 64, 8), ("skeletonmae", 64, 8)):
-        assert rows[empty]["difference"].value is None
-    assert rows["slim", 120, 4]["gflops"].value == 1  # 0.25 GMAC per body, two bodies, two FLOPs each
-    assert rows["slim", 120, 4]["step_gflops"].value == 80

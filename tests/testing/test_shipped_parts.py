@@ -12,7 +12,6 @@ from skelbench.testing.thing import KITS, kit
 HOST = Host()
 KINDS = [kind for kind in KITS if kind not in ("methods", "datasets")]
 BRIEF = {"val_share": 0.0, "epochs": 4, "min_steps": 60, "tolerance": None}
-TUNED = {"val_share": 0.0, "epochs": 10, "min_steps": 0, "batch_size": 12, "lr": 1e-2}
 PROTOCOLS = {
     "knn": {},
     "linear": BRIEF,
@@ -20,8 +19,7 @@ PROTOCOLS = {
     "robustness": BRIEF | {"missing": [0.2], "noise": [0.05], "draws": [0]},
     "linear-swept": {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
     "linear@mamp": {"val_share": 0.0, "epochs": 4},
-    "finetune": TUNED,
-    "semi@10": TUNED | {"epochs": 12, "draws": 2},
+    "finetune": {"val_share": 0.0, "epochs": 10, "min_steps": 0, "batch_size": 12, "lr": 1e-2},
 }
 """Protocols of each kind and short settings for them; other protocols are checked for their form."""
 ENCODERS = {

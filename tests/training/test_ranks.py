@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from small import KINDS, METHODS, silent_session, tiny_run, write_small_store
+from small import METHODS, silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import report
 from skelbench.core import distributed
@@ -49,7 +49,7 @@ SETTINGS = {
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Diagnostics over all processes' rows. With more than 1,024 rows they are samples, and differ slightly."""
 CASES = (*METHODS, *VARIANTS, *SETTINGS)
-OF_THREE = (*KINDS, *SETTINGS)
+OF_THREE = ("slim", "cmd", "sjepa", "skeletonclr batch-norm")
 """Methods that three processes train too."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
 """Adam divides rounding by rounding where a gradient is 0."""
@@ -72,6 +72,7 @@ def made(folder, case, **asked):
     host = get_host()
     sets = dict(host.get("methods", name).variants[variant] if variant else {})
     sets |= SETTINGS.get(case, {}) | asked.pop("sets", {})
+    sets |= {"method.local_counts": (1, 0, 0)} if name == "slim" else {}
     return tiny_run(folder, host, name, sets=sets, native="batch-norm" in case, **asked)
 
 

@@ -100,9 +100,9 @@ def test_stopped_by_a_signal_and_continued(method, resolved, session, tmp_path, 
 
 
 def test_a_finished_run_is_not_trained_again(resolved, session, monkeypatch):
-    run = pretrain(session, resolved("slim", epochs=1))
+    run = pretrain(session, resolved("mamp", epochs=1))
     monkeypatch.setattr(loop.Trainer, "train", lambda *_: pytest.fail("trained again"))
-    assert pretrain(session, resolved("slim", epochs=1)).path == run.path
+    assert pretrain(session, resolved("mamp", epochs=1)).path == run.path
 
 
 def flip(path, at):
@@ -121,7 +121,7 @@ CHECKPOINT = {
 
 @pytest.mark.parametrize("damage", CHECKPOINT.values(), ids=CHECKPOINT)
 def test_a_damaged_checkpoint_is_one_error(resolved, session, damage, monkeypatch):
-    made, save = resolved("slim", epochs=0.5), Checkpointer.save
+    made, save = resolved("mamp", epochs=0.5), Checkpointer.save
     with monkeypatch.context() as patch:  # what is kept is from before the last step
         patch.setattr(checkpoint, "CHECKPOINT_SECONDS", -1.0)
         patch.setattr(Checkpointer, "save", lambda self, done, s: done < self.total and save(self, done, s))
@@ -138,7 +138,7 @@ def test_a_damaged_checkpoint_is_one_error(resolved, session, damage, monkeypatc
 
 def test_a_damaged_log_is_not_gone_on_with(resolved, session):
     """Until it is removed: then the run is continued without what was logged."""
-    made = resolved("slim", epochs=1)
+    made = resolved("mamp", epochs=1)
     run = pretrain(session, made)
     log, size = run.metrics.read_text(), run.metrics.stat().st_size
     for text in (log[:100], log.replace('"loss": ', '"loss": "')):
@@ -152,6 +152,6 @@ def test_a_damaged_log_is_not_gone_on_with(resolved, session):
 
 
 def test_snapshots_of_the_quarters_are_kept(resolved, session):
-    run = pretrain(session, resolved("slim", epochs=4))
+    run = pretrain(session, resolved("mamp", epochs=4))
     assert run.snapshots() == ["1", "2", "3"]
     assert run.encoder("2").exists()

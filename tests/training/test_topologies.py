@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small import write_small_store
+from small import shorten, write_small_store
 
 from skelbench.core.spec import DataSpec
 from skelbench.pipeline.controls import control, measure_cost
@@ -13,7 +13,8 @@ from skelbench.views.skeleton.topology import topologies
 
 
 @pytest.mark.parametrize(("name", "flat"), [("kinect20", False), ("coco17", True), ("h36m17", True)])
-def test_a_run_is_probed(name, flat, session, data_root, resolved):
+def test_a_run_is_probed(name, flat, session, data_root, resolved, monkeypatch):
+    shorten(monkeypatch)
     write_small_store(data_root, "other", topology=topologies()[name], flat=flat)
     made = resolved("dino", dataset="other")
     assert made.spec.data.dimensions == (2 if flat else 3)

@@ -1,4 +1,4 @@
-"""Studies that run: stopped and continued, trials that fail, nothing done twice. Each trial is a process of its own."""
+"""Studies that run: stopped and continued, trials that fail, nothing done twice. Each trial is a forked process."""
 
 import json
 import os
@@ -58,15 +58,15 @@ def sittings(place):
 
     slowly.touch()
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    said = [issue("bees.toml")]
-    thread.join()
-    slowly.unlink()
-    (run,) = results.glob("calm-*")
-    stopped = json.loads((run / "run.json").read_text())
-    plan = issue("bees.toml", "--dry-run")
-    with pytest.MonkeyPatch.context() as patch:  # the first was a real process; these need not import everything again
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "subprocess", warm.ForkedProcesses(None))
+        thread.start()
+        said = [issue("bees.toml")]
+        thread.join()
+        slowly.unlink()
+        (run,) = results.glob("calm-*")
+        stopped = json.loads((run / "run.json").read_text())
+        plan = issue("bees.toml", "--dry-run")
         said.append(issue("failing.toml", "--jobs", "2"))
     return {"said": said, "stopped": stopped, "plan": plan, "run": run, "issue": issue, "handler": handler}
 
