@@ -14,9 +14,21 @@ from skelbench.data.store.splits import full_name
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.reporting import published
+from skelbench.reporting.confusion import chance
 from skelbench.reporting.downstream import KINDS
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.base import PALE, accuracy_axis, finish, looks_of, number, panel_grid, span, styled
+from skelbench.reporting.figures.base import (
+    DASHES,
+    PALE,
+    accuracy_axis,
+    finish,
+    method_look,
+    most_of,
+    number,
+    panel_grid,
+    span,
+    styled,
+)
 from skelbench.reporting.seeds import seeds_of, unusual_of
 from skelbench.reporting.study_rows import announced
 
@@ -28,24 +40,24 @@ if TYPE_CHECKING:
 PROTOCOLS = ("robustness", "missing-representation")
 BLOCK = ["dataset", "split", "preset", "setting", "encoder", "stream", "hardware", "data"]
 AXES = {
-    "missing": "Joints declared missing, %",
-    "noise": "Noise, mean bone lengths",
-    "parent-fill": "Joints at their parents, %",
-    "zero-fill": "Joints at the origin, %",
+    "missing": "Missing joints, marked, %",
+    "noise": "Noise, in mean bone lengths",
+    "parent-fill": "Missing joints, moved to their parents, %",
+    "zero-fill": "Missing joints, moved to the origin, %",
 }
 """Kind of degradation -> label of its axis."""
 COLUMNS = 2
 HOW = "no run was measured on degraded clips in {root} yet; start with: skelbench eval RUN --protocol robustness"
 CAPTION = (
-    "A linear probe of clean training clips, on degraded test clips; 0 is the clean test set. Lines: means over draws "
-    "and seeds. Bands: one standard deviation over draws of the degradation (mean over seeds; not over trainings)."
+    "Accuracy of a linear probe that is trained on clean clips and tested on degraded clips; 0 is the clean test set. "
+    "Lines are means over draws of the degradation and over seeds. Bands are one standard deviation over draws."
 )
-PUBLISHED = "Dashed grey: as printed, on another data set or at another size than ours unless the panel says the same."
+PUBLISHED = "Dashed gray lines are published results, often on another data set or with a larger model."
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "accuracy over shares of missing joints and over noise, a line per method; published ones dashed"
+    summary = "accuracy against missing joints and noise, one line per method"
     return [FigureSpec(name="robustness", target=":draw", summary=summary)]
 
 
@@ -81,10 +93,11 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: no run was measured on degraded clips.
     """
-    blocks = measured(inputs.frame, inputs.host)
+    blocks = measured(inputs)
     if not blocks:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    looks = looks_of(label for block in blocks for lines in block.lines.values() for label in lines)
+    labels = {label for block in blocks for lines in block.lines.values() for label in lines}
+    looks = {label: _look(inputs.host, label) for label in labels}
     measured_kinds = [kind for kind in KINDS if any(kind in block.lines for block in blocks)]
     papers = printed(inputs)
     for paper in papers:
@@ -109,21 +122,26 @@ def draw(inputs: TableInputs) -> Figure:
 
 
 # ------------------------------------------------------------------------------------------------ data
-def measured(frame: DataFrame, host: Host) -> list[Block]:
-    """Evaluations on degraded test clips in ``frame`` (columns: ``skelbench.reporting.frame``)."""
+def measured(inputs: TableInputs) -> list[Block]:
+    """Evaluations on degraded test clips."""
+    frame, host = inputs.frame, inputs.host
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(BLOCK, sort=False):
-        several, seeds, lines = rows["tokens"].nunique() > 1, [], Lines()
+        several, seeds, lines, best = rows["tokens"].nunique() > 1, [], Lines(), dict[str, float]()
         for own in sorted(seeds_of(rows, ["title", "tokens", "changed", "protocol"]), key=_weight, reverse=True):
             first = own.iloc[0]
-            label = host.spelling(first["title"]) + (f" {first['tokens']}" if several else "")
+            label = host.spelling(first["title"]) + (f", {first['tokens']}" if several else "")
             label += f" ({first['changed']})" if first["changed"] else ""
             seeds.append(len(own))
+            best.setdefault(label, float(own["accuracy"].mean()))
             for kind, levels in _levels(own).items():
                 lines.setdefault(kind, {}).setdefault(label, levels)
         counted = span(seeds, "seed", "seeds"), span(rows["n_test"], "test clip", "test clips")
-        note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
+        shown, hidden = most_of(best)
+        lines = {kind: {label: own[label] for label in shown if label in own} for kind, own in lines.items()}
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, *chance(inputs, rows)]
+        note = ", ".join([*facts, *hidden])
         blocks.append(Block((f"{dataset}, {split}", note), (str(dataset), full_name(str(split))), lines))
     return [block for block in blocks if block.lines]
 
@@ -172,6 +190,12 @@ def printed(inputs: TableInputs) -> list[Block]:
 
 
 # ------------------------------------------------------------------------------------------------ drawing
+def _look(host: Host, label: str) -> dict[str, Any]:
+    """Look of a line; the token grid decides how it is dashed."""
+    title, _, more = label.partition(" (")[0].partition(", ")
+    return method_look(host, title) | {"linestyle": DASHES[int(more.split("x")[0] or 0) % len(DASHES)] if more else "-"}
+
+
 def _panel(
     axes: Axes, kind: str, ours: Mapping[str, list[Level]], papers: Mapping[str, list[Level]], looks: Mapping[str, Any]
 ) -> None:
