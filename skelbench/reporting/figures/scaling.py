@@ -44,15 +44,12 @@ CAPTION = (
     "Filled markers are finished trainings with a whole learning rate schedule; a solid line joins trainings of "
     "different lengths. Hollow markers are snapshots (RUN@EPOCH) of one training, taken before its learning rate had "
     "decayed: a shorter training may reach another accuracy. Markers are means over seeds. A dashed line has the same "
-    "seeds everywhere, so it can end next to the filled marker if that has more seeds. A number at the end of a line "
-    f"is the number of temporal tokens. {FLOPS}."
+    "seeds everywhere, so it can end next to the filled marker if that has more seeds. A number next to a marker is "
+    f"the number of temporal tokens, if it is not the smallest of the panel. {FLOPS}."
 )
 SINGLE = "Panels with one training length per method are not drawn: {count}."
 DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
 """Line styles of the untrained encoders, by token grid."""
-NO_SNAPSHOTS = (
-    "No snapshot was evaluated yet. `skelbench runs show RUN` lists them, `skelbench eval RUN@EPOCH` evaluates one."
-)
 
 
 @hookimpl
@@ -116,10 +113,10 @@ def draw(inputs: TableInputs) -> Figure:
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")
         over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs", ylim=over_clips.get_ylim())
-    captions, legend = [CAPTION, NO_SNAPSHOTS], []
+    captions, legend = [CAPTION], []
     if not stages["finished"].all():
         dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
-        captions, legend = [CAPTION], [(Line2D([], [], **dashed), "snapshots of one training")]
+        legend = [(Line2D([], [], **dashed), "snapshots of one training")]
     if len(every) > len(panels):
         captions.append(SINGLE.format(count=len(every) - len(panels)))
     return finish(figure, "Accuracy over the course of training", captions, legend)
@@ -192,7 +189,7 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
         measured = stages.dropna(subset=[over])
         axes.plot(scale * measured[over], measured["accuracy"], **look)
 
-    several = len({tokens for _, tokens in panel.lines}) > 1
+    least = min(tokens for _, tokens in panel.lines)
     for (label, tokens), line in panel.lines.items():
         look = looks[label]
         joined = line.ends[over].dropna().is_unique
@@ -201,7 +198,7 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
             if len(branch) > 1:
                 plot(branch, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             plot(branch[~branch["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
-        if several and len(last := line.ends.dropna(subset=[over])[-1:]):
+        if tokens > least and len(last := line.ends.dropna(subset=[over])[-1:]):
             place = scale * last[over].iloc[0], last["accuracy"].iloc[0]
             offset = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": NOTE}
             axes.annotate(str(tokens), place, **offset, color=look["color"])
