@@ -106,8 +106,7 @@ def invariance(
 ) -> None:
     """Compare the features of rotated and scaled clips with the features of the original clips, for finished RUNs and
     their untrained encoders. Prints means and writes a figure of all values (invariance.png)."""
-    if output is None and format_ == "terminal":
-        output = Path("invariance.png")
+    output = output or (Path("invariance.png") if format_ == "terminal" else None)
     session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, tables
     from skelbench.reporting.diagnostics import invariance as diagnosis

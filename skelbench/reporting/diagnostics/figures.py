@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -45,21 +46,18 @@ def invariance(records: Records, data: str) -> Figure:
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
     figure, panels = panel_grid([("", "")] * 2 * len(changes), len(changes), height=2.2)
     measures = ("similarity", "Cosine with own original", 1), ("retrieved", "Own original is nearest, %", 100)
-    every = iter(panels)
-    for key, label, scale in measures:
-        for change in changes:
-            axes = next(every)
-            for name, record in records.items():
-                curve, (title, grid) = record["curves"][change], name.split(" ")[:2]
-                dash = DASHES[int(grid.partition("x")[0]) % len(DASHES)]
-                look, x = method_look(get_host(), title), [point["value"] for point in curve]
-                axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=dash, label=name)
-                if key == "similarity":
-                    axes.plot(x, [point["others"] for point in curve], color=look["color"], linewidth=0.6)
-            axes.grid(color=GUIDE, linewidth=0.6)
-            axes.set_xlabel("Yaw, degrees" if change == "yaw" else "Bone lengths, factor")
-            axes.set_ylabel(label if change == changes[0] else "")
-            if change == "yaw":
-                axes.set_xticks(range(0, 361, 60))
+    for axes, ((key, label, scale), change) in zip(panels, product(measures, changes)):
+        for name, record in records.items():
+            curve, (title, grid) = record["curves"][change], name.split(" ")[:2]
+            dash = DASHES[int(grid.partition("x")[0]) % len(DASHES)]
+            look, x = method_look(get_host(), title), [point["value"] for point in curve]
+            axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=dash, label=name)
+            if key == "similarity":
+                axes.plot(x, [point["others"] for point in curve], color=look["color"], linewidth=0.6)
+        axes.grid(color=GUIDE, linewidth=0.6)
+        axes.set_xlabel("Yaw, degrees" if change == "yaw" else "Bone lengths, factor")
+        axes.set_ylabel(label if change == changes[0] else "")
+        if change == "yaw":
+            axes.set_xticks(range(0, 361, 60))
     caption = f"{data}, {first['clips']:,} test clips. Thin lines: cosine with the originals of other clips."
     return finish(figure, "Features over yaw and body size", [caption])

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 WIDE = 4
 """Largest number of columns of panels."""
-MARKED = 8
-"""Approximate number of markers on a line."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run with logged metrics is in {root}; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
@@ -107,8 +105,6 @@ class Column:
     facts: tuple[str, ...]
     """Method or preset first, hardware last."""
     lines: dict[Any, Line] = field(default_factory=dict)
-    changed: set[Any] = field(default_factory=set)
-    """Keys of the lines with another training length than the preset's."""
     hidden: list[str] = field(default_factory=list)
     """Note on lines that are not drawn."""
 
@@ -138,12 +134,10 @@ def draw(inputs: TableInputs) -> Figure:
     """
     columns: Columns = {}
     for run, metrics in sorted(_trained(inputs, LENGTH), key=lambda pair: (pair[0].title, pair[0].spec.tokens)):
-        key = run.title, run.spec.tokens, but_for_seed(run)
-        line, length = _line(columns, run, key), ""
+        usual = not LENGTH & set(run.info["modified"])
+        line = _line(columns, run, (usual, but_for_seed(run)))
         line.seeds.append(metrics)
-        if LENGTH & set(run.info["modified"]):
-            _column(columns, run).changed.add(key)
-            length = f", {thousands(metrics['clips_seen'].max())} clips"
+        length = "" if usual else f", {thousands(metrics['clips_seen'].max())} clips"
         line.label = f"{inputs.host.spelling(run.title)}, {run.spec.tokens} tokens{length}"
         line.look = method_look(inputs.host, run.title) | {"linestyle": DASHES[run.spec.tokens % len(DASHES)]}
     if not columns:
@@ -151,13 +145,12 @@ def draw(inputs: TableInputs) -> Figure:
     frame = inputs.every[inputs.every["protocol"] == inputs.protocol]
     best = frame.groupby("training")["accuracy"].max()
     for column in columns.values():
-        ranks = {key: best.get(key[2], 0.0) + (key not in column.changed) for key in column.lines}
+        ranks = {(usual, setting): usual + best.get(setting, 0.0) for usual, setting in column.lines}
         shown, column.hidden = most_of(ranks, "lines, the most accurate")
         column.lines = {key: line for key, line in column.lines.items() if key in shown}
     drawn = sorted(columns.values(), key=lambda column: -len(column.lines))[:WIDE]
     captions = [CAPTION, *([FEWER.format(shown=WIDE, count=len(columns))] if len(columns) > WIDE else [])]
-    every = [line for column in drawn for line in column.lines.values()]
-    logged = {key for line in every for frame in line.seeds for key in frame}
+    logged = {key for column in drawn for line in column.lines.values() for frame in line.seeds for key in frame}
     measures = [Measure("loss", "Loss")]
     measures += [Measure(key, f"Rank, {label}", rank=True) for key, label in RANKS.items() if key in logged]
     return finish(_draw_columns(drawn, measures), "Training curves", captions)
@@ -167,8 +160,7 @@ def draw(inputs: TableInputs) -> Figure:
 def draw_targets(inputs: TableInputs) -> Figure:
     """Return loss over rank, a column per method, data set, split, token grid and preset with a changed target.
 
-    The lines are the rows of the table of the same name, in its order. Of runs that differ in the method's version the
-    last one counts, as in the tables.
+    Lines and their order are the rows of the table of the same name.
 
     Raises:
         NothingToDraw: no run has another target than its method.
@@ -283,7 +275,7 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
             plot(drawn_seed, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
             values = mean(seeds, signed)
-            plot(values, line.label, **line.look, markevery=max(1, len(values) // MARKED), zorder=4)
+            plot(values, line.label, **line.look, markevery=max(1, len(values) // 8), zorder=4)
         if faint:
             plot(mean(faint, signed), "_faint", **plain, linestyle=":", linewidth=1, zorder=3)
     linear_axis(axes.xaxis, thousands)

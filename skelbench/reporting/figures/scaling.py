@@ -17,6 +17,7 @@ from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.confusion import chance
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
+    DASHES,
     NOTE,
     PALE,
     accuracy_axis,
@@ -48,8 +49,6 @@ CAPTION = (
     f"the number of temporal tokens, if it is not the smallest of the panel. {FLOPS}."
 )
 SINGLE = "Panels with one training length per method are not drawn: {count}."
-DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
-"""Line styles of the untrained encoders, by token grid."""
 
 
 @hookimpl
@@ -60,7 +59,7 @@ def skelbench_figures() -> list[FigureSpec]:
 
 @dataclass
 class Line:
-    """The trainings of a method at one token grid. Columns: clips, flops (10¹⁵, NaN = not counted), accuracy (percent)
+    """The trainings of a method at one token grid. Columns: clips, flops (10¹², NaN = not counted), accuracy (percent)
     and finished."""
 
     ends: DataFrame
@@ -99,20 +98,18 @@ def draw(inputs: TableInputs) -> Figure:
     labels = {label for panel in panels for label, _ in panel.lines}
     looks = {label: method_look(inputs.host, label.partition(" (")[0]) for label in sorted(labels)}
     stages = pandas.concat([panel.stages for panel in panels])
-    large = stages["flops"].max() >= 1
     grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
-        for panel_axes, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
-            _panel(panel_axes, panel, looks, over, scale)
+        for panel_axes, over in ((over_clips, "clips"), (over_flops, "flops")):
+            _panel(panel_axes, panel, looks, over)
             for grid, level in panel.untrained.items():
-                label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
-                dash = DASHES[grids.index(grid) % len(DASHES)]
-                panel_axes.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
+                look = {"color": PALE, "linestyle": DASHES[1:][grids.index(grid) % 3], "linewidth": 1, "zorder": 1}
+                panel_axes.axhline(level, **look, label=f"untrained encoder, {grid}")
         accuracy_axis(over_clips, f"Accuracy of {inputs.protocol}, %")
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")
-        over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs", ylim=over_clips.get_ylim())
+        over_flops.set(xlabel="Training TFLOPs", ylim=over_clips.get_ylim())
     captions, legend = [CAPTION], []
     if not stages["finished"].all():
         dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
@@ -168,7 +165,7 @@ def _stages(groups: Iterable[DataFrame]) -> DataFrame:
     stages = [
         {
             "clips": own["clips_seen"].astype(float).mean(),
-            "flops": 1e-15 * own["train_flops"].astype(float).mean(),
+            "flops": 1e-12 * own["train_flops"].astype(float).mean(),
             "accuracy": 100 * own["accuracy"].mean(),
             "finished": own["checkpoint"].iloc[0] == "last",
         }
@@ -184,10 +181,10 @@ def _natural(text: str) -> list[str | int]:
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, scale: float) -> None:
+def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str) -> None:
     def plot(stages: DataFrame, **look: Any) -> None:
         measured = stages.dropna(subset=[over])
-        axes.plot(scale * measured[over], measured["accuracy"], **look)
+        axes.plot(measured[over], measured["accuracy"], **look)
 
     least = min(tokens for _, tokens in panel.lines)
     for (label, tokens), line in panel.lines.items():
@@ -199,10 +196,10 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
                 plot(branch, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             plot(branch[~branch["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
         if tokens > least and len(last := line.ends.dropna(subset=[over])[-1:]):
-            place = scale * last[over].iloc[0], last["accuracy"].iloc[0]
+            place = last[over].iloc[0], last["accuracy"].iloc[0]
             offset = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": NOTE}
             axes.annotate(str(tokens), place, **offset, color=look["color"])
-    heights = scale * panel.stages[over].dropna()
+    heights = panel.stages[over].dropna()
     if len(heights):
         log_axis(axes, "x", heights, thousands if over == "clips" else number)
     else:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.transforms import offset_copy
 
-from skelbench.core.component import Spec
 from skelbench.evaluation.cost import BODIES
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.reporting import published
 from skelbench.reporting.confusion import chance
-from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
     PALE,
@@ -52,34 +49,19 @@ COLUMNS, HEIGHT = 3, 3.0
 PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
 """Columns that the runs of one panel have in common; ``data`` is the version of the data set."""
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
-HOW_MEAN = (
-    "no setting in {root} was probed on two splits of one data set; start with: skelbench study token-budget --split "
-    "SPLIT for each of them"
-)
 COST = f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 FLOPs per multiply-accumulate."
 CAPTION = (
     "Accuracy of the linear probe after its last epoch. Large markers are means over seeds, dots are single seeds. The "
     "numbers are temporal tokens. A line joins the token counts of one method; it is missing if other settings differ "
     "too. Hollow markers are variants. The dashed line shows untrained encoders of the same shape, data and seeds. "
 )
-PUBLISHED = "The panels of published results were not measured here."
 CAPTION_NAMED = (
     "Accuracy of the linear probe after its last epoch, mean over seeds. Bars are 95 % intervals over test clips, or "
     "over test subjects if these are wider; dots are single seeds. A name ends with the number of temporal tokens. "
     "Methods of equal cost are drawn side by side. Points with the same name differ in further settings, which "
     "`skelbench compare --all` shows. "
 )
-MEAN = "Accuracies are means over all splits of a data set, without intervals."
 PUBLISHED_NAMED = "Gray hollow markers: published, not measured here. Papers do not count costs in one way."
-
-
-class TradeOff(Spec):
-    """Settings of the figure ``trade-off``."""
-
-    splits: Literal["each", "mean"] = "each"
-    """``mean``: accuracies averaged over all splits of a data set, as the paper's figure; else a panel per split."""
-    published: bool = True
-    """Show published points: next to ours for the same data set and split, else in a panel of their own."""
 
 
 @hookimpl
@@ -88,7 +70,7 @@ def skelbench_figures() -> list[FigureSpec]:
     points = "accuracy against inference GFLOPs, one named point per method and number of tokens"
     return [
         FigureSpec(name="token-budget", target=":draw", summary=lines),
-        FigureSpec(name="trade-off", target=":draw_trade_off", config=":TradeOff", summary=points),
+        FigureSpec(name="trade-off", target=":draw_trade_off", summary=points),
     ]
 
 
@@ -117,11 +99,8 @@ class Panel:
     """Results on one data set and split, with one preset and hardware. Points are ordered by cost."""
 
     heading: tuple[str, str]
-    """Name and note."""
-    where: tuple[str, frozenset[str]]
-    """Data set and full names of the splits; several splits if accuracies are means over them."""
     points: list[Point]
-    untrained: list[Point] = field(default_factory=list)
+    untrained: Sequence[Point] = ()
 
 
 @styled
@@ -131,7 +110,7 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: no run fits.
     """
-    panels, papers = _panels(inputs, inputs.frame, HOW)
+    panels, papers = _panels(inputs)
     looks, every = _looks(inputs.host, panels, papers), [*panels, *papers]
     figure, grid = panel_grid([panel.heading for panel in every], COLUMNS)
     for panel, axes in zip(every, grid):
@@ -142,51 +121,47 @@ def draw(inputs: TableInputs) -> Figure:
         for point in sorted(highest.values(), key=lambda point: point.tokens):
             _write(axes, str(point.tokens), (point.gflops, point.top), (0, 5))
         _cost_axes(axes, [point.gflops for point in panel.points])
-    captions = [CAPTION + COST, *([PUBLISHED] if papers else []), *published.notes(inputs.host, NAME)]
+    captions = [CAPTION + COST, *published.notes(inputs.host, NAME)]
     return finish(figure, "Accuracy against inference cost", captions)
 
 
 @styled
 def draw_trade_off(inputs: TableInputs) -> Figure:
-    """Return a panel per data set, split (or all of them), preset and hardware.
+    """Return a panel per data set, split, preset and hardware.
 
     Raises:
         NothingToDraw: no run fits.
     """
-    settings = inputs.settings_as(TradeOff)
-    mean = settings.splits == "mean"
-    panels, papers = _panels(inputs, over_splits(inputs.frame) if mean else inputs.frame, HOW_MEAN if mean else HOW)
-    papers = papers if settings.published else []
-    looks, own = _looks(inputs.host, panels, papers), [panel.where for panel in panels]
-    every = [*panels, *(Panel(paper.heading, paper.where, []) for paper in papers if paper.where not in own)]
+    panels, papers = _panels(inputs)
+    looks, every = _looks(inputs.host, panels, papers), [*panels, *papers]
     figure, grid = panel_grid([panel.heading for panel in every], COLUMNS, height=HEIGHT)
     for panel, axes in zip(every, grid):
-        published_points = [point for paper in papers if paper.where == panel.where for point in paper.points]
-        _draw_named(axes, panel, [point for point in published_points if not point.variant], looks)
-    captions = [CAPTION_NAMED + COST, *([MEAN] if mean else [])]
+        panel.points = [point for point in panel.points if panel in panels or not point.variant]
+        _draw_named(axes, panel, looks, panel in papers)
+    captions = [CAPTION_NAMED + COST]
     captions += [PUBLISHED_NAMED, *published.notes(inputs.host, NAME)] if papers else []
     return finish(figure, "Accuracy-efficiency trade-off", captions)
 
 
 # ------------------------------------------------------------------------------------------------ data
-def _panels(inputs: TableInputs, frame: DataFrame, how: str) -> tuple[list[Panel], list[Panel]]:
-    """Measured and published panels; ``how``: message without a measured one."""
+def _panels(inputs: TableInputs) -> tuple[list[Panel], list[Panel]]:
+    """Measured and published panels."""
     rows = [row for row in chain.from_iterable(announced(inputs, NAME)) if row.variant]
-    panels = measured(inputs, frame, [row.title for row in rows])
+    panels = measured(inputs, [row.title for row in rows])
     if not panels:
-        raise NothingToDraw(how.format(root=inputs.store.root))
+        raise NothingToDraw(HOW.format(root=inputs.store.root))
     return panels, list(printed(inputs.host, {row.printed for row in rows}))
 
 
-def measured(inputs: TableInputs, frame: DataFrame, variants: Collection[str] = ()) -> list[Panel]:
-    """Panels of the evaluated runs in ``frame`` (columns: ``skelbench.reporting.frame``).
+def measured(inputs: TableInputs, variants: Collection[str] = ()) -> list[Panel]:
+    """Panels of the evaluated runs.
 
     They show linear probes after the last step of trained methods in the shared setting, on the grids of the study,
-    and of variants only the titles ``variants``. A point is the mean over all seeds of one setting; of versions of a
-    method the runs that finished last count, as in the tables.
+    and only the ``variants`` with these titles. The last version of a method counts, as in the tables.
     """
     import pandas
 
+    frame = inputs.frame
     fits = frame[
         (frame["protocol"] == "linear")
         & (frame["checkpoint"] == "last")
@@ -213,16 +188,14 @@ def measured(inputs: TableInputs, frame: DataFrame, variants: Collection[str] = 
         untrained = [_point(own, own["control_accuracy"], "untrained") for _, own in controlled.groupby("tokens")]
         facts = [f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows, points), hardware]
         note = ", ".join([*facts, *chance(inputs, rows), *hidden])
-        where = dataset, published.splits_of(split)
-        panels.append(Panel((f"{dataset}, {split}", note), where, _by_cost(points), _by_cost(untrained)))
+        panels.append(Panel((f"{dataset}, {split}", note), _by_cost(points), _by_cost(untrained)))
     return panels
 
 
 def _point(rows: DataFrame, shares: Sequence[float], method: str, variant: bool = False) -> Point:
     seeds = tuple(100 * float(share) for share in shares)
-    cost, interval = float(rows["clip_gflops"].mean()), None
-    if not rows["n_test"].isna().any() and method != "untrained":  # means over splits share clips
-        interval = accuracy(rows).interval
+    cost = float(rows["clip_gflops"].mean())
+    interval = None if method == "untrained" else accuracy(rows).interval
     return Point(method, _tokens(rows["tokens"].iloc[0]), cost, sum(seeds) / len(seeds), seeds, interval, variant)
 
 
@@ -253,41 +226,14 @@ def printed(host: Host, variants: Collection[Printed | None] = ()) -> Iterator[P
         cost = {(row["method"], row["variant"]): row["value"] for row in rows if row["metric"] == "encoder_gflops"}
         own = [row for row in rows if row["metric"] == "accuracy" and (row["method"], row["variant"]) in cost]
         points = [
-            Point(
-                *(method, _tokens(grid), cost[method, grid], row["value"]),
-                variant=Printed(name, method, grid) in variants,
-            )
-            for row in own
-            if re.match(r"\d+x", grid := row["variant"]) and (method := row["method"])
+            Point(method, _tokens(grid), cost[method, grid], value, variant=Printed(name, method, grid) in variants)
+            for method, grid, value in ((row["method"], row["variant"], row["value"]) for row in own)
+            if re.match(r"\d+x", grid)
         ]
         if points:
             dataset, split, source = own[-1]["dataset"], own[-1]["split"], own[-1]["source"].partition(" (")[0]
             heading = "Published, not measured here", f"{dataset}, {split}; {source}"
-            yield Panel(heading, (dataset, published.splits_of(split)), points)
-
-
-def over_splits(frame: DataFrame) -> DataFrame:
-    """Return a row per setting and seed that was probed on all splits of its data set, at least two: mean accuracy.
-
-    The run that finished last counts. Splits share clips, so the mean has no interval: neither ``n_test`` nor
-    ``by_subject``.
-    """
-    import pandas
-
-    setting = [
-        "title", "method", "variant", "setting", "dataset", "data", "tokens", "frames", "patch", "preset", "encoder",
-        "changed", "hardware", "seed", "protocol", "stream", "checkpoint",
-    ]  # fmt: skip
-    trained = frame[~frame["method"].isin(CONTROLS) & frame["clip_gflops"].notna()]
-    latest = trained.sort_values("finished").drop_duplicates([*setting, "split"], keep="last").sort_values("split")
-    splits = latest.groupby(["dataset", "data"])["split"].transform("nunique")
-    means = []
-    for _, rows in latest.assign(splits=splits)[splits > 1].groupby(setting, dropna=False, sort=False):
-        if len(rows) == rows["splits"].iloc[0]:
-            mean = {key: rows[key].astype(float).mean() for key in ("accuracy", "control_accuracy")}
-            mean |= {"split": " + ".join(rows["split"]) + " mean", "group": "+".join(rows["group"])}
-            means.append({**rows.iloc[0], **mean, "n_test": math.nan, "by_subject": None})
-    return pandas.DataFrame(means, columns=frame.columns)
+            yield Panel(heading, points)
 
 
 # ------------------------------------------------------------------------------------------------ drawing
@@ -300,12 +246,11 @@ def _looks(host: Host, panels: Sequence[Panel], papers: Sequence[Panel]) -> dict
 def _draw_methods(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]]) -> None:
     """Draw a line per method, hollow variants, dots of single seeds, and the untrained encoders."""
     for key, look in looks.items():
-        points = [point for point in panel.points if slug(point.method) == key]
-        if not points:
+        if not (points := [point for point in panel.points if slug(point.method) == key]):
             continue
         defaults, variants = [p for p in points if not p.variant], [p for p in points if p.variant]
         joined = len({p.tokens for p in defaults}) == len(defaults)
-        axes.plot(*_positions(defaults), **look, linestyle="-" if joined else "", zorder=4)
+        axes.plot(*_positions(defaults), **look | {"linestyle": "-" if joined else ""}, zorder=4)
         axes.plot(*_positions(variants), **hollow(look) | {"label": f"_{look['label']}, variant"}, zorder=5)
         if dots := [(p.gflops, seed) for p in points for seed in p.seeds if len(p.seeds) > 1]:
             dot = {key: look[key] for key in ("color", "transform") if key in look}
@@ -314,42 +259,38 @@ def _draw_methods(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]])
         axes.plot(*_positions(panel.untrained), "_--", color=PALE, linewidth=1, zorder=2, label="untrained encoder")
 
 
-def _draw_named(axes: Axes, panel: Panel, papers: Sequence[Point], looks: Mapping[str, dict[str, Any]]) -> None:
-    """Draw our points with their intervals, and hollow the points ``papers`` of papers, each with its name."""
-    every = sorted([*panel.points, *papers], key=lambda point: point.accuracy)
-    costs = [point.gflops for point in every]
-    methods = list(dict.fromkeys(slug(point.method) for point in every if point not in papers))
-    step = min(5.0, 30 / max(1, len(methods)))
-    middle = (len(methods) - 1) / 2
-    shifts = {key: step * (place - middle) for place, key in enumerate(methods)}
-    shifted = {
-        key: look | {"transform": offset_copy(axes.transData, axes.get_figure(), shifts.get(key, 0.0), units="points")}
-        for key, look in looks.items()
-    }
-    _draw_methods(axes, panel, {key: look | {"label": f"_{key}"} for key, look in shifted.items()})
-    for point in panel.points:
-        if point.interval:
-            look = {key: shifted[slug(point.method)][key] for key in ("color", "transform")}
-            axes.plot([point.gflops] * 2, point.interval, **look, linewidth=0.8, zorder=2, label="_interval")
-    for method in dict.fromkeys(point.method for point in papers):
-        look = hollow(looks[slug(method)] | {"color": PALE}) | {"label": f"_{method}, published"}
-        points = [point for point in papers if point.method == method]
-        axes.plot(*_positions(points), **look | {"linestyle": "--", "linewidth": 0.8}, zorder=3)
-    axes.update_datalim([(costs[0], end) for p in every for end in (*(p.interval or ()), *p.seeds, p.accuracy)])
+def _draw_named(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], published: bool) -> None:
+    """Draw points with intervals and names, methods side by side; ``published`` ones hollow and gray."""
+    points = sorted(panel.points, key=lambda point: point.accuracy)
+    costs = [point.gflops for point in points]
+    methods = list(dict.fromkeys(slug(point.method) for point in points))
+    step = 0.0 if published else min(5.0, 30 / len(methods))
+    shifts = {key: step * (place - (len(methods) - 1) / 2) for place, key in enumerate(methods)}
+    look: dict[str, dict[str, Any]] = {}
+    for key, shift in shifts.items():
+        transform = offset_copy(axes.transData, axes.get_figure(), shift, units="points")
+        look[key] = looks[key] | {"transform": transform, "label": f"_{looks[key]['label']}"}
+        if published:
+            look[key] |= hollow(look[key] | {"color": PALE}) | {"label": f"_{looks[key]['label']}, published"}
+    _draw_methods(axes, panel, look)
+    for point in points:
+        bar = {key: look[slug(point.method)][key] for key in ("color", "transform")}
+        axes.plot([point.gflops] * 2, point.interval or [point.accuracy] * 2, **bar, linewidth=0.8, label="_interval")
+    axes.update_datalim([(costs[0], end) for p in points for end in (*(p.interval or ()), *p.seeds, p.accuracy)])
     axes.autoscale_view()
     ratio = max(costs) / min(costs)  # space for the first bars and the last names
     _cost_axes(axes, [min(costs) / ratio**0.05, *costs, max(costs) * ratio**0.35])
     low, high = axes.get_ylim()
     for cost in {f"{cost:.1g}" for cost in costs}:  # a column of points has a column of names to its right
-        column = [point for point in every if f"{point.gflops:.1g}" == cost]
+        column = [point for point in points if f"{point.gflops:.1g}" == cost]
         heights = [(point.accuracy - low) / (high - low) * 72 * HEIGHT for point in column]
         for point, height, free in zip(column, heights, spread(heights, 8.5, 72 * HEIGHT)):
-            look = shifted[slug(point.method)] if point not in papers else {"color": PALE, "transform": axes.transData}
-            right = step * middle + 7 - (shifts[slug(point.method)] if point not in papers else 0)
-            name = f"{looks[slug(point.method)]['label']}-{point.tokens}" + (" (variant)" if point.variant else "")
-            arrow = {"arrowstyle": "-", "color": look["color"], "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2}
-            place = {"xycoords": look["transform"], "arrowprops": arrow, "va": "center", "ha": "left"}
-            _write(axes, name, (point.gflops, point.accuracy), (right, free - height), color=look["color"], **place)
+            key = slug(point.method)
+            color, offset = look[key]["color"], (max(shifts.values()) + 7 - shifts[key], free - height)
+            name = f"{looks[key]['label']}-{point.tokens}" + (" (variant)" if point.variant else "")
+            arrow = {"arrowstyle": "-", "color": color, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2}
+            place = {"xycoords": look[key]["transform"], "arrowprops": arrow, "va": "center", "ha": "left"}
+            _write(axes, name, (point.gflops, point.accuracy), offset, color=color, **place)
 
 
 def _positions(points: Sequence[Point]) -> tuple[list[float], list[float]]:

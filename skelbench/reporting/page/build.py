@@ -115,8 +115,8 @@ def columns_of(table: Table) -> list[Column]:
     """The columns of the page: the first leading column and the headline, which stay in view, then the others."""
     shown = [column for column in table.shown if column.key != "run"]
     first = next((column for column in shown if column.leads), shown[0])
-    filled = [column for column in shown if any(row[column.key].value is not None for row in table.rows)]
-    headline = next((column for column in filled if column.best), first)
+    best = (column for column in shown if column.best)
+    headline = next((column for column in best if any(row[column.key].value is not None for row in table.rows)), first)
     return list(dict.fromkeys([first, headline, *shown]))
 
 
