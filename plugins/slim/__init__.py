@@ -157,21 +157,21 @@ def skelbench_tables():
 @hookimpl
 def skelbench_studies():
     questions = {
-        "token-budget": "what fewer temporal tokens cost SLiM, MAMP and SkeletonMAE, all else equal",
-        "target-control": "what hidden tokens are made to predict: coordinates, the teacher's features, or prototypes",
-        "objective": "masked feature prediction and contrast, alone and together",
-        "stm": "semantic tube masking of global and local views: none, random, tubes, and how much is hidden",
+        "token-budget": "SLiM, MAMP and SkeletonMAE with 8, 15 and 30 temporal tokens",
+        "target-control": "prediction target of masked tokens: coordinates, teacher features or prototypes",
+        "objective": "masked feature prediction, contrast, and both together",
+        "stm": "masks of global and local views: none, random or tubes, with different mask ratios",
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
-        "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
-        "batch": "half the batch, for as many clips and for as many steps",
-        "scaling": "what longer training gives SLiM, DINO and masked methods, over clips seen and over training FLOPs",
-        "linear": "the methods of the paper's Table 1 that are here, all else equal",
-        "semi": "what is left of the methods with 1 and 10 % of the labels",
-        "retrieval": "are the nearest clips of the same action, without a label being learnt",
-        "transfer": "what encoders are worth on data that they were not trained on",
-        "robustness": "what joints that are declared missing, and noise, take from SLiM, MAMP and SkeletonMAE",
-        "missing-representation": "missing joints declared, or filled in unflagged, of the same three",
-        "degraded-pretraining": "does SLiM gain by training on degraded clips",
+        "centring": "centering of the teacher's prototypes: Sinkhorn, running mean or none",
+        "batch": "half the batch size, with equal clips and with equal steps",
+        "scaling": "SLiM, DINO and masked methods with four training lengths",
+        "linear": "linear accuracy of the methods of the paper's Table 1",
+        "semi": "accuracy with 1 and 10 % of the labels",
+        "retrieval": "1-NN accuracy: does the nearest training clip show the same action?",
+        "transfer": "accuracy on a data set that the encoder was not trained on",
+        "robustness": "SLiM, MAMP and SkeletonMAE on clips with missing joints or noise",
+        "missing-representation": "the same methods, with missing joints marked or filled in",
+        "degraded-pretraining": "SLiM trained on degraded or on clean clips",
     }
     return [
         StudySpec(name=name, target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}", summary=summary)

@@ -104,8 +104,9 @@ def invariance(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Curves of the features of finished RUNs over yaw and body size, beside their untrained encoders: how like its
-    own original a changed clip stays, and whether that is still the nearest."""
+    """Compare the features of rotated and scaled clips with the features of the original clips, for finished RUNs and
+    their untrained encoders. Prints means and writes a figure of all values (invariance.png)."""
+    output = output or (Path("invariance.png") if format_ == "terminal" else None)
     session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, tables
     from skelbench.reporting.diagnostics import invariance as diagnosis
@@ -118,7 +119,7 @@ def invariance(
 
     records = _records(runs, "invariance", {"clips": clips}, measure, force)
     data = next(iter(runs.values())).spec.data
-    _show(tables.invariance, records, format_)
+    _show(partial(tables.invariance, points=format_ != "terminal"), records, format_)
     _draw(figures.invariance, records, f"{data.title} {data.split}", runs, output)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skelbench.cli.options import All, DataRoot, ReadResults, kind_of_picture, request_options
+from skelbench.cli.plugins import list_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.filters import Filters
 
@@ -15,7 +16,7 @@ from skelbench.reporting.filters import Filters
 @request_options
 def plot(
     filters: Filters,
-    figure: Annotated[str, typer.Argument(help="Which figure, see `skelbench plugins list`.")],
+    figure: Annotated[str | None, typer.Argument(help="Which figure; none = list the figures.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write it.", show_default="FIGURE.png")
     ] = None,
@@ -26,8 +27,8 @@ def plot(
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this run (name, id, or a part of either); repeatable. Of `confusion`, `map` and "
-            "`retrieval` also RUN@50, a snapshot."
+            help="Only this run (name, id, or a part of either); repeatable. `confusion`, `map` and `retrieval` also "
+            "take RUN@50, a snapshot."
         ),
     ] = None,
     set_: Annotated[
@@ -42,14 +43,13 @@ def plot(
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Draw a figure of finished runs, or of a method's masks and views.
-
-    Of finished runs: `token-budget`, `trade-off`, `scaling`, `target-control`, `curves`, `robustness`, `confusion`,
-    `map` and `retrieval`; of a method, without a run: `coverage` and `gallery` (`--method NAME`)."""
+    """Draw a figure of finished runs, or of a method's masks and views."""
     from skelbench.pipeline.request import parse_sets
     from skelbench.plugin import FigureSpec
     from skelbench.plugin.host import get_host
 
+    if figure is None:
+        return list_plugins("figures")
     host = get_host()
     descriptor = host.get("figures", figure)
     assert isinstance(descriptor, FigureSpec)

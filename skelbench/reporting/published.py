@@ -17,7 +17,6 @@ from math import isfinite
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.store.splits import full_name
 from skelbench.plugin.descriptors import PublishedSpec
 from skelbench.plugin.host import Host
 from skelbench.reporting.table import Cell
@@ -80,11 +79,6 @@ def _read(file: str) -> tuple[Figure, ...]:
         return tuple(figures)
     except (OSError, ValueError, KeyError, csv.Error) as error:
         raise SkelbenchError(f"published figures in {file} cannot be read: {error}") from error
-
-
-def splits_of(split: str) -> frozenset[str]:
-    """Full names of ``xsub+xview mean``; a single split is one."""
-    return frozenset(full_name(part.strip()) for part in split.removesuffix(" mean").split("+"))
 
 
 def slug(method: str) -> str:

@@ -53,6 +53,12 @@ def test_every_figure_says_what_to_do_in_an_empty_store_and_writes_nothing(here,
     assert os.listdir(here) == []
 
 
+def test_without_a_name_the_figures_are_listed(here, capsys):
+    assert main(["plot"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in Host().names("figures")) and os.listdir(here) == []
+
+
 def test_a_run_without_its_log_is_an_error(here, tmp_path, capsys):
     name = Fabricated(tmp_path / "results").run("slim")
     assert main(["plot", "curves", "--run", name]) == 2

@@ -20,7 +20,7 @@ from skelbench.reporting.figures import (
     scaling,
     token_budget,
 )
-from skelbench.reporting.figures.base import save
+from skelbench.reporting.figures.base import PALE, method_look, save
 from skelbench.reporting.inputs import TableInputs
 
 
@@ -163,18 +163,38 @@ def test_a_negative_loss_has_a_plain_axis_and_the_mean_of_its_seeds(run, context
     save(figure, tmp_path / "f.png", "png")
 
 
-def test_means_over_splits_are_of_settings_with_all_of_them_and_meet_the_published_ones(run, context):
-    for split, share in (("cross-subject", 0.7), ("cross-view", 0.8)):
-        run(accuracy=share, dataset="ntu60", split=split)
-    run("mamp", accuracy=0.6, dataset="ntu60", split="cross-view")
-    figure = token_budget.draw_trade_off(context(settings=token_budget.TradeOff(splits="mean")))
-    (axes,) = panels(figure)
-    assert line(axes, "SLiM") == pairs((0.2, 75))
-    assert "MAMP" not in {found.get_label() for found in axes.lines}
+def test_bars_are_intervals_and_published_points_have_their_own_panel(run, context):
+    run(accuracy=0.7)
+    figure = token_budget.draw_trade_off(context())
+    ours, paper = panels(figure)
+    (bar,) = [found.get_ydata() for found in ours.lines if found.get_label() == "_interval"]
+    assert tuple(bar) == pytest.approx((65.3, 74.3), abs=0.1)  # Wilson's interval at 70 % of 400 clips
+    assert line(ours, "_SLiM") == pairs((0.2, 70)) and names(ours) == ["SLiM-8"]
     cost = {row["variant"]: row["value"] for row in published.load(Host(), "slim-token_budget", metric="encoder_gflops",
                                                                    method="SLiM")}  # fmt: skip
-    assert line(axes, "_SLiM, published")[-1] == pytest.approx((cost["30x25"], 90.90))
-    assert "ntu60, cross-subject + cross-view mean" in words(figure) and "not measured here" in words(figure)
+    assert line(paper, "_SLiM, published")[-1] == pytest.approx((cost["30x25"], 90.90))
+    assert "chance" in words(figure) and "not measured here" in words(figure)
+
+
+def test_a_method_has_one_look_and_its_variants_have_a_marker_of_their_own(host):
+    assert method_look(host, "S-JEPA") == method_look(host, "sjepa") != method_look(host, "slim")
+    variants = [method_look(host, f"slim:{variant}")["marker"] for variant in ("glcl-only", "mfp-only")]
+    assert len({method_look(host, "slim")["marker"], *variants}) == 3
+    assert method_look(host, "untrained")["color"] == PALE
+
+
+def test_a_panel_draws_the_most_accurate_methods_and_says_how_many_there_are(run, context, host):
+    methods = [name for name in host.names("methods") if host.get("methods", name).trains][:14]
+    for place, method in enumerate(methods):
+        run(method, accuracy=0.2 + 0.02 * place)
+    figure = token_budget.draw_trade_off(context())
+    assert len(names(panels(figure)[0])) == 12 and "drawn: 12 of 14 methods" in words(figure)
+    assert f"{host.spelling(methods[0])}-8" not in names(panels(figure)[0])
+
+
+def test_curves_include_runs_with_another_length(run, context):
+    run(metrics=logged([3.0, 2.0]), modified={"budget clips": 20})
+    assert line(panels(curves.draw(context()))[0], "SLiM, 8 tokens, 20 clips") == pairs((10, 3), (20, 2))
 
 
 def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_trainings(run, context):
@@ -182,12 +202,12 @@ def test_snapshots_lie_where_they_were_taken_and_are_told_from_finished_training
     for checkpoint, share in (("75", 0.6), ("37.5", 0.4)):  # of 150 epochs and 40,000 clips
         run(accuracy=share, checkpoint=checkpoint, standard=False)
     clips, flops = panels(scaling.draw(context()))
-    assert line(clips, "SLiM, 8 tokens") == pairs((40_000, 80))
-    assert line(clips, "_SLiM, 8 tokens, snapshots") == pairs((10_000, 40), (20_000, 60))
+    assert line(clips, "SLiM") == pairs((40_000, 80))
+    assert line(clips, "_SLiM, snapshots") == pairs((10_000, 40), (20_000, 60))
     assert line(clips, "_way") == pairs((10_000, 40), (20_000, 60), (40_000, 80))
     # A step is 40 GFLOPs per clip and body: 2 * 40e9 * 40,000 = 3.2e15.
-    assert line(flops, "SLiM, 8 tokens") == pairs((3.2, 80))
-    assert line(flops, "_SLiM, 8 tokens, snapshots") == pairs((0.8, 40), (1.6, 60))
+    assert line(flops, "SLiM") == pairs((3200, 80))
+    assert line(flops, "_SLiM, snapshots") == pairs((800, 40), (1600, 60))
 
 
 def test_accuracy_falls_with_severity_and_bands_are_draws(run, context, tmp_path):
@@ -220,14 +240,6 @@ def degraded(run, tmp_path, levels, accuracy=0.8, protocol="robustness", **more)
         record["metrics"] |= {f"accuracy_{level}": accuracy, f"accuracy_{level}_sd": sd}
     path.write_text(json.dumps(record))
     return name
-
-
-def test_published_curves_stand_in_the_panel_of_their_data_set(run, context, tmp_path):
-    degraded(run, tmp_path, {"missing_0.12": (0.7, 0.01)}, dataset="ntu60", split="cross-subject")
-    figure = robustness.draw(context())
-    first = panels(figure)[0]
-    assert line(first, "SLiM, published")[:2] == pairs((0, 87.9), (0.12, 87.86))
-    assert words(figure).count("Published, not measured here") == 1  # X-View, which nothing here is of
 
 
 def covered(method, tmp_path, **settings):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from skelbench.reporting.figures.base import COLORS, GUIDE, PALE, finish, look_of, panel_grid, styled
+from skelbench.plugin.host import get_host
+from skelbench.reporting.figures.base import COLORS, DASHES, GUIDE, PALE, finish, method_look, panel_grid, styled
 
 Records = Mapping[str, Mapping[str, Any]]
 """Displayed name -> record of the diagnosis."""
@@ -25,9 +27,9 @@ def interpolation(records: Records, data: str) -> Figure:
             errors = [row[kind]["error"] for row in rows]
             axes.plot(coverage, errors, color=color, marker="o", markersize=4, label=label)
             axes.fill_between(coverage, low, high, color=color, alpha=0.18, linewidth=0)
-        axes.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="the mean")
+        axes.axhline(1.0, color=PALE, linewidth=1, linestyle="--", label="error of the mean")
         axes.grid(color=GUIDE, linewidth=0.6)
-        axes.set_xlabel("Share of masked tokens")
+        axes.set_xlabel("Fraction of masked tokens")
     top = max(axes.get_ylim()[1] for axes in grid)
     for axes in grid:
         axes.set_ylim(0, top)
@@ -39,25 +41,23 @@ def interpolation(records: Records, data: str) -> Figure:
 
 @styled
 def invariance(records: Records, data: str) -> Figure:
-    """Similarity to the own original, and percent of clips whose own original is nearest, over yaw and body size."""
+    """Similarity to the own original, and percentage of clips whose nearest original is their own."""
     first = next(iter(records.values()))
     changes = [change for change in ("yaw", "size") if change in first["curves"]]
-    figure, grid = panel_grid([("", "")] * 2 * len(changes), len(changes), height=2.2)
-    measures = ("similarity", "Cosine with the own original", 1), ("retrieved", "Own original is nearest, %", 100)
-    panels = iter(grid)
-    for key, label, scale in measures:
-        for change in changes:
-            axes = next(panels)
-            for place, (name, record) in enumerate(records.items()):
-                curve, line = record["curves"][change], "--" if name.startswith("untrained") else "-"
-                look, x = look_of(place), [point["value"] for point in curve]
-                axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=line, label=name)
-                if key == "similarity":
-                    labels = [point["others"] for point in curve]
-                    axes.plot(x, labels, ":", color=look["color"], linewidth=0.9, label=f"{name}, other clips")
-            axes.grid(color=GUIDE, linewidth=0.6)
-            axes.set_xlabel("Yaw, degrees" if change == "yaw" else "Bone lengths, factor")
-            axes.set_ylabel(label if change == changes[0] else "")
-            if change == "yaw":
-                axes.set_xticks(range(0, 361, 60))
-    return finish(figure, "Features over yaw and body size", [f"{data}, {first['clips']:,} test clips."])
+    figure, panels = panel_grid([("", "")] * 2 * len(changes), len(changes), height=2.2)
+    measures = ("similarity", "Cosine with own original", 1), ("retrieved", "Own original is nearest, %", 100)
+    for axes, ((key, label, scale), change) in zip(panels, product(measures, changes)):
+        for name, record in records.items():
+            curve, (title, grid) = record["curves"][change], name.split(" ")[:2]
+            dash = DASHES[int(grid.partition("x")[0]) % len(DASHES)]
+            look, x = method_look(get_host(), title), [point["value"] for point in curve]
+            axes.plot(x, [scale * point[key] for point in curve], **look, linestyle=dash, label=name)
+            if key == "similarity":
+                axes.plot(x, [point["others"] for point in curve], color=look["color"], linewidth=0.6)
+        axes.grid(color=GUIDE, linewidth=0.6)
+        axes.set_xlabel("Yaw, degrees" if change == "yaw" else "Bone lengths, factor")
+        axes.set_ylabel(label if change == changes[0] else "")
+        if change == "yaw":
+            axes.set_xticks(range(0, 361, 60))
+    caption = f"{data}, {first['clips']:,} test clips. Thin lines: cosine with the originals of other clips."
+    return finish(figure, "Features over yaw and body size", [caption])

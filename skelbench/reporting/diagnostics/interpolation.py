@@ -1,14 +1,9 @@
 """Errors of local linear interpolation of masked tokens: independent random masks against connected tubes.
 
-The baseline, for coordinates (a point is a joint in a frame) and for token features (a point is a token) alike: a
-hidden point is its mean plus a weighted sum of the deviations from their means of the visible points nearest to it: the
-same joint's two before and two after it in time, and at its own time the four visible joints that are the fewest bones
-away. One set of weights per hidden point and pattern of visible points, the one that is best in the least-squares sense
-on the training clips (ridge regression in closed form; one number per point, the same for all its coordinates). It sees
-nothing but its neighbours in time and along the bones, and of all such linear rules it is the best one.
-
-With the weights fixed by the mask, the squared error over all clips follows from the second moments of the points, so
-every mask is scored on every clip at once.
+A point is a joint in one frame (coordinates) or one token (features). Ridge regression on the training clips predicts
+each hidden point from its nearest visible points: the same joint twice before and twice after, and the four nearest
+joints along the bones at the same time. All coordinates of a point share the weights. The second moments of the points
+give the squared error over all clips, so every mask is scored on every clip at once.
 
 R rows (bodies), P temporal tokens, J joints, N = P * J tokens; t times of a point: frames, or temporal tokens;
 U = t * J points, D numbers of a point; Q masks; S points that a hidden one is made from; h hidden points.

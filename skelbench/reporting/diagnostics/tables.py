@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from skelbench.evaluation.stats.paired import PairedTest, holm
@@ -80,35 +81,31 @@ def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def invariance(named: Named) -> Table:
-    """Curves over yaw and body size, one row per value."""
-    rows, notes = [], []
+def invariance(named: Named, points: bool = False) -> Table:
+    """Means over all values of yaw and of body size for each run; ``points``: a row per value instead."""
+    rows = []
     for name, record in named.items():
         for change, curve in record["curves"].items():
-            for point in curve:
-                rows.append({"run": name, "change": change, **point})
-            least = min(curve, key=lambda point: point["similarity"])
-            unit = " degrees" if change == "yaw" else ""
-            changed = [point["retrieved"] for point in curve if point["value"] not in (0, 360, 1.0)]
-            mean = sum(changed) / len(changed)
-            notes.append(
-                f"{name}, {change}: least similarity {least['similarity']:.2f} at {least['value']:g}{unit} (other "
-                f"clips {least['others']:.2f}); {100 * mean:.0f} % of the changed clips are nearest to their own."
-            )
+            changed = [point for point in curve if point["value"] not in (0, 360, 1.0)]
+            least = min(changed, key=lambda point: point["similarity"])
+            means = {key: fmean(point[key] for point in changed) for key in ("similarity", "others", "retrieved")}
+            means |= {"value": least["value"], "least": least["similarity"]}
+            rows += [{"run": name, "change": change, **values} for values in (curve if points else [means])]
     columns = (
         Column("run", "Run"),
         Column("change", "Change"),
-        Column("value", "Degrees or factor", "g"),
+        *([Column("value", "Degrees or factor", "g")] if points else []),
         Column("similarity", "Own original", ".3f"),
         Column("others", "Other clips", ".3f"),
         Column("retrieved", "Own is nearest", ".1%"),
+        *([] if points else [Column("least", "Least similar", ".3f"), Column("value", "At degrees or factor", "g")]),
     )
     clips = next(iter(named.values()))["clips"]
     how = (
-        "cosine of pooled features without the mean feature of the unchanged clips; own original: the same clip "
-        f"unchanged; {clips:,} test clips, evenly spread over the classes; found by chance: {1 / clips:.1%}."
+        f"Cosine similarity of pooled features, minus the mean feature of the {clips:,} test clips. Own original: "
+        f"the same clip, unchanged; by chance it is the nearest for {1 / clips:.1%}. --format csv prints every value."
     )
-    return Table("Features over yaw and body size", columns, tuple(rows), notes=(*notes, how))
+    return Table("Features over yaw and body size", columns, tuple(rows), notes=(how,))
 
 
 def order(named: Named, baselines: Mapping[str, str]) -> Table:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.style import context
 from matplotlib.text import Text
@@ -19,14 +21,21 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from skelbench.core.files import write_whole
 from skelbench.core.text import printable
+from skelbench.plugin.descriptors import MethodSpec
+from skelbench.plugin.host import Host
+from skelbench.reporting.published import slug
 
 INK, PALE, GUIDE = "#1f2937", "#6b7280", "#d1d5db"
 """Text, secondary text and controls, and grid lines."""
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8C6D1F", "#3B3B98")
 """Distinct without color vision: after Okabe and Ito, "Color Universal Design" (2008), without yellow and black."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
+"""Line styles of the token grids of one method, by number of temporal tokens modulo 4: 8, 15 and 30 differ."""
 PLAIN: dict[str, Any] = {"parse_math": False}
 """Text properties of names: a $ does not begin a formula."""
+MOST = 12
+"""Largest number of methods in one panel."""
 WIDTH = 3.3
 """Inches of a panel with its labels: a column of print."""
 TITLE, NAME, ENTRY, NOTE = 10, 8.5, 7.5, 6.5
@@ -83,7 +92,7 @@ def panel_grid(
 
 def add_heading(axes: Axes, name: str, note: str) -> None:
     """Write ``name`` in bold above ``axes``, and ``note`` in small letters between the two."""
-    pad = 4 + (1.35 * NOTE * (note.count("\n") + 1) if note else 0)
+    pad = 4 + (2 + 1.4 * NOTE * (note.count("\n") + 1) if note else 0)
     axes.set_title(name, loc="left", fontsize=NAME, weight="bold", pad=pad, **PLAIN)
     if note:
         axes.annotate(
@@ -120,7 +129,7 @@ def finish(figure: Figure, title: str, caption: Sequence[str], legend: Sequence[
 
 def wrapped(text: str, inches: float) -> str:
     """``text`` on lines of about that width in letters of notes."""
-    return textwrap.fill(text, int((inches - 0.7) * 72 / (0.5 * NOTE)), break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, int((inches - 0.7) * 72 / (0.53 * NOTE)), break_long_words=False, break_on_hyphens=False)
 
 
 def save(figure: Figure, path: Path, kind: str, dpi: int = 200) -> None:
@@ -140,10 +149,42 @@ def encoded(figure: Figure, kind: str, dpi: int = 200) -> bytes:
 
 
 # ------------------------------------------------------------------------------------------------ looks
-def looks_of(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
-    """Color and marker of every name, as keywords of ``Axes.plot``: ``known`` names first, the others sorted."""
-    order = dict.fromkeys([*known, *sorted(names)])
-    return {name: look_of(place) for place, name in enumerate(order)}
+def method_look(host: Host, title: str) -> dict[str, Any]:
+    """Color and marker of a method, the same in every figure; controls are gray.
+
+    They depend on the place of the method in the order of registration. A variant has a shade of this color and a
+    marker of its own. ``title``: METHOD or METHOD:VARIANT, as typed or as spelled in papers.
+    """
+    name, _, variant = title.partition(":")
+    entries = [entry.descriptor for entry in host.entries if isinstance(entry.descriptor, MethodSpec)]
+    methods = {slug(spec.name): spec for spec in entries if spec.trains}
+    place = [*methods].index(slug(name)) if slug(name) in methods else crc32(name.encode())
+    look = look_of(place)
+    if any(spec.name == name and not spec.trains for spec in entries):
+        look["color"] = PALE
+    if variant:
+        variants = [*methods[slug(name)].variants] if slug(name) in methods else []
+        turn = variants.index(variant) if variant in variants else crc32(variant.encode())
+        look["marker"] = MARKERS[(place + place // len(COLORS) + 1 + turn) % len(MARKERS)]
+        look["color"] = to_hex([0.65 * part + 0.35 * (turn % 2) for part in to_rgb(look["color"])])
+    return look
+
+
+def most_of(values: Mapping[Any, float], which: str = "methods, the most accurate") -> tuple[list[Any], list[str]]:
+    """The :data:`MOST` keys with the largest values, and a note if there are more."""
+    names = sorted(values, key=values.__getitem__, reverse=True)
+    note = f"drawn: {MOST} of {len(names)} {which} (--method for others)"
+    return names[:MOST], [note] if len(names) > MOST else []
+
+
+def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
+    """Ascending ``heights`` moved to be at least ``gap`` apart, below ``top`` if possible."""
+    places = list(heights)
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + gap)
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], top - gap * (len(places) - 1 - i))
+    return places
 
 
 def look_of(place: int) -> dict[str, Any]:

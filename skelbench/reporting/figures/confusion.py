@@ -11,11 +11,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from skelbench.evaluation.outcomes import predictions
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.records.errors import if_whole
-from skelbench.records.run_dir import RunDir
-from skelbench.reporting.confusion import classes_of, matrix, short
+from skelbench.reporting.confusion import chance, classes_of, matrix, read, short
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import GUIDE, INK, PLAIN, add_heading, styled
 from skelbench.reporting.seeds import seeds_of
@@ -34,7 +32,7 @@ HOW = "no run in {root} was evaluated by {protocol}; start with: skelbench run M
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "which classes are taken for which, a matrix per run (--run, --protocol)"
+    summary = "confusion matrix of the classes, one per run (--run, --protocol)"
     return [FigureSpec(name="confusion", target=":draw", summary=summary, snapshots=True)]
 
 
@@ -91,7 +89,7 @@ def draw(inputs: TableInputs) -> Figure:
     image = [_draw(axes, panel, font) for axes, panel in zip(grid.flat, panels)][-1]
     bar = figure.colorbar(image, ax=grid, shrink=min(1.0, 2.6 / side), aspect=25, pad=0.02)
     bar.set_ticks([0, 0.05, 0.1, 0.25, 0.5, 1], labels=["0", "5", "10", "25", "50", "100"])
-    bar.set_label("Share of the clips of a class, %", fontsize=7)
+    bar.set_label("Clips of a class, %", fontsize=7)
     return figure
 
 
@@ -99,9 +97,8 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     """The mean matrix of the runs of one setting."""
     evaluations, classes = [], []
     for name, evaluation in zip(group["run"], group["evaluation"]):
-        run = RunDir(inputs.store.root / name)
-        record = run.record(run.path / f"eval-{evaluation}.json")
-        evaluations.append(predictions(run, record))
+        record, predicted = read(inputs, name, evaluation)
+        evaluations.append(predicted)
         data = record["spec"]["data"]["name"]  # the evaluation's data, whose labels may differ from the run's data
         classes.append(classes_of(evaluations[-1], data, inputs.host, inputs.data_root))
     names = max(classes, key=len)
@@ -112,7 +109,7 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     accuracy = 100 * float(group["accuracy"].mean())
     seeds = "1 seed" if count == 1 else f"mean over {count} seeds"
     note = f"{first['dataset']}, {first['split']}; {first['protocol']}, {accuracy:.1f} %"
-    note += f"\n{first['n_test']:,} clips, {seeds}"
+    note += "\n" + ", ".join([f"{first['n_test']:,} clips", seeds, *chance(inputs, group)])
     title = inputs.host.spelling(str(first["title"]))
     title += "" if first["checkpoint"] == "last" else f"@{first['checkpoint']}"
     return Panel(title, note, share_KK, [short(name) for name in names])
@@ -127,7 +124,7 @@ def _draw(axes: Axes, panel: Panel, font: float) -> AxesImage:
     axes.set_yticks(range(count), names, fontsize=font, **PLAIN)
     axes.set_xticks(range(count), [str(label) for label in range(count)], fontsize=font, rotation=90)
     axes.tick_params(length=0, pad=2)
-    axes.set_xlabel("Taken for")
+    axes.set_xlabel("Predicted class")
     axes.spines[:].set_visible(False)
     for row, column in np.argwhere(panel.share_KK >= 0.005) if count <= NUMBERED else ():
         share = panel.share_KK[row, column]

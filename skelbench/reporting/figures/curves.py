@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,41 +22,44 @@ from skelbench.records.run_dir import RunDir
 from skelbench.reporting import published
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
-    COLORS,
+    DASHES,
     PALE,
     finish,
     linear_axis,
     log_axis,
     look_of,
-    looks_of,
+    method_look,
+    most_of,
     panel_grid,
     span,
     styled,
     thousands,
 )
 from skelbench.reporting.frame import DEFAULTS, but_for_seed
+from skelbench.reporting.scaling import LENGTH
 from skelbench.reporting.target_control import NAME, rows_of
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
 
-DASHES = ("-", (0, (4, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)))
-"""Line styles of the token grids of one method."""
-MARKED = 8
-"""Approximate number of markers on a line."""
+WIDE = 4
+"""Largest number of columns of panels."""
 RANKS = {"rank_pooled": "pooled features", "rank_cls": "class token", "rank_masked": "masked positions"}
 HOW = "no trained run with logged metrics is in {root}; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Thick: geometric mean over seeds, of a loss with negative values the mean; thin: single seeds. Losses of "
-    "different methods have different units."
+    "Thick lines are geometric means over seeds (arithmetic means for a loss with negative values), thin lines are "
+    "single seeds. The line style shows the number of temporal tokens. Losses of different methods have different "
+    "units. Runs with another training length are included."
 )
+FEWER = "Drawn: the {shown} of {count} data sets, splits and presets with the most methods (--dataset, --preset)."
 HOW_TARGETS = (
     "no run with another target of masked prediction is in {root} yet; start with: skelbench study target-control"
 )
 CAPTION_TARGETS = (
-    "Thick: geometric mean over seeds; thin: single seeds. Effective rank: lines, the projected features at masked "
-    "positions; dotted, the inference encoder's pooled features; at 1 all features lie in one direction. Losses have "
-    "different units: compare the falls of squared errors; a cross-entropy cannot fall below the entropy of its target."
+    "Thick lines are geometric means over seeds, thin lines are single seeds. Effective rank: projected features at "
+    "masked positions; dotted lines: pooled features of the inference encoder. A rank of 1 means that all features "
+    "have one direction. Losses have different units: compare how far squared errors fall. A cross-entropy cannot fall "
+    "below the entropy of its target."
 )
 NEGATIVE = 0.1
 """A panel with a line that has a larger fraction of values below 0 (SimSiam's loss) has no log axis."""
@@ -64,8 +67,8 @@ NEGATIVE = 0.1
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    every = "loss and effective ranks over clips seen, every trained run"
-    targets = "masked-prediction loss and effective rank over clips seen, per target of masked prediction"
+    every = "loss and effective ranks during training"
+    targets = "masked-prediction loss and effective rank during training, one line per prediction target"
     return [
         FigureSpec(name="curves", target=":draw", summary=every),
         FigureSpec(name=NAME, target=":draw_targets", summary=targets),
@@ -102,6 +105,8 @@ class Column:
     facts: tuple[str, ...]
     """Method or preset first, hardware last."""
     lines: dict[Any, Line] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+    """Note on lines that are not drawn."""
 
     @property
     def clips(self) -> list[float]:
@@ -114,7 +119,7 @@ class Column:
         *facts, hardware = self.facts
         seeds = [len(line.seeds) for line in self.lines.values()]
         counted = span(seeds, "seed", "seeds"), span(self.clips, "clip seen", "clips seen")
-        return self.title, ", ".join([*facts, *counted, hardware])
+        return self.title, ", ".join([*facts, *counted, hardware, *self.hidden])
 
 
 Columns = dict[tuple[str, ...], Column]
@@ -128,30 +133,34 @@ def draw(inputs: TableInputs) -> Figure:
         NothingToDraw: there is no trained run.
     """
     columns: Columns = {}
-    for run, metrics in sorted(_trained(inputs), key=lambda pair: (pair[0].title, pair[0].spec.tokens)):
-        line = _line(columns, run, (run.title, run.spec.tokens, but_for_seed(run)))
+    for run, metrics in sorted(_trained(inputs, LENGTH), key=lambda pair: (pair[0].title, pair[0].spec.tokens)):
+        usual = not LENGTH & set(run.info["modified"])
+        line = _line(columns, run, (usual, but_for_seed(run)))
         line.seeds.append(metrics)
+        length = "" if usual else f", {thousands(metrics['clips_seen'].max())} clips"
+        line.label = f"{inputs.host.spelling(run.title)}, {run.spec.tokens} tokens{length}"
+        line.look = method_look(inputs.host, run.title) | {"linestyle": DASHES[run.spec.tokens % len(DASHES)]}
     if not columns:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    every = [(key, line) for column in columns.values() for key, line in column.lines.items()]
-    names, grids = (sorted({key[place] for key, _ in every}) for place in (0, 1))
-    for (name, tokens, _), line in every:
-        line.label = f"{inputs.host.spelling(name)}, {tokens} tokens"
-        look, repeated = look_of(names.index(name)), names.index(name) >= len(COLORS)
-        dash = DASHES[grids.index(tokens) % len(DASHES)]
-        line.look = look | {"marker": look["marker"] if repeated else "", "linestyle": dash}
-    logged = {key for _, line in every for frame in line.seeds for key in frame}
+    frame = inputs.every[inputs.every["protocol"] == inputs.protocol]
+    best = frame.groupby("training")["accuracy"].max()
+    for column in columns.values():
+        ranks = {(usual, setting): usual + best.get(setting, 0.0) for usual, setting in column.lines}
+        shown, column.hidden = most_of(ranks, "lines, the most accurate")
+        column.lines = {key: line for key, line in column.lines.items() if key in shown}
+    drawn = sorted(columns.values(), key=lambda column: -len(column.lines))[:WIDE]
+    captions = [CAPTION, *([FEWER.format(shown=WIDE, count=len(columns))] if len(columns) > WIDE else [])]
+    logged = {key for column in drawn for line in column.lines.values() for frame in line.seeds for key in frame}
     measures = [Measure("loss", "Loss")]
     measures += [Measure(key, f"Rank, {label}", rank=True) for key, label in RANKS.items() if key in logged]
-    return finish(_draw_columns(list(columns.values()), measures), "Training curves", [CAPTION])
+    return finish(_draw_columns(drawn, measures), "Training curves", captions)
 
 
 @styled
 def draw_targets(inputs: TableInputs) -> Figure:
     """Return loss over rank, a column per method, data set, split, token grid and preset with a changed target.
 
-    The lines are the rows of the table of the same name, in its order. Of runs that differ in the method's version the
-    last one counts, as in the tables.
+    Lines and their order are the rows of the table of the same name.
 
     Raises:
         NothingToDraw: no run has another target than its method.
@@ -174,7 +183,8 @@ def draw_targets(inputs: TableInputs) -> Figure:
                 controlled[id(column)] = column
     if not controlled:
         raise NothingToDraw(HOW_TARGETS.format(root=inputs.store.root))
-    looks = looks_of((line.label for column in controlled.values() for line in column.lines.values()), names.values())
+    labels = [line.label for column in controlled.values() for line in column.lines.values()]
+    looks = {label: look_of(place) for place, label in enumerate(dict.fromkeys([*names.values(), *sorted(labels)]))}
     for column in controlled.values():
         column.lines = {label: column.lines[label] for label in looks if label in column.lines}
         for line in column.lines.values():
@@ -186,15 +196,16 @@ def draw_targets(inputs: TableInputs) -> Figure:
     figure = _draw_columns(list(controlled.values()), measures)
     dotted = Line2D([], [], color=PALE, linestyle=":", linewidth=1), "pooled features of the encoder"
     captions = [CAPTION_TARGETS, *published.notes(inputs.host, NAME)]
-    return finish(figure, "What hidden tokens are made to predict", captions, [dotted])
+    return finish(figure, "Training by prediction target of masked tokens", captions, [dotted])
 
 
 # ------------------------------------------------------------------------------------------------ data
-def _trained(inputs: TableInputs) -> Iterator[tuple[RunDir, DataFrame]]:
-    """Finished runs that may be shown, with their metrics."""
+def _trained(inputs: TableInputs, free: Collection[str] = ()) -> Iterator[tuple[RunDir, DataFrame]]:
+    """Finished runs that may be shown, with their metrics; ``free``: settings that may differ from the preset."""
     for run in inputs.runs:
         selected = inputs.only is None or run.name in inputs.only
-        if selected and run.outcome == "done" and inputs.admits(run):
+        if selected and run.outcome == "done" and (inputs.admits(run) or set(run.info["modified"]) <= set(free)):
+            inputs.also_shown = {*inputs.also_shown, run.name}
             metrics = if_whole(partial(read_metrics, run))
             if metrics is not None and len(metrics):
                 yield run, metrics
@@ -205,7 +216,7 @@ def _column(columns: Columns, run: RunDir, *facts: str) -> Column:
     hardware and ``facts``."""
     spec, info = run.spec, run.info
     native = " (native)" if info.get("setting") == "native" else ""
-    preset = f"preset {info['preset']}{native}{'+' if info['modified'] else ''}"
+    preset = f"preset {info['preset']}{native}{'+' if set(info['modified']) - LENGTH else ''}"
     title = f"{spec.data.title}, {spec.data.split}"
     encoder = () if spec.encoder == DEFAULTS["encoder"] else (f"encoder {spec.encoder}",)
     facts = (*facts, preset, *encoder, run.hardware)
@@ -264,7 +275,7 @@ def _panel(axes: Axes, column: Column, measure: Measure) -> None:
             plot(drawn_seed, "_seed", **plain, linestyle=line.look["linestyle"], linewidth=0.6, alpha=0.5, zorder=2)
         if seeds:
             values = mean(seeds, signed)
-            plot(values, line.label, **line.look, markevery=max(1, len(values) // MARKED), zorder=4)
+            plot(values, line.label, **line.look, markevery=max(1, len(values) // 8), zorder=4)
         if faint:
             plot(mean(faint, signed), "_faint", **plain, linestyle=":", linewidth=1, zorder=3)
     linear_axis(axes.xaxis, thousands)

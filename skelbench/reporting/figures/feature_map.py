@@ -1,4 +1,4 @@
-"""``plot map``: features of test clips in two dimensions, by principal components or t-SNE."""
+"""``plot map``: features of test clips in two dimensions, by principal components."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 MOST, COLUMNS = 4, 2
 """Largest number of maps in one figure, and maps in a row."""
-PROJECTIONS = {
-    "pca": "Principal components of the features shown; the axes have one scale.",
-    "tsne": "t-SNE, perplexity {perplexity:g}, seed {seed}: neighbors are similar; distances between groups, their "
-    "sizes and the axes mean nothing.",
-}
 
 
 class FeatureMap(Spec):
@@ -34,19 +29,15 @@ class FeatureMap(Spec):
 
     colour: Literal["class", "subject", "camera"] = "class"
     """Label that gives a point its color."""
-    by: Literal["pca", "tsne"] = "pca"
-    """Projection; tsne needs scikit-learn."""
     groups: int = Field(8, ge=1, le=len(COLORS))
     """Number of colored groups, those with the most clips; the rest is grey."""
     clips: int = Field(2000, ge=10, le=50_000)
     """Test clips shown, evenly over the classes."""
-    seed: int = Field(0, ge=0)
-    """Seed of t-SNE."""
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "features of test clips on a plane, coloured by class, subject or camera (--run, --set colour=subject)"
+    summary = "principal components of test features, colored by class, subject or camera (--run, --set colour=subject)"
     return [FigureSpec(name="map", target=":draw", config=":FeatureMap", summary=summary, snapshots=True)]
 
 
@@ -74,7 +65,7 @@ def draw(inputs: TableInputs) -> Figure:
         ids = features.test_ids
         chosen = evenly(np.arange(len(ids)), features.test_y, settings.clips)
         x_CD = features.test_x[chosen]
-        point_C2, axis_labels = pca(x_CD) if settings.by == "pca" else _tsne(x_CD, settings.seed)
+        point_C2, axis_labels = pca(x_CD)
         count = f"{len(chosen):,} of {len(ids):,} test clips" if len(chosen) < len(ids) else f"{len(ids):,} test clips"
         note = f"{run.spec.data.title}, {run.spec.data.split}; {count}, {facts_of(run)}"
         headings.append((title_of(inputs, run, checkpoint), note))
@@ -94,18 +85,13 @@ def draw(inputs: TableInputs) -> Figure:
             axes.plot(*point_C2[gray].T, ".", color=GUIDE, **dots, zorder=2, label=f"{rest} others")
         for place, group in enumerate(colored):
             own = group_C == group
-            look: dict[str, Any] = {
-                "color": COLORS[place],
-                "marker": MARKERS[place],
-                "label": _name(store, settings.colour, group),
-            }
+            name = _name(store, settings.colour, group)
+            look: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place], "label": name}
             axes.plot(*point_C2[own].T, **look, **dots, alpha=0.75, zorder=3)
         axes.set(xlabel=x, ylabel=y)
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
-        if settings.by == "pca":
-            axes.set_aspect("equal", adjustable="datalim")
-    how = PROJECTIONS[settings.by].format(seed=settings.seed, perplexity=_perplexity(len(groups[0])))
-    caption = f"A point is a test clip; its color and shape are its {settings.colour}. {how}"
+        axes.set_aspect("equal", adjustable="datalim")
+    caption = f"A point is a test clip; its color and shape show its {settings.colour}. Both axes have one scale."
     caption += f" Colored: the {len(colored)} with the most clips." if rest else ""
     return finish(figure, "Map of features", [caption])
 
@@ -143,20 +129,3 @@ def pca(x_CD: np.ndarray) -> tuple[np.ndarray, tuple[str, str]]:
     shares = [float(scale**2) / total if total else 0.0 for scale in [*scale_K, 0.0, 0.0][:2]]
     labels = tuple(f"PC {k}, {share:.0%} of the variance" for k, share in enumerate(shares, 1))
     return centered_CD @ (weight_2D * sign_2[:, None]).T, (labels[0], labels[1])
-
-
-def _tsne(x_CD: np.ndarray, seed: int) -> tuple[np.ndarray, tuple[str, str]]:
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise SkelbenchError(
-            "by=tsne needs scikit-learn, which is not installed: pip install 'skelbench[sklearn]', or leave out --set "
-            "by=tsne"
-        ) from error
-    model = TSNE(init="pca", perplexity=_perplexity(len(x_CD)), random_state=seed)
-    return np.asarray(model.fit_transform(x_CD)), ("t-SNE 1", "t-SNE 2")
-
-
-def _perplexity(clips: int) -> float:
-    """The usual 30, less for few clips."""
-    return min(30.0, (clips - 1) / 3)

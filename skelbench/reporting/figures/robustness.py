@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from skelbench.data.store.splits import full_name
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
-from skelbench.reporting import published
+from skelbench.reporting.confusion import chance
 from skelbench.reporting.downstream import KINDS
 from skelbench.reporting.figures import NothingToDraw
-from skelbench.reporting.figures.base import PALE, accuracy_axis, finish, looks_of, number, panel_grid, span, styled
+from skelbench.reporting.figures.base import (
+    DASHES,
+    accuracy_axis,
+    finish,
+    method_look,
+    most_of,
+    number,
+    panel_grid,
+    span,
+    styled,
+)
 from skelbench.reporting.seeds import seeds_of, unusual_of
-from skelbench.reporting.study_rows import announced
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,24 +35,23 @@ if TYPE_CHECKING:
 PROTOCOLS = ("robustness", "missing-representation")
 BLOCK = ["dataset", "split", "preset", "setting", "encoder", "stream", "hardware", "data"]
 AXES = {
-    "missing": "Joints declared missing, %",
-    "noise": "Noise, mean bone lengths",
-    "parent-fill": "Joints at their parents, %",
-    "zero-fill": "Joints at the origin, %",
+    "missing": "Missing joints, marked, %",
+    "noise": "Noise, in mean bone lengths",
+    "parent-fill": "Missing joints, moved to their parents, %",
+    "zero-fill": "Missing joints, moved to the origin, %",
 }
 """Kind of degradation -> label of its axis."""
 COLUMNS = 2
 HOW = "no run was measured on degraded clips in {root} yet; start with: skelbench eval RUN --protocol robustness"
 CAPTION = (
-    "A linear probe of clean training clips, on degraded test clips; 0 is the clean test set. Lines: means over draws "
-    "and seeds. Bands: one standard deviation over draws of the degradation (mean over seeds; not over trainings)."
+    "Accuracy of a linear probe that is trained on clean clips and tested on degraded clips; 0 is the clean test set. "
+    "Lines are means over draws of the degradation and over seeds. Bands are one standard deviation over draws."
 )
-PUBLISHED = "Dashed grey: as printed, on another data set or at another size than ours unless the panel says the same."
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "accuracy over shares of missing joints and over noise, a line per method; published ones dashed"
+    summary = "accuracy against missing joints and noise, one line per method"
     return [FigureSpec(name="robustness", target=":draw", summary=summary)]
 
 
@@ -61,71 +67,55 @@ Lines = dict[str, dict[str, list[Level]]]
 """Kind of degradation -> label of the line -> levels, the mildest first."""
 
 
-@dataclass
-class Block:
-    """Results on one data set and split, with one preset and hardware, and the published ones."""
-
-    heading: tuple[str, str]
-    where: tuple[str, str]
-    """Data set and full name of the split."""
-    lines: Lines = field(default_factory=dict)
-    published: Lines = field(default_factory=dict)
-
-
 @styled
 def draw(inputs: TableInputs) -> Figure:
     """Return a row of panels, one per kind of degradation, for every data set, split, preset and hardware.
 
-    Published curves are in the panels of their data set and split, else in a row of their own.
-
     Raises:
         NothingToDraw: no run was measured on degraded clips.
     """
-    blocks = measured(inputs.frame, inputs.host)
+    blocks = measured(inputs)
     if not blocks:
         raise NothingToDraw(HOW.format(root=inputs.store.root))
-    looks = looks_of(label for block in blocks for lines in block.lines.values() for label in lines)
-    measured_kinds = [kind for kind in KINDS if any(kind in block.lines for block in blocks)]
-    papers = printed(inputs)
-    for paper in papers:
-        for block in [block for block in blocks if block.where == paper.where] or [paper]:
-            block.published = paper.published
-    blocks += [paper for paper in papers if paper.where not in [block.where for block in blocks]]
-    rows = [(block, [kind for kind in measured_kinds if kind in (block.lines or block.published)]) for block in blocks]
+    looks = {label: _look(inputs.host, label) for _, kinds in blocks for lines in kinds.values() for label in lines}
     headings: list[tuple[str, str] | None] = []
-    for block, kinds in (rows := [row for row in rows if row[1]]):  # a block begins a row of its own
-        headings += [block.heading, *[("", "")] * (len(kinds) - 1), *[None] * (-len(kinds) % COLUMNS)]
+    for heading, kinds in blocks:  # a block begins a row of its own
+        headings += [heading, *[("", "")] * (len(kinds) - 1), *[None] * (-len(kinds) % COLUMNS)]
     figure, grid = panel_grid(headings, COLUMNS)
     every = iter(grid)
-    for block, kinds in rows:
+    for _, kinds in blocks:
         panels = [next(every) for _ in kinds]
-        for kind, axes in zip(kinds, panels):
-            _panel(axes, kind, block.lines.get(kind, {}), block.published.get(kind, {}), looks)
+        for (kind, lines), axes in zip(kinds.items(), panels):
+            _panel(axes, kind, lines, looks)
         limits = list(chain.from_iterable(axes.get_ylim() for axes in panels))
         for axes in panels:
             axes.set_ylim(min(limits), max(limits))
-    captions = [CAPTION, *([PUBLISHED] if papers else []), *published.notes(inputs.host, "robustness")]
-    return finish(figure, "Accuracy on degraded test clips", captions)
+    return finish(figure, "Accuracy on degraded test clips", [CAPTION])
 
 
 # ------------------------------------------------------------------------------------------------ data
-def measured(frame: DataFrame, host: Host) -> list[Block]:
-    """Evaluations on degraded test clips in ``frame`` (columns: ``skelbench.reporting.frame``)."""
+def measured(inputs: TableInputs) -> list[tuple[tuple[str, str], Lines]]:
+    """Heading and lines for each data set, split, preset and hardware."""
+    frame, host = inputs.frame, inputs.host
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(BLOCK, sort=False):
-        several, seeds, lines = rows["tokens"].nunique() > 1, [], Lines()
+        several, seeds, lines, best = rows["tokens"].nunique() > 1, [], Lines(), dict[str, float]()
         for own in sorted(seeds_of(rows, ["title", "tokens", "changed", "protocol"]), key=_weight, reverse=True):
             first = own.iloc[0]
-            label = host.spelling(first["title"]) + (f" {first['tokens']}" if several else "")
+            label = host.spelling(first["title"]) + (f", {first['tokens']}" if several else "")
             label += f" ({first['changed']})" if first["changed"] else ""
             seeds.append(len(own))
+            best.setdefault(label, float(own["accuracy"].mean()))
             for kind, levels in _levels(own).items():
                 lines.setdefault(kind, {}).setdefault(label, levels)
         counted = span(seeds, "seed", "seeds"), span(rows["n_test"], "test clip", "test clips")
-        note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
-        blocks.append(Block((f"{dataset}, {split}", note), (str(dataset), full_name(str(split))), lines))
-    return [block for block in blocks if block.lines]
+        shown, hidden = most_of(best)
+        lines = {kind: {label: own[label] for label in shown if label in own} for kind, own in lines.items()}
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, *chance(inputs, rows)]
+        note = ", ".join([*facts, *hidden])
+        blocks.append(((f"{dataset}, {split}", note), {kind: lines[kind] for kind in KINDS if kind in lines}))
+    return [block for block in blocks if block[1]]
 
 
 def _weight(own: DataFrame) -> tuple[float, ...]:
@@ -149,41 +139,20 @@ def _levels(own: DataFrame) -> dict[str, list[Level]]:
     return {kind: sorted(levels) for kind, levels in kinds.items()}
 
 
-def printed(inputs: TableInputs) -> list[Block]:
-    """Published results by data set and split, of the rows that plugins announce for the tables of the protocols."""
-    blocks: dict[tuple[str, str], Block] = {}
-    levels: dict[tuple[tuple[str, str], str, str], dict[float, Level]] = {}
-    for row in chain.from_iterable(chain.from_iterable(announced(inputs, name) for name in PROTOCOLS)):
-        kind, _, amount = str(row.labels.get("column", "")).partition("_")
-        if kind not in ("clean", *KINDS):
-            continue
-        for result in row.printed.figures(inputs.host, metric="accuracy") if row.printed else ():
-            where, source = (result["dataset"], full_name(result["split"])), result["source"].partition(" (")[0]
-            heading = "Published, not measured here", f"{result['dataset']}, {result['split']}; {source}"
-            blocks.setdefault(where, Block(heading, where))
-            sd = result["std"] or 0.0
-            level = Level(0.0, result["value"]) if kind == "clean" else Level(float(amount), result["value"], sd)
-            for kind_shown in KINDS if kind == "clean" else (kind,):
-                levels.setdefault((where, kind_shown, result["method"]), {}).setdefault(level.severity, level)
-    for (where, kind, method), series in levels.items():
-        if any(series):  # more than the clean test set
-            blocks[where].published.setdefault(kind, {})[method] = sorted(series.values())
-    return list(blocks.values())
-
-
 # ------------------------------------------------------------------------------------------------ drawing
-def _panel(
-    axes: Axes, kind: str, ours: Mapping[str, list[Level]], papers: Mapping[str, list[Level]], looks: Mapping[str, Any]
-) -> None:
-    dashed = {"color": PALE, "linestyle": "--", "linewidth": 1}
-    lines = [(label, levels, looks[label]) for label, levels in ours.items()]
-    lines += [(f"{label}, published", levels, dashed) for label, levels in papers.items()]
-    for label, levels, look in lines:
+def _look(host: Host, label: str) -> dict[str, Any]:
+    """Look of a line; the token grid decides how it is dashed."""
+    title, _, more = label.partition(" (")[0].partition(", ")
+    return method_look(host, title) | {"linestyle": DASHES[int(more.split("x")[0] or 0) % len(DASHES)] if more else "-"}
+
+
+def _panel(axes: Axes, kind: str, lines: Mapping[str, list[Level]], looks: Mapping[str, Any]) -> None:
+    for label, levels in lines.items():
         severity, accuracy, sd = zip(*levels)
-        axes.plot(severity, accuracy, **look, zorder=4, label=label)
+        axes.plot(severity, accuracy, **looks[label], zorder=4, label=label)
         low, high = zip(*((a - s, a + s) for a, s in zip(accuracy, sd)))
-        axes.fill_between(severity, low, high, color=look["color"], alpha=0.2, linewidth=0, zorder=1)
-    ticks = sorted({level.severity for _, levels, _ in lines for level in levels})
+        axes.fill_between(severity, low, high, color=looks[label]["color"], alpha=0.2, linewidth=0, zorder=1)
+    ticks = sorted({level.severity for levels in lines.values() for level in levels})
     axes.set_xticks(ticks, [number(tick if kind == "noise" else 100 * tick) for tick in ticks])
     axes.set_xlabel(AXES[kind])
     accuracy_axis(axes)

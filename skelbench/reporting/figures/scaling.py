@@ -14,15 +14,19 @@ from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from skelbench.plugin import FigureSpec, hookimpl
+from skelbench.reporting.confusion import chance
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
+    DASHES,
+    NOTE,
     PALE,
     accuracy_axis,
     finish,
     hollow,
     log_axis,
     look_of,
-    looks_of,
+    method_look,
+    most_of,
     number,
     panel_grid,
     span,
@@ -38,25 +42,24 @@ if TYPE_CHECKING:
 PANEL = ["dataset", "split", "of_preset", "setting", "encoder", "stream", "hardware", "data"]
 HOW = "no trained run was evaluated by {protocol} in {root} yet; start with: skelbench run METHOD --tokens 8"
 CAPTION = (
-    "Filled: finished trainings, after the whole learning rate schedule; several training lengths are joined by a "
-    "solid line. Hollow, dashed: snapshots (RUN@EPOCH) of one training before its learning rate had come down: they "
-    "do not tell what a shorter training would reach. Points: mean over seeds; a dashed line has the same seeds from "
-    f"its first snapshot to its end, which is next to the filled point if that has more. {FLOPS}."
+    "Filled markers are finished trainings with a whole learning rate schedule; a solid line joins trainings of "
+    "different lengths. Hollow markers are snapshots (RUN@EPOCH) of one training, taken before its learning rate had "
+    "decayed: a shorter training may reach another accuracy. Markers are means over seeds. A dashed line has the same "
+    "seeds everywhere, so it can end next to the filled marker if that has more seeds. A number next to a marker is "
+    f"the number of temporal tokens, if it is not the smallest of the panel. {FLOPS}."
 )
-DASHES: tuple[Any, ...] = (":", (0, (5, 3)), "-.", (0, (1, 5)))
-"""Line styles of the untrained encoders, by token grid."""
-NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists them, skelbench eval RUN@EPOCH does."
+SINGLE = "Panels with one training length per method are not drawn: {count}."
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "accuracy over clips seen and over training FLOPs, from snapshots and finished trainings (--protocol)"
+    summary = "accuracy against clips seen and training FLOPs, for snapshots and finished trainings (--protocol)"
     return [FigureSpec(name="scaling", target=":draw", summary=summary)]
 
 
 @dataclass
 class Line:
-    """The trainings of a method at one token grid. Columns: clips, flops (10¹⁵, NaN = not counted), accuracy (percent)
+    """The trainings of a method at one token grid. Columns: clips, flops (10¹², NaN = not counted), accuracy (percent)
     and finished."""
 
     ends: DataFrame
@@ -70,8 +73,8 @@ class Panel:
     """Trainings of one data set, split, preset and hardware."""
 
     heading: tuple[str, str]
-    lines: dict[str, Line]
-    """By label, ``SLiM, 8 tokens (train.lr=1)``."""
+    lines: dict[tuple[str, int], Line]
+    """By label, ``SLiM (train.lr=1)``, and temporal tokens."""
     untrained: dict[str, float]
     """Accuracy by token grid."""
 
@@ -88,61 +91,73 @@ def draw(inputs: TableInputs) -> Figure:
     Raises:
         NothingToDraw: no trained run was evaluated by the protocol.
     """
-    panels = measured(inputs)
-    if not panels:
+    every = measured(inputs)
+    if not every:
         raise NothingToDraw(HOW.format(protocol=inputs.protocol, root=inputs.store.root))
-    looks = looks_of([], sorted({label for panel in panels for label in panel.lines}, key=_natural))
+    panels = [panel for panel in every if any(map(_long, panel.lines.values()))] or every
+    labels = {label for panel in panels for label, _ in panel.lines}
+    looks = {label: method_look(inputs.host, label.partition(" (")[0]) for label in sorted(labels)}
     stages = pandas.concat([panel.stages for panel in panels])
-    large = stages["flops"].max() >= 1
     grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
-        for panel_axes, over, scale in ((over_clips, "clips", 1), (over_flops, "flops", 1 if large else 1000)):
-            _panel(panel_axes, panel, looks, over, scale)
+        for panel_axes, over in ((over_clips, "clips"), (over_flops, "flops")):
+            _panel(panel_axes, panel, looks, over)
             for grid, level in panel.untrained.items():
-                label = f"untrained encoder, {grid}" if len(grids) > 1 else "untrained encoder"
-                dash = DASHES[grids.index(grid) % len(DASHES)]
-                panel_axes.axhline(level, color=PALE, linestyle=dash, linewidth=1, zorder=1, label=label)
+                look = {"color": PALE, "linestyle": DASHES[1:][grids.index(grid) % 3], "linewidth": 1, "zorder": 1}
+                panel_axes.axhline(level, **look, label=f"untrained encoder, {grid}")
         accuracy_axis(over_clips, f"Accuracy of {inputs.protocol}, %")
         accuracy_axis(over_flops, "")
         over_clips.set_xlabel("Clips seen")
-        over_flops.set(xlabel="Training PFLOPs" if large else "Training TFLOPs", ylim=over_clips.get_ylim())
-    captions, legend = [CAPTION, NO_SNAPSHOTS], []
+        over_flops.set(xlabel="Training TFLOPs", ylim=over_clips.get_ylim())
+    captions, legend = [CAPTION], []
     if not stages["finished"].all():
         dashed = hollow(look_of(0) | {"color": PALE}) | {"linestyle": "--", "linewidth": 0.9}
-        captions, legend = [CAPTION], [(Line2D([], [], **dashed), "snapshots of one training")]
+        legend = [(Line2D([], [], **dashed), "snapshots of one training")]
+    if len(every) > len(panels):
+        captions.append(SINGLE.format(count=len(every) - len(panels)))
     return finish(figure, "Accuracy over the course of training", captions, legend)
 
 
 # ------------------------------------------------------------------------------------------------ data
 def measured(inputs: TableInputs) -> list[Panel]:
     """Panels of the evaluations of trained methods by ``inputs.protocol``."""
-    tokens = {run.name: run.spec.tokens for run in inputs.stored}
+    tokens = {run.name: int(run.spec.tokens) for run in inputs.stored}
     frame = trainings(inputs)
     frame = frame[frame["protocol"] == inputs.protocol]
     labels = [
-        f"{inputs.host.spelling(title)}, {tokens[run]} tokens" + (f" ({changed})" if changed else "")
-        for title, run, changed in zip(frame["title"], frame["run"], frame["others"])
+        inputs.host.spelling(title) + (f" ({changed})" if changed else "")
+        for title, changed in zip(frame["title"], frame["others"])
     ]
-    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), label=labels)
+    frame = frame.assign(of_preset=frame["preset"].str.removesuffix("+"), label=labels, times=frame["run"].map(tokens))
     panels = []
     for (dataset, split, preset, setting, encoder, stream, hardware, _), rows in frame.groupby(PANEL, sort=False):
         counted = (
             span([len(own) for own in seeds_of(rows, ["checkpoint"])], "seed", "seeds"),
             span(rows["n_test"], "test clip", "test clips"),
         )
-        note = ", ".join([f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware])
         controls = rows[rows["control_accuracy"].notna()].drop_duplicates(["tokens", "control_run"])
         untrained = {str(grid): 100 * float(x.mean()) for grid, x in controls.groupby("tokens")["control_accuracy"]}
         lines = {
-            str(label): Line(
+            (str(label), int(times)): Line(
                 _stages(seeds_of(own[own["checkpoint"] == "last"], ["checkpoint"])),
                 [_stages(some for _, some in branch.groupby("checkpoint")) for branch in ways_of(own)],
             )
-            for label, own in rows.groupby("label")
+            for (label, times), own in rows.groupby(["label", "times"])
         }
+        several = {label for (label, _), line in lines.items() if _long(line)}
+        best = {str(label): own["accuracy"].max() + (label in several) for label, own in rows.groupby("label")}
+        shown, hidden = most_of(best, "methods, several lengths first")
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, *chance(inputs, rows)]
+        note = ", ".join([*facts, *hidden])
+        lines = {key: line for key, line in lines.items() if key[0] in shown}
         panels.append(Panel((f"{dataset}, {split}", note), lines, untrained))
     return sorted(panels, key=lambda panel: panel.heading)
+
+
+def _long(line: Line) -> bool:
+    """Whether the line has several training lengths or snapshots."""
+    return len(line.ends) > 1 or any(len(branch) > 1 for branch in line.ways)
 
 
 def _stages(groups: Iterable[DataFrame]) -> DataFrame:
@@ -150,7 +165,7 @@ def _stages(groups: Iterable[DataFrame]) -> DataFrame:
     stages = [
         {
             "clips": own["clips_seen"].astype(float).mean(),
-            "flops": 1e-15 * own["train_flops"].astype(float).mean(),
+            "flops": 1e-12 * own["train_flops"].astype(float).mean(),
             "accuracy": 100 * own["accuracy"].mean(),
             "finished": own["checkpoint"].iloc[0] == "last",
         }
@@ -166,12 +181,13 @@ def _natural(text: str) -> list[str | int]:
 
 
 # ------------------------------------------------------------------------------------------------ drawing
-def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str, scale: float) -> None:
+def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: str) -> None:
     def plot(stages: DataFrame, **look: Any) -> None:
         measured = stages.dropna(subset=[over])
-        axes.plot(scale * measured[over], measured["accuracy"], **look)
+        axes.plot(measured[over], measured["accuracy"], **look)
 
-    for label, line in panel.lines.items():
+    least = min(tokens for _, tokens in panel.lines)
+    for (label, tokens), line in panel.lines.items():
         look = looks[label]
         joined = line.ends[over].dropna().is_unique
         plot(line.ends, **look, linestyle="-" if joined else "", zorder=4, label=label)
@@ -179,7 +195,11 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
             if len(branch) > 1:
                 plot(branch, color=look["color"], linestyle="--", linewidth=0.9, zorder=2, label="_way")
             plot(branch[~branch["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
-    heights = scale * panel.stages[over].dropna()
+        if tokens > least and len(last := line.ends.dropna(subset=[over])[-1:]):
+            place = last[over].iloc[0], last["accuracy"].iloc[0]
+            offset = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": NOTE}
+            axes.annotate(str(tokens), place, **offset, color=look["color"])
+    heights = panel.stages[over].dropna()
     if len(heights):
         log_axis(axes, "x", heights, thousands if over == "clips" else number)
     else:

@@ -25,7 +25,7 @@ from skelbench.reporting.figures.base import encoded
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.page import tables
 from skelbench.reporting.page.summary import sentences
-from skelbench.reporting.table import Cell, Table, is_number
+from skelbench.reporting.table import Cell, Column, Table, is_number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -73,6 +73,7 @@ def build(inputs: TableInputs, skeletons: bool = False, names: Iterable[str] | N
         published={name: table for name, table in built.items() if name not in own},
         failed={f"Table {name}": error for name, error in failed.items()} | undrawn,
         runs=[(run, _facts(run)) for run in runs],
+        columns_of=columns_of,
         runs_of=lambda row: [places[name] for name in _names(row) if name in places],
         root=inputs.store.root,
         filters=str(inputs.filters),
@@ -108,6 +109,15 @@ def _part(name: str) -> str:
 def _names(row: Mapping[str, Cell]) -> list[str]:
     """Names of the runs behind a row."""
     return str(row["run"].value or "").split(", ") if "run" in row else []
+
+
+def columns_of(table: Table) -> list[Column]:
+    """The columns of the page: the first leading column and the headline, which stay in view, then the others."""
+    shown = [column for column in table.shown if column.key != "run"]
+    first = next((column for column in shown if column.leads), shown[0])
+    best = (column for column in shown if column.best)
+    headline = next((column for column in best if any(row[column.key].value is not None for row in table.rows)), first)
+    return list(dict.fromkeys([first, headline, *shown]))
 
 
 def _is_own(table: Table) -> bool:
