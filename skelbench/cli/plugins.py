@@ -19,7 +19,7 @@ PARTS = (ComponentSpec, TopologySpec)
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Methods, encoders, data sets, protocols, targets, tables, augmentations, ..., and where from.",
+    help="List, explain, create and check plugins: methods, encoders, protocols, datasets, tables, ...",
 )
 app.command("new")(plugins_new.new)
 app.command("check")(plugins_check.check)

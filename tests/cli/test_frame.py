@@ -94,7 +94,7 @@ def test_version(capsys):
     [
         (["rnu", "slim"], "'run'"),
         (["run", "slim", "--tokns", "8"], "--tokens"),
-        (["run"], "method"),
+        (["run"], "METHOD"),
         (["plugins", "list", "--plugin"], "--plugin needs a file"),
     ],
 )
