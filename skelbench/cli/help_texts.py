@@ -10,7 +10,7 @@ FEW = 8
 PANELS = {
     "Rows": "table dataset method protocol preset tag all run sort",
     "Columns": "columns significance against best-on-test",
-    "Data": "dataset split tokens clip-length patch clip",
+    "Data": "suite dataset split tokens clip-length patch clip",
     "Method": "preset encoder native init-from config set view",
     "Budget": "trials epochs budget batch-size seed seeds precision step",
     "Evaluation": "probe protocol stream fusion weights readout bodies-pool min-confidence ratio masks clips",
