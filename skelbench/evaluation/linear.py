@@ -77,15 +77,16 @@ class Linear(Protocol):
     lr: float = Field(1e-2, gt=0)
     """Peak learning rate, not scaled by the batch size."""
     weight_decay: float = Field(0.1, ge=0)
-    """Decoupled; strong enough to converge: a thousand clips take 4,000 steps."""
-    batch_size: int = Field(256, ge=1)
-    epochs: int = Field(20, ge=1)
-    min_steps: int = Field(2000, ge=0)
+    """Decoupled weight decay, strong enough to converge: a thousand clips take 4,000 steps."""
+    batch_size: int = Field(256, ge=1, description="Clips of a step.")
+    epochs: int = Field(20, ge=1, description="Planned length in passes over the training clips.")
+    min_steps: int = Field(2000, ge=0, description="Least number of steps of the planned length.")
     max_steps: int = Field(20000, ge=0)
     """Limit of the extension by ``tolerance``; never shortens the planned length."""
     tolerance: float | None = Field(1e-3, gt=0)
-    """None = exactly the planned length."""
+    """Train longer while 500 steps lower the loss by more than this fraction of log(classes); None = planned length."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate over time: decays to 0 by a cosine, or stays constant."""
     val_share: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training clips, stratified by class, held out for ``accuracy_selected``; 0 = no such metric."""
 

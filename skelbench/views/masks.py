@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
@@ -59,7 +60,7 @@ class TokenMask:
 
 
 class Mask(Bounded):
-    """Base class of masks: a share of N tokens uniform in [lo, hi] is hidden in a view with chance p, per body.
+    """Base class of masks: a share of N tokens uniform in [lo, hi] is masked in a view with probability p, per body.
 
     >>> class Frames(Mask):
     ...     kind = "frames"
@@ -73,10 +74,10 @@ class Mask(Bounded):
 
     family: ClassVar[str] = "masks"
 
-    lo: Fraction = 0.9
-    hi: Fraction = 0.9
+    lo: Fraction = Field(0.9, description="Smallest fraction of masked tokens.")
+    hi: Fraction = Field(0.9, description="Largest fraction of masked tokens.")
     p: Fraction = 1.0
-    """Chance that a view is masked at all."""
+    """Probability that a view is masked at all."""
 
     @classmethod
     def draw_all(cls, requests: Sequence[MaskRows], topology: Topology, keyed: Keyed) -> list[TokenMask]:
