@@ -66,7 +66,7 @@ def import_data(
     details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}
     expected = len(imported.skipped) - len(unexpected)
     print_facts(
-        [("recognised as", imported.recording.kind), *details.items(), ("empty clips left out", expected or None)],
+        [("recognized as", imported.recording.kind), *details.items(), ("empty clips skipped", expected or None)],
         title=f"import of {', '.join(file.name for file in files)}",
     )
     store = ClipStore.open(imported.path)

@@ -32,7 +32,7 @@ def evaluate(
 
     protocols = known_protocols(get_host(), comma_separated(protocol), elsewhere=True)  # before torch is imported
     if not protocols:
-        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
+        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list protocols`")
     from skelbench.api.evaluations import evaluate_runs
     from skelbench.core import distributed
 

@@ -98,7 +98,7 @@ def info(
     if not entries and not plugins:
         names = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
         problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
-        raise SkelbenchError(problem or did_you_mean(name, list(set(names)), "name"))
+        raise SkelbenchError(problem or did_you_mean(name, list(set(names)), "name", "See `skelbench plugins list`."))
     for entry in entries:
         _show_entry(host, entry)
     for plugin in plugins:

@@ -208,8 +208,8 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     about = duration(max([sum(durations) / jobs, *durations]))
     unknown = f", {len(seconds) - len(durations)} of unknown length" if len(durations) < len(seconds) else ""
     out.print(
-        f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "
-        f"{session.device}, {jobs} at a time; probes come on top"
+        f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}. About {about} on {session.device} with "
+        f"{jobs} in parallel ({duration(sum(durations))} of training in all); probes come on top"
     )
 
 

@@ -247,9 +247,8 @@ def token_grid(tokens: Any) -> dict[str, int]:
     """grid.* settings of one of the paper's token budgets."""
     if not isinstance(tokens, int) or tokens not in BUDGETS:
         raise SkelbenchError(
-            f"tokens {tokens!r} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give a clip length T "
-            "and a patch P_T, tokens = T / P_T: the settings grid.frames and grid.patch (`skelbench run`: "
-            "--clip-length and --patch)"
+            f"tokens is 8, 15 or 30, not {tokens!r}. For another grid give clip length and patch instead (settings "
+            "grid.frames and grid.patch): --clip-length 72 --patch 8 makes 9 tokens"
         )
     return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
 
