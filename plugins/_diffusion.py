@@ -49,7 +49,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
     )
     mean: tuple[float, float, float] = Field(
         (-0.0058, -0.1333, -0.0246),
-        description="mean of x, y, z of the diffused clip: NTU's (our reading on other data; PKU-II in the code: "
+        description="mean of x, y, z of the diffused clip: NTU's (our assumption on other data; PKU-II in the code: "
         "-0.0459, -0.0680, 1.3642)",
     )
     variance: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
@@ -60,7 +60,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
         1.0, ge=-1, le=1, description="noise schedule: 1 inverse cosine, 0 linear, -1 cosine in the signal's power"
     )
     time_width: int = Field(64, ge=2, multiple_of=2, description="features of the diffusion time")
-    condition_drop: float = Field(0.1, ge=0, le=1, description="chance that a body's whole condition is zero")
+    condition_drop: float = Field(0.1, ge=0, le=1, description="probability that a body's whole condition is zero")
     uniformity: float = Field(0.02, ge=0, description="weight of the token-uniformity term (in the code only)")
 
 
@@ -71,7 +71,7 @@ class Denoised:
     source: Encoded
     """Encoding of the visible tokens."""
     noisy_RTJC: Tensor
-    """The diffused clip, standardised."""
+    """The diffused clip, standardized."""
     step_R: Tensor
     """int64: how many steps it is diffused by, 0 = one."""
     informed_R: Tensor

@@ -22,15 +22,15 @@ class IGMConfig(MaskedDiffusionConfig):
     """Defaults are MacDiff's, and our reading where it has none."""
 
     high_pass: float = Field(0.5, ge=0, description="eta: how much of what similar tokens share the adapter takes away")
-    feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our reading)")
-    distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our reading)")
-    queue: int = Field(16384, ge=1, description="features of earlier clips (our reading: CMD's)")
-    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our reading: CMD's)")
-    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our reading: CMD's)")
+    feature_weight: float = Field(1.0, ge=0, description="weight of feature idempotency (our assumption)")
+    distribution_weight: float = Field(1.0, ge=0, description="weight of distribution idempotency (our assumption)")
+    queue: int = Field(16384, ge=1, description="features of earlier clips (our assumption: CMD's)")
+    temperature: float = Field(0.1, gt=0, description="of the generated clip's similarities (our assumption: CMD's)")
+    teacher_temperature: float = Field(0.05, gt=0, description="of the clip's own (our assumption: CMD's)")
     limit: float = Field(
         4.0,
         gt=0,
-        description="limit of the estimates of the clip, in standard deviations, as in samplers (our reading)",
+        description="limit of the estimates of the clip, in standard deviations, as in samplers (our assumption)",
     )
 
 
@@ -106,13 +106,13 @@ def skelbench_methods():
             target=":IGM",
             config=":IGMConfig",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
-            summary="MacDiff, and what is generated from a clip's features has these features again",
+            summary="MacDiff plus idempotence: a clip generated from features has the same features",
             citation="Lin et al., Idempotent Unsupervised Representation Learning for Skeleton-Based Action "
             "Recognition, ECCV 2024 (arXiv 2410.20349)",
             readings="no code is published; from the paper: noise predicted from a condition that an adapter filters, "
             "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
-            "tokens, decoder, optimiser, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
-            "are encoded, without a time and weighted by the share of the signal that was left, in place of the time "
+            "tokens, decoder, optimizer, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
+            "are encoded, without a time and weighted by the part of the signal that was left, in place of the time "
             "and noise that the paper tells the encoder; a feature is the mean of its tokens, a clip's own without "
             "gradient; distributions are "
             "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",

@@ -23,37 +23,37 @@ from .query import QueryDecoder
 class AMRConfig(MaskedAutoencoderConfig):
     """Defaults are the paper's where it is known, else the family's (MAMP's code)."""
 
-    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (our reading: MAMP's int)")
-    decoder_depth: int = Field(5, ge=1, description="decoder blocks (our reading: what the paper's FLOPs imply)")
+    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (assumption: MAMP's int)")
+    decoder_depth: int = Field(5, ge=1, description="decoder blocks (our assumption: what the paper's FLOPs imply)")
     query_frames: int = Field(
         24,
         ge=1,
         description="frames of a joint per query: r = 6 of 30 tokens; a grid that they do not divide takes the longest "
-        "shorter stretch that does, 3 of 15 tokens, 2 of 8 (our reading: frames, not tokens, stay as published)",
+        "shorter stretch that does, 3 of 15 tokens, 2 of 8 (our assumption: frames, not tokens, stay as published)",
     )
     memory_positions: bool = Field(
         True,
-        description="learned positions added to the visible tokens that queries attend to (our reading: rotary "
+        description="learned positions added to the visible tokens that queries attend to (our assumption: rotary "
         "encoders leave no absolute time in them)",
     )
     target: Literal["token", "raw"] = Field(
-        "token", description="coordinates standardised per token, or in metres (our reading: as in MAMP's code)"
+        "token", description="coordinates standardized per token, or in meters (our assumption: as in MAMP's code)"
     )
     loss_tokens: Literal["all", "masked"] = Field(
-        "all", description="tokens in the loss (our reading: the formula has no mask)"
+        "all", description="tokens in the loss (our assumption: the formula has no mask)"
     )
     windows: tuple[PositiveInt, ...] = Field((4, 8, 12), min_length=1, description="frames of the energy windows")
     focal_k: float = Field(
-        1.0, ge=0, description="k of the weight 1 / (1 + k mean / energy) (our reading: 1, half weight at the mean)"
+        1.0, ge=0, description="k of the weight 1 / (1 + k mean / energy) (our assumption: 1, half weight at the mean)"
     )
     focal_fuse: Literal["mean", "max", "product"] = Field(
-        "mean", description="how the windows' weights become one (our reading)"
+        "mean", description="how the windows' weights become one (our assumption)"
     )
     focal_mean: Literal["body", "joint"] = Field(
-        "body", description="mean energy over the whole body or each joint alone (our reading: hands over trunk)"
+        "body", description="mean energy over the whole body or each joint alone (our assumption: hands over trunk)"
     )
     focal_eps: float = Field(
-        1e-6, gt=0, description="added to the energy (our reading: 1 mm)", json_schema_extra={"unit": "m^2"}
+        1e-6, gt=0, description="added to the energy (our assumption: 1 mm)", json_schema_extra={"unit": "m^2"}
     )
 
 
@@ -104,9 +104,9 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="AMR",
             target=":AMR",
             config=":AMRConfig",
-            summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",
+            summary="reconstruct 90 % masked tokens with cross-attention queries, weighted by motion energy",
             citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
-            readings="optimiser, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
+            readings="optimizer, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,

@@ -25,32 +25,32 @@ from .vicreg import spread
 class GFPConfig(MaskedAutoencoderConfig):
     """Defaults are the paper's where it is known, else MAMP's code."""
 
-    tau: float = Field(0.8, description="temperature of motion-aware masking (our reading: MAMP's on NTU-60)")
+    tau: float = Field(0.8, description="temperature of motion-aware masking (our assumption: MAMP's on NTU-60)")
     windows: tuple[int, ...] = Field(
         (6, 3, 1),
         min_length=1,
         description="windows of time per local level: 5, 10 and 30 of 30 tokens; the same windows of 8 or 15 tokens "
-        "overlap a little (our reading)",
+        "overlap a little (our assumption)",
     )
     decoder_depth: int = Field(
-        2, ge=1, description="blocks of the first level, others have one (our reading: what the paper's FLOPs imply)"
+        2, ge=1, description="blocks of the first level, others have one (our assumption: what the paper's FLOPs imply)"
     )
     target_hidden: int = Field(
-        512, ge=1, description="hidden width of the local levels' target networks, 3-layer MLPs (our reading: GELU)"
+        512, ge=1, description="hidden width of the local levels' target networks, 3-layer MLPs (our assumption: GELU)"
     )
     target_hidden_global: int = Field(2048, ge=1, description="hidden width of the global level's target network")
-    target_dim: int = Field(512, ge=1, description="width of a target (our reading: what the paper's FLOPs imply)")
+    target_dim: int = Field(512, ge=1, description="width of a target (our assumption: what the paper's FLOPs imply)")
     motion_stride: int | None = Field(
-        None, ge=1, description="frames between which motion is measured; none = one token (our reading)"
+        None, ge=1, description="frames between which motion is measured; none = one token (our assumption)"
     )
     prediction_weight: float = Field(5.0, description="lambda of the prediction loss")
     prediction_channels: Literal["mean", "sum"] = Field(
         "mean",
         description="over a target's channels the squared error is averaged, or summed as the formula's norm says "
-        "(our reading: summed, it outweighs the variance term E times and the targets shrink)",
+        "(our assumption: summed, it outweighs the variance term E times and the targets shrink)",
     )
     covariance_weight: float = Field(
-        5.0, description="alpha of the covariance term, over a level's outputs of all bodies (our reading)"
+        5.0, description="alpha of the covariance term, over a level's outputs of all bodies (our assumption)"
     )
     variance_weight: float = Field(1.0, description="beta of the variance term, over the same")
     gamma: float = Field(1.0, gt=0, description="standard deviation below which the variance term acts")

@@ -128,8 +128,7 @@ def skelbench_methods():
             version=2,
             config=":SCDNetConfig",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
-            summary="contrast of features over time, and over joints, with the keys of whole clips and vice versa, "
-            "with joints and stretches of frames missing",
+            summary="momentum contrast of temporal and spatial features with clips, with joints and frames masked",
             citation="Wu et al., SCD-Net: Spatiotemporal Clues Disentanglement Network for Self-supervised "
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),

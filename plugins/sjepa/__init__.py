@@ -29,31 +29,31 @@ from .channel_loss import channel_cross_entropy
 class SJEPAConfig(MaskedConfig):
     """Defaults are the paper's where it is known, else MAMP's code or a public re-implementation's."""
 
-    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (our reading: MAMP's int)")
+    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (assumption: MAMP's int)")
     tau: float = Field(
         0.8,
-        description="temperature of motion-aware masking, 0 = uniform (our reading: MAMP's on NTU-60); the motion "
-        "of the student's view (our reading)",
+        description="temperature of motion-aware masking, 0 = uniform (our assumption: MAMP's on NTU-60); the motion "
+        "of the student's view (our assumption)",
     )
     target_temp: float = Field(0.06, gt=0, description="temperature of the target's softmax over channels")
     predicted_temp: float = Field(0.1, gt=0, description="temperature of the prediction's softmax")
     centre_momentum: float = Field(
-        0.9, ge=0, le=1, description="of the target's centre; mean of all its tokens of all ranks (our reading)"
+        0.9, ge=0, le=1, description="of the target's centre; mean of all its tokens of all ranks (our assumption)"
     )
     momentum: float = Field(
         0.9992,
         ge=0,
         le=1,
-        description="EMA momentum at the start, cosine to 1 (our reading: the paper's 0.9999 looks back over 5 % of "
+        description="EMA momentum at the start, cosine to 1 (our assumption: the paper's 0.9999 looks back over 5 % of "
         "its 1200 epochs, this one over 5 % of the 150 of the shared setting)",
     )
-    vertical_deg: float = Field(30.0, description="rotation limit about the vertical axis (our reading)")
-    tilt_deg: float = Field(0.0, description="rotation limit about the other axes (our reading)")
+    vertical_deg: float = Field(30.0, description="rotation limit about the vertical axis (our assumption)")
+    tilt_deg: float = Field(0.0, description="rotation limit about the other axes (our assumption)")
     mirror_p: float = Field(
-        0.5, description="chance of a reflection, left and right joints swapped; the target stays (our reading)"
+        0.5, description="chance of a reflection, left and right joints swapped; the target stays (our assumption)"
     )
     shift: float = Field(
-        0.02, description="translation limit along every axis (our reading)", json_schema_extra={"unit": "m"}
+        0.02, description="translation limit along every axis (our assumption)", json_schema_extra={"unit": "m"}
     )
 
 
@@ -118,7 +118,7 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="S-JEPA",
             target=":SJEPA",
             config=":SJEPAConfig",
-            summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",
+            summary="predict an EMA encoder's features of the untransformed clip at 90 % masked tokens",
             citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
             "Recognition, ECCV 2024",
             recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},

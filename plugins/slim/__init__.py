@@ -94,7 +94,7 @@ def skelbench_rows():
             name="slim-linear",
             table="linear",
             target="skelbench_plugins.slim.tables:LINEAR",
-            summary="SLiM paper, Table 1: groups of methods and their published figures",
+            summary="SLiM paper, Table 1: groups of methods and their published results",
         ),
         RowsSpec(
             name="slim-token-budget",
@@ -124,8 +124,12 @@ def skelbench_rows():
             for table, rows, summary in (
                 ("semi", "SEMI", "Table 2 (a): 1 and 10 % of the labels"),
                 ("retrieval", "RETRIEVAL", "Table 2 (b): 1-NN"),
-                ("robustness", "ROBUSTNESS", "Table 11 (a): joints declared missing, and noise"),
-                ("missing-representation", "MISSING_REPRESENTATION", "Table 11 (b): joints declared or filled in"),
+                ("robustness", "ROBUSTNESS", "Table 11 (a): missing joints, and noise"),
+                (
+                    "missing-representation",
+                    "MISSING_REPRESENTATION",
+                    "Table 11 (b): missing joints marked or filled in",
+                ),
                 ("degraded-pretraining", "DEGRADED", "Table 12: trained on clean and on degraded clips"),
             )
         ),
@@ -135,10 +139,10 @@ def skelbench_rows():
 @hookimpl
 def skelbench_tables():
     summaries = {
-        "objective": "SLiM with masked feature prediction and contrast, alone and together",
+        "objective": "SLiM with masked feature prediction, contrast, or both",
         "stm": "SLiM with other masks of global and local views, and other mask ratios",
         "saa": "SLiM with rotation, mirroring and scaling off, limited or full",
-        "centring": "SLiM with the teacher centred by Sinkhorn, by a running centre, or not",
+        "centring": "SLiM with the teacher centered by Sinkhorn, by a running center, or not",
         "batch": "SLiM with half the batch, at as many clips and at as many steps",
     }
     return [
@@ -157,21 +161,21 @@ def skelbench_tables():
 @hookimpl
 def skelbench_studies():
     questions = {
-        "token-budget": "what fewer temporal tokens cost SLiM, MAMP and SkeletonMAE, all else equal",
-        "target-control": "what hidden tokens are made to predict: coordinates, the teacher's features, or prototypes",
-        "objective": "masked feature prediction and contrast, alone and together",
-        "stm": "semantic tube masking of global and local views: none, random, tubes, and how much is hidden",
-        "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
-        "centring": "what keeps the teacher's prototypes in use: Sinkhorn, a running centre, nothing",
-        "batch": "half the batch, for as many clips and for as many steps",
-        "scaling": "what longer training gives SLiM, DINO and masked methods, over clips seen and over training FLOPs",
-        "linear": "the methods of the paper's Table 1 that are here, all else equal",
-        "semi": "what is left of the methods with 1 and 10 % of the labels",
-        "retrieval": "are the nearest clips of the same action, without a label being learnt",
-        "transfer": "what encoders are worth on data that they were not trained on",
-        "robustness": "what joints that are declared missing, and noise, take from SLiM, MAMP and SkeletonMAE",
-        "missing-representation": "missing joints declared, or filled in unflagged, of the same three",
-        "degraded-pretraining": "does SLiM gain by training on degraded clips",
+        "token-budget": "effect of fewer temporal tokens on SLiM, MAMP and SkeletonMAE",
+        "target-control": "prediction targets compared: coordinates, teacher features, or prototypes",
+        "objective": "masked feature prediction, contrast, or both",
+        "stm": "masks of global and local views compared: none, random, tubes; several ratios",
+        "saa": "skeleton-aware rotation, mirroring and scaling compared: none, conventional, proposed",
+        "centring": "centering of the teacher's prototypes compared: Sinkhorn, running center, none",
+        "batch": "half the batch size, with as many clips or as many steps",
+        "scaling": "effect of longer training on SLiM, DINO and masked methods",
+        "linear": "all available methods of the paper's Table 1 under the same conditions",
+        "semi": "accuracy of the methods with 1 and 10 % of the labels",
+        "retrieval": "1-NN retrieval of the methods without any label",
+        "transfer": "accuracy of encoders on data that they were not trained on",
+        "robustness": "robustness of SLiM, MAMP and SkeletonMAE to missing joints and noise",
+        "missing-representation": "SLiM, MAMP and SkeletonMAE with missing joints marked or filled in",
+        "degraded-pretraining": "effect of training SLiM on degraded clips",
     }
     return [
         StudySpec(name=name, target=f"skelbench_plugins.slim.studies:{name.upper().replace('-', '_')}", summary=summary)
@@ -283,8 +287,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear@slim-release",
             target="skelbench_plugins.slim.probes:SlimReleaseLinear",
-            summary="52 linear layers of SLiM's code by SGD on newly augmented clips, chosen on held-out subjects; the "
-            "best on test next to it; costs about 30 times `linear`",
+            summary="52 linear layers by SGD as in SLiM's code, best on held-out subjects; costs 30 times `linear`",
             defaults=summed | {"readout": "cls4+mean"},
         ),
         ProtocolSpec(

@@ -35,23 +35,23 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear",
             target=":Linear",
-            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
+            summary="linear probe on standardized frozen features, AdamW until convergence",
         ),
         ProtocolSpec(
             name="linear@slim",
             target=":SlimLinear",
-            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+            summary="linear probe with the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
         ),
         ProtocolSpec(
             name="transfer",
             target=":Linear",
-            summary="linear probe of the frozen encoder on another data set (--dataset), as SLiM; others fine-tune",
+            summary="linear probe of the frozen encoder on another dataset (--dataset NAME)",
             elsewhere=True,
         ),
         ProtocolSpec(
             name="transfer@slim",
             target=":SlimLinear",
-            summary="the same by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+            summary="transfer with the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
             elsewhere=True,
         ),
     ]

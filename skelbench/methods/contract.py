@@ -49,7 +49,7 @@ class Context:
     _width: int = 0
     _summary_width: int = 0
     target: Callable[[str], type] | None = None
-    """``target(name)``: the class of what hidden tokens are made to predict (:mod:`skelbench.methods.target`)."""
+    """``target(name)``: the class of what masked tokens are made to predict (:mod:`skelbench.methods.target`)."""
     dimensions: Literal[2, 3] = 3
     """2: poses of the image plane, whose z is 0."""
 
@@ -111,7 +111,7 @@ class Step:
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
-    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its hidden tokens.
+    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its masked tokens.
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"
     """Name of the current one of the method's ``turns``."""
@@ -227,7 +227,7 @@ class Method(nn.Module):
 
     turns: tuple[str, ...] = ("main",)
     """Turns of a step, in order: ``training_step`` is called once per turn, with ``step.turn``, and only the parameter
-    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimiser."""
+    groups of that turn (``"turn": "critic"``; those that say none: the first) are updated. Each has its optimizer."""
     min_clips: int = 1
     """Clips that a step has at least: 2 for what is compared over a batch. Features of fewer would be divided by 0."""
     queue_fills: int = 1

@@ -40,7 +40,7 @@ class Hidden:
     view: View
     """The masked view: coordinates, ``mask_RN``, ``masked_I``."""
     student_RND: Tensor
-    """The student's tokens of the view with its hidden tokens replaced."""
+    """The student's tokens of the view with its masked tokens replaced."""
     teacher_RND: Tensor
     """The teacher's tokens of the whole view; no gradient."""
     temp: float

@@ -80,7 +80,7 @@ class HeldOut:
 
     split: Split
     subjects: tuple[int, ...]
-    """Empty where the subjects are not known: clips were held out, the same share of every class."""
+    """Empty where the subjects are not known: clips were held out, the same fraction of every class."""
     of: int
     """Subjects in the training part of ``SPLIT``."""
     hash: str

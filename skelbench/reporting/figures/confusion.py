@@ -34,7 +34,7 @@ HOW = "no run in {root} was evaluated by {protocol}; start with: skelbench run M
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "which classes are taken for which, a matrix per run (--run, --protocol)"
+    summary = "confusion matrix of each run (--run, --protocol)"
     return [FigureSpec(name="confusion", target=":draw", summary=summary, snapshots=True)]
 
 

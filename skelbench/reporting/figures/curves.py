@@ -64,8 +64,8 @@ NEGATIVE = 0.1
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    every = "loss and effective ranks over clips seen, every trained run"
-    targets = "masked-prediction loss and effective rank over clips seen, per target of masked prediction"
+    every = "loss and effective ranks against clips seen, for every trained run"
+    targets = "masked-prediction loss and effective rank against clips seen, for each target"
     return [
         FigureSpec(name="curves", target=":draw", summary=every),
         FigureSpec(name=NAME, target=":draw_targets", summary=targets),

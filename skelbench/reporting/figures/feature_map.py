@@ -46,7 +46,7 @@ class FeatureMap(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "features of test clips on a plane, coloured by class, subject or camera (--run, --set colour=subject)"
+    summary = "features of test clips in 2-D, colored by class, subject or camera (--run, --set colour=subject)"
     return [FigureSpec(name="map", target=":draw", config=":FeatureMap", summary=summary, snapshots=True)]
 
 

@@ -45,7 +45,7 @@ PUBLISHED = "Dashed grey: as printed, on another data set or at another size tha
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "accuracy over shares of missing joints and over noise, a line per method; published ones dashed"
+    summary = "accuracy against missing joints and noise, one line per method; published results dashed"
     return [FigureSpec(name="robustness", target=":draw", summary=summary)]
 
 

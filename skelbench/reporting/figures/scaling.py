@@ -50,7 +50,7 @@ NO_SNAPSHOTS = "No snapshot was evaluated yet: skelbench runs show RUN lists the
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "accuracy over clips seen and over training FLOPs, from snapshots and finished trainings (--protocol)"
+    summary = "accuracy against clips seen and training FLOPs (--protocol)"
     return [FigureSpec(name="scaling", target=":draw", summary=summary)]
 
 

@@ -78,8 +78,8 @@ class TradeOff(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    lines = "accuracy over GFLOPs of the inference encoder, a line per method; published figures beside"
-    points = "accuracy over inference GFLOPs, points named after method and tokens, published ones hollow"
+    lines = "accuracy against GFLOPs of the encoder, one line per method; published results"
+    points = "accuracy against inference GFLOPs, one point per method and token grid; published results hollow"
     return [
         FigureSpec(name="token-budget", target=":draw", summary=lines),
         FigureSpec(name="trade-off", target=":draw_trade_off", config=":TradeOff", summary=points),
