@@ -30,10 +30,7 @@ SCALE = "2-D poses: image = the image is 3 m high; body = the largest body of ea
 def import_data(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILES)],
     name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="from the file's name")] = None,
-    topology: Annotated[
-        str | None,
-        typer.Option(help="Skeleton, for example ntu25.", show_default="by joint count"),
-    ] = None,
+    topology: Annotated[str | None, typer.Option(help="Skeleton.", show_default="by joint count")] = None,
     up: Annotated[Axis, typer.Option(help="Axis that points up in the file; auto = detected.")] = "auto",
     units: Annotated[Unit, typer.Option(help="Unit of 3-D coordinates.")] = "m",
     scale_2d: Annotated[Scale, typer.Option("--scale-2d", help=SCALE)] = "image",

@@ -14,10 +14,7 @@ from skelbench.pipeline.session import open_session
 
 @request_options
 def evaluate(
-    run: Annotated[
-        list[str],
-        typer.Argument(help=f"{CHECKPOINT} Several runs, one per stream, are fused."),
-    ],
+    run: Annotated[list[str], typer.Argument(help=f"{CHECKPOINT} Several runs, one per stream, are fused.")],
     asked: EvaluationRequest,
     protocol: Annotated[str, typer.Option(help="Protocols, comma separated.")] = "linear,knn",
     sets: Annotated[list[str] | None, option(EvaluationRequest, "sets")] = None,

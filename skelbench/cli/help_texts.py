@@ -22,23 +22,13 @@ PANELS = {
 VALUES = {"<int>": "N", "<int range>": "N", "<float>": "X", "<float range>": "X", "<path>": "PATH"}
 VALUES |= {"<list[Path]>": "PATH"}
 """Name of a value by its type; others are a NAME."""
-METAVARS = {
-    "--tokens": "N,N",
-    "--seeds": "N,N",
-    "--ratio": "X,X",
-    "--columns": "NAMES",
-    "--mem": "SIZE",
-    "--time": "TIME",
-}
+METAVARS = {"--tokens": "N,N", "--seeds": "N,N", "--ratio": "X,X", "--mem": "SIZE", "--time": "TIME"}
 """Names of values that are text, but no name."""
 EXAMPLES = {
     "": ("run slim --tokens 8 --preset quick", "compare", "run --help"),
     "data list": ("data list",),
     "data info": ("data info ntu60", "data info synthetic"),
-    "data prepare ntu60": (
-        "data prepare ntu60 --raw nturgbd_skeletons_s001_to_s017.zip",
-        "data prepare ntu60 --raw FOLDER",
-    ),
+    "data prepare ntu60": ("data prepare ntu60 --raw nturgbd_skeletons_s001_to_s017.zip",),
     "data prepare ntu120": ("data prepare ntu120 --raw s001_to_s017.zip --raw s018_to_s032.zip",),
     "data prepare pku1": ("data prepare pku1 --raw PKUMMDv1",),
     "data prepare pku2": ("data prepare pku2 --raw PKUMMDv2",),
@@ -102,15 +92,11 @@ def complete_help(command: Any, path: str = "") -> Any:
         lines = "\n".join(f"    skelbench {example}" for example in examples)
         command.epilog = f"Example{'s' * (len(examples) > 1)}:\n\n{lines}\n\n{EVERYWHERE}"
     if path and (below := getattr(command, "commands", {})):
-        command.commands = {name: below[name] for name in sorted(below, key=lambda name: _rank(f"{path} {name}"))}
+        order = [name.removeprefix(f"{path} ").split()[0] for name in EXAMPLES if name.startswith(f"{path} ")]
+        command.commands = {name: below[name] for name in sorted(below, key=order.index)}
     for name, below in getattr(command, "commands", {}).items():
         complete_help(below, f"{path} {name}".strip())
     return command
-
-
-def _rank(path: str) -> int:
-    """Return the place of a command among the examples."""
-    return next((rank for rank, name in enumerate(EXAMPLES) if f"{name} ".startswith(f"{path} ")), len(EXAMPLES))
 
 
 def _place(param: Any) -> tuple[int, int]:

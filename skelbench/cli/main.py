@@ -68,8 +68,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     plugin: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="FILE", help="Load a plugin file. Repeatable."),
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file. Repeatable.")
     ] = None,
 ) -> None:
     """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""

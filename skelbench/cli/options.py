@@ -103,7 +103,7 @@ CHECKPOINT = f"{RUN[:-1]}; RUN@50: its checkpoint at epoch 50."
 All = Annotated[bool, typer.Option("--all", help="Also show runs with settings changed from their preset.")]
 Sort = Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort the rows by a column; -COLUMN: highest first.")]
 _COLUMNS = "Columns to show, comma separated; +map,+top5_accuracy adds these to the usual ones."
-Columns = Annotated[str | None, typer.Option(help=_COLUMNS)]
+Columns = Annotated[str | None, typer.Option(metavar="NAMES", help=_COLUMNS)]
 _FORMATS = {
     "help": "Format: terminal, md, csv, json, latex or html.",
     "show_default": "by the name of -o, else terminal",

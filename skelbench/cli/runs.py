@@ -37,9 +37,7 @@ def tag(
 def remove(
     runs: Annotated[list[str], typer.Argument(metavar="RUN", help=RUN)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also delete runs that other runs start from (--init-from).")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also delete runs that other runs start from.")] = False,
     results: ReadResults = None,
 ) -> None:
     """Delete runs with their encoders and evaluations. With --yes give names or ids, because numbers change."""

@@ -7,29 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import (
-    Budget,
-    DataRoot,
-    Device,
-    Observe,
-    Results,
-    numbers_of,
-    option,
-    request_options,
-)
+from skelbench.cli.options import Budget, DataRoot, Device, Observe, Results, numbers_of, option, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
-from skelbench.pipeline.studies.engine import (
-    QUEUE,
-    Engine,
-    Failures,
-    Queue,
-    ResourceRequest,
-    StudyContext,
-    check_taken,
-)
+from skelbench.pipeline.studies.engine import QUEUE, Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
 
 if TYPE_CHECKING:
     from skelbench.pipeline.studies.study import Study
@@ -48,10 +31,7 @@ def _queued(text: str, flag: str) -> Any:
 @request_options
 def study(
     resources: ResourceRequest,
-    study: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="Name of a study, or a TOML file.", show_default="list all studies"),
-    ] = None,
+    study: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a study, or a TOML file.")] = None,
     dataset: Annotated[str | None, option(RunRequest, "dataset", show_default="the study's")] = None,
     split: Annotated[str | None, option(RunRequest, "split", show_default="the study's")] = None,
     preset: Annotated[str | None, option(RunRequest, "preset", show_default="the study's")] = None,

@@ -34,13 +34,6 @@ def test_settings_of_a_model():
     ]
 
 
-def test_a_field_keeps_the_documentation_of_its_base_class():
-    class Narrower(Example):
-        choice: Literal["a"] = "a"
-
-    assert settings(Narrower)[1] == Setting("choice", "'a'", "a", "One of two; none leaves it open.")
-
-
 @pytest.mark.parametrize("kind", [set[int], dict[str, set[str]]])
 def test_a_setting_without_order_is_rejected(kind):
     """Its record, and so the id of a run, would depend on Python's hash seed."""
