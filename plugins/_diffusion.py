@@ -60,7 +60,7 @@ class MaskedDiffusionConfig(MaskedAutoencoderConfig):
         1.0, ge=-1, le=1, description="noise schedule: 1 inverse cosine, 0 linear, -1 cosine in the signal's power"
     )
     time_width: int = Field(64, ge=2, multiple_of=2, description="features of the diffusion time")
-    condition_drop: float = Field(0.1, ge=0, le=1, description="chance that a body's whole condition is zero")
+    condition_drop: float = Field(0.1, ge=0, le=1, description="probability that a body's whole condition is zero")
     uniformity: float = Field(0.02, ge=0, description="weight of the token-uniformity term (in the code only)")
 
 

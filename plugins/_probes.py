@@ -33,7 +33,7 @@ class SteppedLinear(NativeLinear):
     every: ClassVar[int] = 5
 
     drops: tuple[Share, ...] = Field((0.8,), description=DROPS)
-    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
+    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
 
     def rate(self, epoch: float) -> float:
@@ -58,7 +58,7 @@ class CroppedLinear(SteppedLinear):
     batch_size: int = Field(64, ge=2, description="clips per step")
     epochs: int = Field(80, ge=1, description="passes of the encoder over the cropped training clips: the cost")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description=DROPS)
-    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
 
 
 class RotatedLinear(NativeLinear):
@@ -75,9 +75,9 @@ class RotatedLinear(NativeLinear):
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size; 0.01 on PKU-MMD II")
     batch_size: int = Field(256, ge=2, description="clips per step, an incomplete last batch is left out; 32 on PKU-II")
     epochs: int = Field(100, ge=1, description="passes of the encoder over the augmented training clips: the cost")
-    rest: float = Field(0.0, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    rest: float = Field(0.0, ge=0, lt=1, description="fraction of the epochs at the end with a learning rate of 0")
     dropout: float = Field(0.0, ge=0, lt=1, description="on token features in training, before they are averaged")
-    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, share of the clip")
+    crop_min: float = Field(0.5, gt=0, le=1, description="shortest training crop, fraction of the clip")
     crop_frames: int = Field(64, ge=1, description="crops are at least this many frames, if the clip has them")
     rotation_deg: float = Field(17.18873385, ge=0, description="rotation limit about every axis in training; 0.3 rad")
 
@@ -106,14 +106,14 @@ class SteppedFineTune(FineTune):
     lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(0.0, ge=0, description="of the optimizer")
-    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     drops: tuple[Share, ...] = Field((50 / 80, 70 / 80), description="when the rate falls to a tenth, shares")
     drop_path: float = Field(0.0, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target spread over all classes")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="fraction of the target spread over all classes")
     rotation_deg: float = Field(0.0, ge=0, description="rotation limit about every axis in training")
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)
-    stratified: bool = Field(False, description="that share of every class; false = of all clips, as this code has it")
+    stratified: bool = Field(False, description="this part of every class; false = of all clips, as this code has it")
 
 
 class WholeClipFineTune(SteppedFineTune):
@@ -122,5 +122,5 @@ class WholeClipFineTune(SteppedFineTune):
     epochs: int = Field(100, ge=1, description="passes over the labelled clips")
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
-    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, share of the clip; 1 = not cropped")
-    stratified: bool = Field(True, description="that share of every class; false = of all clips")
+    crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")
+    stratified: bool = Field(True, description="that fraction of every class; false = of all clips")

@@ -26,7 +26,7 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, ProtocolSpec, hookimp
 class AimCLRConfig(ExtremeContrastConfig):
     """Defaults follow the authors' code."""
 
-    mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")
+    mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without positives among the keys")
 
 
 class AimCLR(ExtremeContrast):
@@ -86,10 +86,10 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@aimclr",
             target=":AimCLRLinear",
-            summary="linear probe of AimCLR's and CrosSCLR's codes: SGD 3.0, 100 epochs, whole clips, no augmentation",
+            summary="linear probe of the code of AimCLR and CrosSCLR: SGD 3.0, 100 epochs, whole clips",
             defaults=ALL_SLOTS,
         ),
-        *semi("aimclr", ":AimCLRSemi", "AimCLR's code: the encoder in eval mode while its weights move", ALL_SLOTS),
+        *semi("aimclr", ":AimCLRSemi", "AimCLR's code: encoder in eval mode", ALL_SLOTS),
     ]
 
 
@@ -102,7 +102,7 @@ def skelbench_methods():
             target=":AimCLR",
             version=2,
             config=":AimCLRConfig",
-            summary="a strongly augmented view learns a normal one's similarities to keys; near keys become positives",
+            summary="strongly augmented views learn the similarities of normal views; near keys are positives",
             citation="Guo et al., Contrastive Learning from Extremely Augmented Skeleton Sequences for Self-supervised "
             "Action Recognition, AAAI 2022 (arXiv 2112.03590)",
             requires=("cells",),

@@ -35,7 +35,7 @@ class CMDConfig(DistortedConfig):
     teacher_temperature: float = Field(0.05, gt=0, description="of the distribution that another stream learns")
     student_temperature: float = Field(0.1, gt=0, description="of the distribution that learns it")
     nearest: float = Field(
-        0.5, gt=0, le=1, description="nearest keys that a stream teaches, as a share of the queue: 8192 of 16384"
+        0.5, gt=0, le=1, description="nearest keys that a stream teaches, as a fraction of the queue: 8192 of 16384"
     )
     distillation: float = Field(1.0, ge=0, description="weight of what streams teach each other")
 
@@ -97,11 +97,10 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@cmd",
             target=":CMDLinear",
-            summary="linear probe of CMD's code: SGD 0.1, 80 epochs, each on newly cropped clips; costs about 80 times "
-            "`linear`",
+            summary="linear probe of CMD's code: SGD 0.1, 80 epochs, new crops in each; costs about 80 times `linear`",
             defaults=SIDE_BY_SIDE,
         ),
-        *semi("cmd", ":CMDSemi", "CMD's code: SGD 0.01, lists that are not stratified", SIDE_BY_SIDE),
+        *semi("cmd", ":CMDSemi", "CMD's code: SGD 0.01, unstratified lists", SIDE_BY_SIDE),
     ]
 
 
@@ -115,8 +114,7 @@ def skelbench_methods():
             config=":CMDConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@cmd", best_on_test=True),
-            summary="momentum contrast of joints, motion and bones, which teach each other what is similar; probed on "
-            "joints alone, the encoder has been taught by all three",
+            summary="momentum contrast of joints, motion and bones, which teach each other similarities",
             citation="Mao et al., CMD: Self-supervised 3D Action Representation Learning with Cross-modal Mutual "
             "Distillation, ECCV 2022 (arXiv 2208.12448)",
             readings="only keys that have been written are negatives or teach; the nearest keys are half of the queue "

@@ -24,9 +24,9 @@ class CPMConfig(MomentumContrastConfig):
     momentum: float = Field(0.999, ge=0, le=1, description="of the target; 0 = it shares the student's weights")
     temperature: float = Field(0.1, gt=0, description="of the student's similarities to keys; our assumption")
     target_temperature: float = Field(0.05, gt=0, description="of the target's, which are sharper; our assumption")
-    mining_from: float = Field(2 / 3, ge=0, le=1, description="share of the schedule without positives; our assumption")
+    mining_from: float = Field(2 / 3, ge=0, le=1, description="fraction of the schedule without positives; assumption")
     positives: float = Field(
-        1e-3, gt=0, le=1, description="share of the queue that then are positives, one key at least; our assumption"
+        1e-3, gt=0, le=1, description="fraction of the queue that then are positives, one key at least; our assumption"
     )
 
 
@@ -78,11 +78,11 @@ def skelbench_methods():
             target=":CPM",
             version=2,
             config=":CPMConfig",
-            summary="two views of a clip are alike to the same earlier clips in a queue; the nearest become positives",
+            summary="two views agree on their similarities to earlier clips; the nearest ones are positives",
             citation="Zhang et al., Contrastive Positive Mining for Unsupervised 3D Action Representation Learning, "
             "ECCV 2022 (arXiv 2208.03497)",
-            readings="there is no public code: encoder, clips, optimiser and queue are SkeletonCLR's, head and "
-            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the share of positives "
+            readings="there is no public code: encoder, clips, optimizer and queue are SkeletonCLR's, head and "
+            "predictor are BYOL's (linear, batch norm, ReLU, linear); temperatures, momentum, the part of positives "
             "and when they begin; a positive's similarity is 1 for the target; one view is the student's, one the "
             "target's; the target is a moving average (method.momentum=0, cpm:shared: it shares the weights, as notes "
             "on the paper say)",

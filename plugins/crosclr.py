@@ -27,14 +27,14 @@ from skelbench.plugin import Log, MethodSpec, NativeProbe, hookimpl
 class CrosSCLRConfig(ShearedConfig):
     """Defaults follow the authors' code, but for ``head`` and ``keys``."""
 
-    mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule in which streams are on their own")
+    mining_from: float = Field(0.5, ge=0, le=1, description="part of the schedule in which streams are on their own")
     neighbours: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
     context: bool = Field(True, description="products of two streams' similarities to a key are logits too")
     head: Literal["own", "nested-as-released"] = Field(
         "own", description="motion and bones have heads of their own, or a layer each before the head of joints"
     )
     keys: Literal["all", "motion-as-released"] = Field(
-        "all", description="key encoders that follow while neighbours are positives: every stream's, or motion's alone"
+        "all", description="key encoders that follow while neighbors are positives: every stream's, or motion's alone"
     )
 
 
@@ -126,12 +126,11 @@ def skelbench_methods():
             config=":CrosSCLRConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@aimclr", best_on_test=True),
-            summary="momentum contrast of joints, motion and bones, which later find each other's positives; probed on "
-            "joints alone, the encoder has been taught by all three",
+            summary="momentum contrast of joints, motion and bones, which find positives for each other",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
             readings="as skeletonclr; three encoders of the run's kind; the code's nested heads and its two key "
-            "encoders that stand still once neighbours are positives are left to --native, as the code that prints "
+            "encoders that stand still once neighbors are positives are left to --native, as the code that prints "
             "the published numbers has both; its linear probe is one mean of three heads that are trained together, "
             "ours are trained apart and summed. A result on joints alone is of an encoder trained beside bones and "
             "motion",

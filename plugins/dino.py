@@ -81,7 +81,7 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="DINO",
             target=":DINO",
             config=":DINOConfig",
-            summary="match class tokens of global and local crops with an EMA teacher's of the global ones",
+            summary="match class tokens of global and local crops with an EMA teacher",
             citation="Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021 "
             "(arXiv 2104.14294)",
             readings=MULTI_CROP_READINGS,

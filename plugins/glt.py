@@ -126,7 +126,7 @@ def skelbench_encoders():
             name="glt",
             target=":GLT",
             config=":GLTConfig",
-            summary="attention over the joints of both bodies in a frame, then over frames, padded ones left out",
+            summary="attention over the joints of both bodies in a frame, then over frames",
             presets={"small": {"dim": 8, "depth": 2, "heads": 4}, "quick": {"dim": 4, "depth": 2, "heads": 2}},
         )
     ]

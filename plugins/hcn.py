@@ -117,7 +117,7 @@ def skelbench_encoders():
             name="hcn",
             target=":HCN",
             config=":HCNConfig",
-            summary="convolutions that see all joints at once, of positions and of motion, one feature per clip",
+            summary="convolutions over all joints at once, of positions and of motion, one feature per clip",
             presets={"small": {"channels": 16, "image": 32}, "quick": {"channels": 8, "image": 16}},
         )
     ]

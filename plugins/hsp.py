@@ -109,13 +109,13 @@ def skelbench_methods():
             target=":HSP",
             config=":HSPConfig",
             probe=USDRL_PROBE,
-            summary="a clip's skeleton in space and in the image plane agree by USDRL's loss, in one encoder",
+            summary="3-D skeleton and 2-D projection of a clip agree in one encoder, by the loss of USDRL",
             citation="Wang et al., Heterogeneous Skeleton-Based Action Representation Learning, CVPR 2025 "
             "(arXiv 2506.03481)",
             readings="no code is public, and the table that prints HSP may mean another paper: encoder, loss, views, "
-            "optimiser and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
+            "optimizer and probe are USDRL's, which its README names; the 2-D poses are projections of the distorted "
             "3-D ones (the README: HRNet's of the videos), every second of four views, their confidence 1 where a "
-            "joint is; depth is estimated frame by frame, with layer norm, and learnt from the clip's own; the flat "
+            "joint is; depth is estimated frame by frame, with layer norm, and learned from the clip's own; the flat "
             "skeleton has a prompt of one point per joint, which is the only input where it has no joint, and the "
             "skeleton in space has none; no semantic motion encoding",
             requires=("time-and-space",),

@@ -32,18 +32,17 @@ class IBOTConfig(MultiCropConfig):
     """Defaults follow iBOT's code or the recipe in its README."""
 
     prototypes: int = Field(8192, ge=1, description="prototypes K of each head")
-    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature at hidden tokens after its warm-up")
+    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature at masked tokens after its warm-up")
     cls_teacher_temp: float = Field(0.04, gt=0, description="teacher temperature at class tokens")
     local_views: int = Field(10, ge=0, description="local views of a clip (README; the code's default is 0)")
     shared_head: bool = Field(True, description="one head for both losses (README), else one each")
     cls_weight: float = Field(1.0, gt=0, description="weight of the class-token loss")
-    patch_weight: float = Field(1.0, gt=0, description="weight of the loss at hidden tokens")
+    patch_weight: float = Field(1.0, gt=0, description="weight of the loss at masked tokens")
     mask_shape: Literal["random", "tube"] = Field(
-        "random",
-        description="hidden tokens: independent, or tubes for iBOT's blocks (our assumption: tubes are SLiM's)",
+        "random", description="masked tokens: independent, or tubes for iBOT's blocks (assumption: tubes are SLiM's)"
     )
-    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="share of a masked global view's tokens hidden")
-    mask_p: float = Field(0.5, description="chance that a global view is masked")
+    mask_ratio: tuple[float, float] = Field((0.1, 0.5), description="fraction of a masked global view's tokens hidden")
+    mask_p: float = Field(0.5, description="probability that a global view is masked")
 
 
 class IBOT(Method):
@@ -119,7 +118,7 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="iBOT",
             target=":IBOT",
             config=":IBOTConfig",
-            summary="DINO, and the teacher's prototype distribution predicted at hidden tokens",
+            summary="DINO plus prediction of the teacher's prototype distribution at masked tokens",
             citation="Zhou et al., iBOT: Image BERT Pre-Training with Online Tokenizer, ICLR 2022 (arXiv 2111.07832)",
             readings=MULTI_CROP_READINGS,
             recipe=MULTI_CROP_RECIPE,

@@ -106,13 +106,13 @@ def skelbench_methods():
             target=":IGM",
             config=":IGMConfig",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True),
-            summary="MacDiff, and what is generated from a clip's features has these features again",
+            summary="MacDiff plus idempotence: a clip generated from features has the same features",
             citation="Lin et al., Idempotent Unsupervised Representation Learning for Skeleton-Based Action "
             "Recognition, ECCV 2024 (arXiv 2410.20349)",
             readings="no code is published; from the paper: noise predicted from a condition that an adapter filters, "
             "and two idempotency terms on an estimate by one step. All else is MacDiff's (masks, loss on hidden "
-            "tokens, decoder, optimiser, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
-            "are encoded, without a time and weighted by the share of the signal that was left, in place of the time "
+            "tokens, decoder, optimizer, epochs, bodies, probe) or ours: the estimate is cut off; 10 % of its tokens "
+            "are encoded, without a time and weighted by the part of the signal that was left, in place of the time "
             "and noise that the paper tells the encoder; a feature is the mean of its tokens, a clip's own without "
             "gradient; distributions are "
             "softmaxes over a queue, compared by KL; eta, weights, temperatures and queue",

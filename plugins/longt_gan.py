@@ -23,14 +23,12 @@ class LongTGANConfig(SequenceConfig):
     """All but the idea is our assumption."""
 
     hidden_min: float = Field(
-        0.2, gt=0, le=1, description="shortest stretch of frames that is hidden, share of the clip"
+        0.2, gt=0, le=1, description="shortest stretch of frames that is hidden, fraction of the clip"
     )
     hidden_max: float = Field(
-        0.5, gt=0, le=1, description="longest stretch of frames that is hidden, share of the clip"
+        0.5, gt=0, le=1, description="longest stretch of frames that is hidden, fraction of the clip"
     )
-    parts: float = Field(
-        0.5, ge=0, le=1, description="chance that a body part is hidden all the while, in place of a stretch of frames"
-    )
+    parts: float = Field(0.5, ge=0, le=1, description="probability to hide a body part, not a stretch of frames")
     adversary: float = Field(0.01, ge=0, description="weight of what the critic says; 0 = no more than inpainting")
     critic_hidden: int = Field(128, ge=1, description="width of the critic's GRU")
 
@@ -124,10 +122,10 @@ def skelbench_methods():
             spelling="LongT-GAN",
             target=":LongTGAN",
             config=":LongTGANConfig",
-            summary="hidden frames or body parts are filled in from a clip's feature, against a critic",
+            summary="inpaint masked frames or body parts from a clip's feature, with a critic",
             citation="Zheng et al., Unsupervised Representation Learning with Long-Term Dynamics for Skeleton Based "
             "Action Recognition, AAAI 2018",
-            readings="no code is public: all but the idea. Data, encoder, optimiser and schedule are Predict and "
+            readings="no code is public: all but the idea. Data, encoder, optimizer and schedule are Predict and "
             "Cluster's, whose authors re-implemented it without a word on how; the encoder sees the whole clip, the "
             "decoder (as wide as the feature) what is not hidden: a stretch of 20 to 50 % of the frames or one body "
             "part; the error is the mean square where hidden, plus 0.01 of the critic's loss, which sees the clip with "

@@ -90,7 +90,7 @@ class MacDiffLinear(RotatedLinear):
     As MAMP's, on features that keep the joints apart, with dropout, and with the cosine at 0 ten epochs early.
     """
 
-    rest: float = Field(0.1, ge=0, lt=1, description="share of the epochs at the end with a learning rate of 0")
+    rest: float = Field(0.1, ge=0, lt=1, description="fraction of the epochs at the end with a learning rate of 0")
     dropout: float = Field(0.3, ge=0, lt=1, description="on token features in training, before they are averaged")
 
 
@@ -100,8 +100,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear@macdiff",
             target=":MacDiffLinear",
-            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features that keep the joints "
-            "apart (J x D wide)",
+            summary="linear probe of MacDiff's code: as linear@mamp, with dropout, on features of all joints (J x D)",
             defaults=MAE_SLOTS | {"readout": "joints"},
         )
     ]
@@ -117,7 +116,7 @@ def skelbench_methods() -> list[MethodSpec]:
             config="skelbench_plugins._diffusion:MaskedDiffusionConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@macdiff", best_on_test=True, data=MAE_DATA),
-            summary="denoise the whole clip, conditioned on the encoder's view of 10 % of its tokens",
+            summary="denoise a clip, conditioned on features of 10 % of its tokens",
             citation="Wu et al., MacDiff: Unified Skeleton Modeling with Masked Conditional Diffusion, ECCV 2024 "
             "(arXiv 2409.10473)",
             recipe=DIFFUSION_RECIPE,

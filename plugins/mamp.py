@@ -104,7 +104,7 @@ class MampSemi(MampFineTune):
 
     label_share: float = Field(0.01, gt=0, le=1, description=LABELS)
     draws: int = Field(DRAWS, ge=1, description=LISTS)
-    stratified: bool = Field(False, description="that share of every class; false = of all clips, as this code has it")
+    stratified: bool = Field(False, description="this part of every class; false = of all clips, as this code has it")
 
 
 class MampSemi10(MampSemi):
@@ -120,18 +120,17 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear@mamp",
             target=":MampLinear",
-            summary="linear probe of MAMP's code: batch norm, SGD 0.1, 100 epochs, each on newly augmented clips; "
-            "costs about 100 times `linear`",
+            summary="linear probe of MAMP's code: SGD, 100 epochs with augmentation; 100 times the cost of `linear`",
             defaults=MAE_SLOTS | {"readout": "mean"},
         ),
         ProtocolSpec(
             name="finetune@mamp",
             target=":MampFineTune",
-            summary="fine-tuning of MAMP's code: its head of two layers on features that keep the joints apart",
+            summary="fine-tuning of MAMP's code: two-layer head on features of all joints (J x D)",
             version=2,
             defaults=joints,
         ),
-        *semi("mamp", ":MampSemi", "MAMP's code: lists that are not stratified", joints, version=2),
+        *semi("mamp", ":MampSemi", "MAMP's code: unstratified lists", joints, version=2),
     ]
 
 
@@ -143,7 +142,7 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="MAMP",
             target=":MAMP",
             config=":MAMPConfig",
-            summary="predict the motion of masked tokens, hiding those that move most",
+            summary="predict the motion of masked tokens; tokens with more motion are masked more often",
             citation="Mao et al., Masked Motion Predictors are Strong 3D Action Representation Learners, ICCV 2023 "
             "(arXiv 2308.07092)",
             recipe=MAE_RECIPE,

@@ -18,8 +18,7 @@ def skelbench_methods():
             config="skelbench.methods.view_settings:DistortedContrastConfig",
             imports="skelbench.methods.recurrent_contrast:imported",
             probe=NativeProbe(protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}}),
-            summary="two distorted crops of a clip agree and differ from the keys of earlier clips in a queue; the "
-            "first stage of HaLP",
+            summary="momentum contrast of two distorted crops (MoCo); the first stage of HaLP",
             citation="He et al., Momentum Contrast for Unsupervised Visual Representation Learning, CVPR 2020 (arXiv "
             "1911.05722), as in HaLP and CMD",
             readings="native: HaLP's first 200 epochs on NTU, at one rate (500 on PKU-MMD: --epochs 500); only keys "

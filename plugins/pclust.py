@@ -26,7 +26,7 @@ class PClustConfig(SequenceConfig):
     )
     freeze_decoder: bool = Field(
         False,
-        description="leave the decoder's GRU as initialised, as the paper has fixed weights; no released code does",
+        description="leave the decoder's GRU as initialized, as the paper has fixed weights; no released code does",
     )
     target: Literal["next", "same"] = Field(
         "next",
@@ -93,7 +93,7 @@ def skelbench_methods():
             spelling="P&C",
             target=":PClust",
             config=":PClustConfig",
-            summary="Predict and Cluster (P&C): a weak recurrent decoder starts from a clip's feature",
+            summary="Predict and Cluster (P&C): a weak recurrent decoder reconstructs a clip from its feature",
             citation="Su et al., Predict & Cluster: Unsupervised Skeleton Based Action Recognition, CVPR 2020 "
             "(arXiv 1911.12409)",
             readings="PyTorch's GRU, whose reset gate acts after the product, its matrices drawn as Xavier has them; "
@@ -119,7 +119,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="knn@pclust",
             target="skelbench.evaluation.knn:Knn",
-            summary="as `knn`, of the first body of whole clips; its authors chose k on test, 9 on X-Sub: --set k=9",
+            summary="as knn, first body of whole clips; the authors chose k on test clips (9 on X-Sub: --set k=9)",
             defaults={"bodies": "first", "share": 1.0},
         )
     ]

@@ -37,8 +37,8 @@ class PSTLConfig(Config):
     off_diagonal: float = Field(2e-4, ge=0, description="weight of correlations between different features")
     shear: float = Field(1.0, ge=0, description="amplitude of the shear")
     resize: Resampling = "ends"
-    mask_frames: float = Field(0.2, ge=0, lt=0.5, description="share of frames left out as fastest, and at random")
-    mask_joints: float = Field(0.32, ge=0, lt=1, description="share of joints left out: 8 of Kinect's 25")
+    mask_frames: float = Field(0.2, ge=0, lt=0.5, description="fraction of frames left out as fastest, and at random")
+    mask_joints: float = Field(0.32, ge=0, lt=1, description="fraction of joints left out: 8 of Kinect's 25")
     draws: Literal["clip", "batch"] = Field(
         "clip", description="augmentations and missing joints: each clip's own, or one draw for a whole step (the code)"
     )
@@ -172,7 +172,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@pstl",
             target=":PSTLLinear",
-            summary="linear probe of PSTL's code: Adam 0.01, 150 epochs, a cosine, whole clips, no augmentation",
+            summary="linear probe of PSTL's code: Adam 0.01, cosine decay, 150 epochs, whole clips",
             defaults=ALL_SLOTS,
         )
     ]
@@ -186,7 +186,7 @@ def skelbench_methods():
             spelling="PSTL",
             target=":PSTL",
             config=":PSTLConfig",
-            summary="Barlow Twins of a clip with what is left of it without fast frames or central joints",
+            summary="Barlow Twins of a clip and its copies without fast frames or central joints",
             citation="Zhou et al., Self-supervised Action Representation Learning from Partial Spatio-Temporal "
             "Skeleton Sequences, AAAI 2023 (arXiv 2302.09018)",
             requires=("drop-lines",),

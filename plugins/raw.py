@@ -39,7 +39,7 @@ class Raw(Method):
 
 @hookimpl
 def skelbench_encoders() -> list[EncoderSpec]:
-    return [EncoderSpec(name="raw", target=":Coordinates", summary="coordinates, flattened: no weights (method raw)")]
+    return [EncoderSpec(name="raw", target=":Coordinates", summary="coordinates, flattened; no weights (method raw)")]
 
 
 @hookimpl
@@ -48,7 +48,7 @@ def skelbench_methods() -> list[MethodSpec]:
         MethodSpec(
             name="raw",
             target=":Raw",
-            summary="control: resampled coordinates, flattened; no network",
+            summary="baseline: resampled coordinates, flattened; no network",
             recipe={"encoder": "raw"},
             trains=False,
             weights=False,

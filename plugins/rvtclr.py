@@ -28,7 +28,7 @@ class RVTCLRConfig(MomentumContrastConfig):
     """Defaults follow the authors' code."""
 
     margin: float = Field(1.0, ge=0, description="least difference of logits between the same tempo and the other")
-    mining_from: float = Field(0.5, ge=0, le=1, description="share of the schedule without positives among the keys")
+    mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without positives among the keys")
     neighbours: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
     blur: Literal["released", "normalised"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
@@ -151,8 +151,7 @@ def skelbench_methods():
             target=":RVTCLR",
             version=2,
             config=":RVTCLRConfig",
-            summary="momentum contrast of clips at two tempos, which it discriminates; a view of body parts learns the "
-            "similarities to keys, and later near keys become positives",
+            summary="momentum contrast and classification of the tempo of clips, with views of body parts",
             citation="Zhu et al., Modeling the Relative Visual Tempo for Self-supervised Skeleton-based Action "
             "Recognition, ICCV 2023",
             requires=("cells", "short-views"),

@@ -214,7 +214,7 @@ def skelbench_methods():
             target=":SkeAttnCLR",
             version=2,
             config=":SkeAttnCLRConfig",
-            summary="attention over a mixed clip separates salient cells, which agree with the key's, from the rest",
+            summary="momentum contrast of salient and other parts of mixed clips, separated by attention",
             citation="Hua et al., Part Aware Contrastive Learning for Self-Supervised Action Recognition, IJCAI 2023 "
             "(arXiv 2305.00666)",
             requires=("cells",),

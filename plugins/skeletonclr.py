@@ -35,7 +35,7 @@ def skelbench_methods():
             target=":SkeletonCLR",
             version=2,
             config="skelbench.methods.momentum_contrast:MomentumContrastConfig",
-            summary="two views of a clip agree and differ from the keys of earlier clips in a queue (MoCo v2)",
+            summary="momentum contrast of two views of a clip (MoCo v2)",
             citation="Li et al., 3D Human Action Representation Learning via Cross-View Consistency Pursuit, CVPR 2021 "
             "(arXiv 2104.14466)",
             readings="the learning rate of the shared setting (the code's, with batch norm, is ten times as large); "

@@ -38,7 +38,7 @@ class STGCNConfig(Spec):
     kernel: int = Field(9, ge=1, description="frames that a temporal convolution sees; odd")
     partition: Literal["one-hop", "spatial", "directed"] = Field(
         "one-hop",
-        description="neighbours nearer to the hub apart from others: next to the hub alone, or everywhere; directed: a "
+        description="neighbors nearer to the hub apart from others: next to the hub alone, or everywhere; directed: a "
         "joint itself, its parent, and the mean of its children",
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="after every temporal convolution but the first")

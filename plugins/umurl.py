@@ -149,7 +149,7 @@ def skelbench_methods():
             config=":UmURLConfig",
             imports=":read_public",
             probe=NativeProbe(protocol="linear@umurl", best_on_test=True),
-            summary="joints, bones and motion agree with what is found of each in all three fused; VICReg's terms",
+            summary="joints, bones and motion agree with their fused feature, by the loss of VICReg",
             citation="Sun et al., Unified Multi-modal Unsupervised Representation Learning for Skeleton-based Action "
             "Understanding, ACM MM 2023 (arXiv 2311.03106)",
             readings="shared: an encoder without fused input sees one stream at a time with one embedding for all, the "

@@ -24,7 +24,7 @@ def skelbench_methods() -> list[MethodSpec]:
         MethodSpec(
             name="untrained",
             target=":Untrained",
-            summary="control: the encoder as initialised, never trained",
+            summary="baseline: the encoder with initial weights, never trained",
             trains=False,
         )
     ]

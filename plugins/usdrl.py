@@ -80,7 +80,7 @@ def skelbench_methods():
             config=":USDRLConfig",
             imports=":read_public",
             probe=USDRL_PROBE,
-            summary="four views of a clip agree over time, over joints and as a whole, features decorrelated in each",
+            summary="four views agree over time, over joints and as a whole, with decorrelated features",
             citation="Weng et al., USDRL: Unified Skeleton-Based Dense Representation Learning with Multi-Grained "
             "Feature Decorrelation, AAAI 2025 (arXiv 2412.09220)",
             requires=("time-and-space",),

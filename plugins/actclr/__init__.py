@@ -36,15 +36,15 @@ class ActCLRConfig(ExtremeContrastConfig):
     """Defaults follow the authors' code."""
 
     queue: int = Field(65536, ge=1, description="keys in the queue")
-    first: float = Field(0.0, ge=0, lt=1, description="share of the schedule with AimCLR's objective, the first stage")
-    mining_from: float = Field(0.5, ge=0, le=1, description="share of the first stage without positives among the keys")
+    first: float = Field(0.0, ge=0, lt=1, description="part of the schedule with AimCLR's objective, the first stage")
+    mining_from: float = Field(0.5, ge=0, le=1, description="part of the first stage without positives among the keys")
     teacher_temperature: float = Field(0.04, gt=0, description="of the key's distribution over keys")
     student_temperature: float = Field(0.1, gt=0, description="of the query's")
     nearest: float = Field(
         0.125,
         gt=0,
         le=1,
-        description="nearest keys that are taught, as a share of the queue, 8 at least: 8192 of 65536",
+        description="nearest keys that are taught, as a fraction of the queue, 8 at least: 8192 of 65536",
     )
     duplicate: float = Field(0.95, description="similarity from which a key in the queue does not count as a neighbor")
     squared: bool = Field(True, description="a query's similarities are squared, as in the code")
@@ -172,7 +172,7 @@ def skelbench_methods():
             spelling="ActCLR",
             target=":ActCLR",
             config=":ActCLRConfig",
-            summary="views mixed outside of what moves learn the key's neighbours; the second stage of aimclr",
+            summary="AimCLR's second stage: views mixed outside the moving region learn the key's neighbors",
             citation="Lin et al., Actionlet-Dependent Contrastive Learning for Unsupervised Skeleton-Based Action "
             "Recognition, CVPR 2023",
             requires=("cells",),

@@ -23,9 +23,7 @@ from .query import QueryDecoder
 class AMRConfig(MaskedAutoencoderConfig):
     """Defaults are the paper's where it is known, else the family's (MAMP's code)."""
 
-    keep: Literal["int", "round"] = Field(
-        "int", description="visible tokens: int or round (our assumption: MAMP's int)"
-    )
+    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (assumption: MAMP's int)")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks (our assumption: what the paper's FLOPs imply)")
     query_frames: int = Field(
         24,
@@ -39,7 +37,7 @@ class AMRConfig(MaskedAutoencoderConfig):
         "encoders leave no absolute time in them)",
     )
     target: Literal["token", "raw"] = Field(
-        "token", description="coordinates standardised per token, or in metres (our assumption: as in MAMP's code)"
+        "token", description="coordinates standardized per token, or in meters (our assumption: as in MAMP's code)"
     )
     loss_tokens: Literal["all", "masked"] = Field(
         "all", description="tokens in the loss (our assumption: the formula has no mask)"
@@ -106,9 +104,9 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="AMR",
             target=":AMR",
             config=":AMRConfig",
-            summary="reconstruct 90 % masked tokens with cross-attending queries, weighted by motion energy",
+            summary="reconstruct 90 % masked tokens with cross-attention queries, weighted by motion energy",
             citation="Adaptive Masked Reconstruction, CVPR 2026 (arXiv 2606.11450)",
-            readings="optimiser, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
+            readings="optimizer, batch size, epochs and the decoder's width and heads are MAMP's: the paper names none",
             recipe=MAE_RECIPE,
             requires=DROPS_TOKENS,
             native=MAE_NATIVE,

@@ -176,8 +176,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@gl-transformer",
             target=":GLTransformerLinear",
-            summary="linear probe of GL-Transformer's code: Adam 0.003, 120 epochs, each on clips at another pace; "
-            "costs about 120 times `linear`",
+            summary="linear probe of GL-Transformer's code: Adam, 120 epochs with new tempo; costs 120 times `linear`",
             defaults={"share": 1.0, "resize": "pad"},
         )
     ]
@@ -194,7 +193,7 @@ def skelbench_methods():
             imports="skelbench_plugins.gl_transformer.checkpoint:imported",
             requires=("steps",),
             probe=NativeProbe(protocol="linear@gl-transformer", best_on_test=True),
-            summary="predict which way and how far each joint has come, about the body and in the room; nothing hidden",
+            summary="predict direction and size of joint displacement, local and global; no masking",
             citation="Kim et al., Global-local Motion Transformer for Unsupervised Skeleton-based Action Learning, "
             "ECCV 2022 (arXiv 2207.06101)",
             readings="a body's missing frames are zeros, its path begins where it first is; clips longer than the grid "

@@ -25,12 +25,12 @@ class HaLPConfig(DistortedContrastConfig):
     """Defaults follow the authors' scripts for NTU RGB+D."""
 
     first: float = Field(
-        0.0, ge=0, lt=1, description="share of the schedule that is momentum contrast alone; 0 after a run of moco"
+        0.0, ge=0, lt=1, description="fraction of the schedule that is momentum contrast alone; 0 after a run of moco"
     )
     weight: float = Field(2.0, gt=0, description="of the hallucinated positives; 1 on PKU-MMD II")
     positives: int = Field(100, ge=1, description="points drawn for each key")
     reach: float = Field(
-        0.8, ge=0, le=1, description="points lie this share of the way, or less, short of where prototypes change"
+        0.8, ge=0, le=1, description="points lie this fraction of the way, or less, short of where prototypes change"
     )
     clusters: int = Field(20, ge=2, description="prototypes")
     newest: int = Field(256, ge=2, description="newest keys that prototypes are made of")
@@ -93,11 +93,11 @@ def skelbench_methods():
                 protocol="linear@cmd", best_on_test=True, settings={"": {"lr": 0.005}, "pku2": {"lr": 0.001}}
             ),
             stage=Stage(after=("moco",), alone={"method.first": 200 / 451, "schedule.milestones": (351 / 451,)}),
-            summary="momentum contrast with positives hallucinated between a key and prototypes of the queue",
+            summary="momentum contrast with positives generated between a key and prototypes",
             citation="Shah et al., HaLP: Hallucinating Latent Positives for Skeleton-based Self-Supervised Learning of "
             "Actions, CVPR 2023 (arXiv 2304.00387)",
             readings="as moco; k-means: 50 iterations in place of a tolerance, prototypes without keys stay; with "
-            "--init-from the queue and the optimiser's momentum start from zero; without it the first 200 / 451 of the "
+            "--init-from the queue and the optimizer's momentum start from zero; without it the first 200 / 451 of the "
             "schedule are momentum contrast alone; the script's reach on PKU-MMD is one its code cannot read",
             recipe=LONG_CONTRAST_RECIPE | {"schedule.milestones": (151 / 251,)},
             native=LONG_CONTRAST_NATIVE | {"train.epochs": 251},

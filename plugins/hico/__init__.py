@@ -121,8 +121,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@hico",
             target=":HiCoLinear",
-            summary="linear probe of HiCo's and SCD-Net's codes: SGD 2.0, 80 epochs, the central 95 % of clips, no "
-            "augmentation",
+            summary="linear probe of the code of HiCo and SCD-Net: SGD 2.0, 80 epochs, central 95 % of clips",
             defaults=SIDE_BY_SIDE,
         )
     ]
@@ -152,13 +151,12 @@ def skelbench_methods():
             config=":HiCoConfig",
             imports="skelbench_plugins.hico.checkpoint:imported",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
-            summary="two views of a clip agree at five levels, from stretches of frames and groups of joints to the "
-            "whole and differ from the keys of earlier clips in queues",
+            summary="momentum contrast at five levels, from short segments and joint groups to the clip",
             citation="Dong et al., Hierarchical Contrast for Unsupervised Skeleton-based Action Representation "
             "Learning, AAAI 2023 (arXiv 2212.02082)",
             requires=("granularities",),
-            readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighbouring patches of the "
-            "tokens' mean over joints, and of neighbouring joints of their mean over patches, a clip's present bodies "
+            readings="shared: granularities are maxima of the means of 1, 2, 4 and 8 neighboring patches of the "
+            "tokens' mean over joints, and of neighboring joints of their mean over patches, a clip's present bodies "
             "averaged; the instance is the class token; only keys that have been written are negatives (the code "
             "begins with random ones)",
             recipe=LONG_CONTRAST_RECIPE,

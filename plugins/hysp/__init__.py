@@ -33,7 +33,7 @@ class HYSPConfig(StrongConfig):
     stream: Stream = Field("joint", description="what of the clip it is trained on")
     head_hidden: int = Field(1024, ge=1, description="width of projector, predictor and embedding")
     momentum: float = Field(0.999, ge=0, le=1, description="of the target, constant")
-    ramp_from: float = Field(50 / 400, ge=0, le=1, description="share of the schedule by the cosine alone")
+    ramp_from: float = Field(50 / 400, ge=0, le=1, description="fraction of the schedule by the cosine alone")
     ramp: float = Field(50 / 400, gt=0, le=1, description="share in which the distance takes its place")
     capped: bool = Field(False, description="no gradient from pairs farther apart than 16.8: geoopt's, so the code's")
     shear: float = Field(0.5, ge=0, description="amplitude of the shear")
@@ -166,8 +166,7 @@ def skelbench_methods():
                     "pku2": {"hyperbolic": False, "epochs": 250},
                 },
             ),
-            summary="two views of a clip meet, first by their cosine, then by their distance in the Poincaré ball; no "
-            "negatives",
+            summary="two views agree, first by cosine, then by distance in the Poincaré ball; no negatives",
             citation="Franco et al., Hyperbolic Self-paced Learning for Self-supervised Skeleton-based Action "
             "Representations, ICLR 2023 (arXiv 2303.06242)",
             readings="crops are drawn before resampling and in continuous time; the ramp rises step by step (the code: "

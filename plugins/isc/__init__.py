@@ -151,7 +151,7 @@ def skelbench_protocols():
         ProtocolSpec(
             name="linear@isc",
             target=":ISCLinear",
-            summary="linear probe of ISC's code, which CMD's has kept: SGD 0.1, 80 epochs, each on newly cropped clips",
+            summary="linear probe of ISC's code, also used by CMD: SGD 0.1, 80 epochs, new crops in each",
             defaults=SIDE_BY_SIDE,
         )
     ]
@@ -168,8 +168,7 @@ def skelbench_methods():
             config=":ISCConfig",
             imports=":imported",
             probe=NativeProbe(protocol="linear@isc", best_on_test=True),
-            summary="momentum contrast between two representations of a clip: natively frames in a GRU and joints in a "
-            "graph network, on one encoder its readouts over time and over joints",
+            summary="momentum contrast between two representations of a clip, such as recurrent and graph-based",
             citation="Thoker et al., Skeleton-Contrastive 3D Action Representation Learning, ACM MM 2021 "
             "(arXiv 2108.03656)",
             readings="shared: one encoder whose two readouts are the two representations, the maximum over patches of "

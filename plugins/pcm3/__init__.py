@@ -42,7 +42,7 @@ class PCM3Config(DistortedContrastConfig):
     into_decoder: bool = Field(
         True, description="gradient of the filled view's contrast reaches the decoder; not for bones and motion"
     )
-    hide: float = Field(0.6, gt=0, lt=1, description="share of the body parts that are hidden, of the first body")
+    hide: float = Field(0.6, gt=0, lt=1, description="fraction of the body parts that are hidden, of the first body")
     hide_frames: int = Field(8, ge=1, description="frames for which the same parts are hidden")
     decoder_dim: int = Field(512, ge=1, description="width of the decoder")
     decoder_depth: int = Field(2, ge=1, description="its recurrent layers")
@@ -174,7 +174,7 @@ def skelbench_methods():
                 best_on_test=True,
                 settings={"": {"batch_size": 1024, "epochs": 100, "drops": [0.2, 0.5, 0.8]}},
             ),
-            summary="views that are mixed with another clip, partly hidden or filled in again agree with one key",
+            summary="momentum contrast of intra- and inter-clip mixed views and of reconstructed masked clips",
             citation="Zhang et al., Prompted Contrast with Masked Motion Modeling: Towards Versatile 3D Action "
             "Representation Learning, ACM MM 2023 (arXiv 2308.03975)",
             requires=("steps",),

@@ -5,9 +5,9 @@ from pathlib import Path
 from skelbench.plugin import PublishedSpec, RowsSpec, hookimpl
 
 _SUMMARIES = {
-    "linear": "linear accuracy: methods and streams that the SLiM paper's Table 1 leaves out",
-    "semi": "few labels: MacDiff, which the SLiM paper's Table 2 (a) leaves out",
-    "retrieval": "1-NN: SCD-Net, which the SLiM paper's Table 2 (b) leaves out, and UmURL's newer figures",
+    "linear": "linear accuracy: methods and streams that are not in the SLiM paper's Table 1",
+    "semi": "few labels: MacDiff, which is not in the SLiM paper's Table 2 (a)",
+    "retrieval": "1-NN: SCD-Net and UmURL's newer results, which are not in the SLiM paper's Table 2 (b)",
 }
 
 

@@ -36,8 +36,8 @@ class HideJoints(Augment):
     """
 
     kind = "hide-joints"
-    seeds: int = Field(5, ge=1)
-    share: Fraction = 0.32
+    seeds: int = Field(5, ge=1, description="Number of drawn joints whose surroundings are hidden.")
+    share: Fraction = Field(0.32, description="Fraction of the joints that is hidden.")
 
     def draw(self, draws: Draws) -> Change:
         joints = draws.topology.num_joints
@@ -52,8 +52,8 @@ class HideFrames(Augment):
     """Put all joints at the origin in ``hidden`` of ``blocks`` equal stretches (cong-wu/SCD-Net: of 4 frames each)."""
 
     kind = "hide-frames"
-    blocks: int = Field(16, ge=1)
-    hidden: int = Field(6, ge=1)
+    blocks: int = Field(16, ge=1, description="Number of equal stretches of a view.")
+    hidden: int = Field(6, ge=1, description="Number of hidden stretches.")
 
     def draw(self, draws: Draws) -> Change:
         order_KN = draws.per_clip(self.blocks).argsort(dim=1, stable=True).argsort(dim=1)
@@ -128,8 +128,7 @@ def skelbench_methods():
             version=2,
             config=":SCDNetConfig",
             probe=NativeProbe(protocol="linear@hico", best_on_test=True),
-            summary="contrast of features over time, and over joints, with the keys of whole clips and vice versa, "
-            "with joints and stretches of frames missing",
+            summary="momentum contrast of temporal and spatial features with clips, with joints and frames masked",
             citation="Wu et al., SCD-Net: Spatiotemporal Clues Disentanglement Network for Self-supervised "
             "Skeleton-based Action Recognition, AAAI 2024 (arXiv 2309.05834)",
             requires=("time-and-space",),

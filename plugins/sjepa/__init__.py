@@ -29,9 +29,7 @@ from .channel_loss import channel_cross_entropy
 class SJEPAConfig(MaskedConfig):
     """Defaults are the paper's where it is known, else MAMP's code or a public re-implementation's."""
 
-    keep: Literal["int", "round"] = Field(
-        "int", description="visible tokens: int or round (our assumption: MAMP's int)"
-    )
+    keep: Literal["int", "round"] = Field("int", description="visible tokens: int or round (assumption: MAMP's int)")
     tau: float = Field(
         0.8,
         description="temperature of motion-aware masking, 0 = uniform (our assumption: MAMP's on NTU-60); the motion "
@@ -120,7 +118,7 @@ def skelbench_methods() -> list[MethodSpec]:
             spelling="S-JEPA",
             target=":SJEPA",
             config=":SJEPAConfig",
-            summary="predict an EMA encoder's features of the untransformed clip at 90 % hidden tokens",
+            summary="predict an EMA encoder's features of the untransformed clip at 90 % masked tokens",
             citation="Abdelfattah and Alahi, S-JEPA: A Joint Embedding Predictive Architecture for Skeletal Action "
             "Recognition, ECCV 2024",
             recipe=MAE_RECIPE | {"train.batch_size": 256, "schedule.warmup": 20 / 1200},

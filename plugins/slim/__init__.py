@@ -94,7 +94,7 @@ def skelbench_rows():
             name="slim-linear",
             table="linear",
             target="skelbench_plugins.slim.tables:LINEAR",
-            summary="SLiM paper, Table 1: groups of methods and their published figures",
+            summary="SLiM paper, Table 1: groups of methods and their published results",
         ),
         RowsSpec(
             name="slim-token-budget",
@@ -124,8 +124,12 @@ def skelbench_rows():
             for table, rows, summary in (
                 ("semi", "SEMI", "Table 2 (a): 1 and 10 % of the labels"),
                 ("retrieval", "RETRIEVAL", "Table 2 (b): 1-NN"),
-                ("robustness", "ROBUSTNESS", "Table 11 (a): joints declared missing, and noise"),
-                ("missing-representation", "MISSING_REPRESENTATION", "Table 11 (b): joints declared or filled in"),
+                ("robustness", "ROBUSTNESS", "Table 11 (a): missing joints, and noise"),
+                (
+                    "missing-representation",
+                    "MISSING_REPRESENTATION",
+                    "Table 11 (b): missing joints marked or filled in",
+                ),
                 ("degraded-pretraining", "DEGRADED", "Table 12: trained on clean and on degraded clips"),
             )
         ),
@@ -135,10 +139,10 @@ def skelbench_rows():
 @hookimpl
 def skelbench_tables():
     summaries = {
-        "objective": "SLiM with masked feature prediction and contrast, alone and together",
+        "objective": "SLiM with masked feature prediction, contrast, or both",
         "stm": "SLiM with other masks of global and local views, and other mask ratios",
         "saa": "SLiM with rotation, mirroring and scaling off, limited or full",
-        "centring": "SLiM with the teacher centred by Sinkhorn, by a running centre, or not",
+        "centring": "SLiM with the teacher centered by Sinkhorn, by a running center, or not",
         "batch": "SLiM with half the batch, at as many clips and at as many steps",
     }
     return [
@@ -283,8 +287,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear@slim-release",
             target="skelbench_plugins.slim.probes:SlimReleaseLinear",
-            summary="52 linear layers of SLiM's code by SGD on newly augmented clips, chosen on held-out subjects; the "
-            "best on test next to it; costs about 30 times `linear`",
+            summary="52 linear layers by SGD as in SLiM's code, best on held-out subjects; costs 30 times `linear`",
             defaults=summed | {"readout": "cls4+mean"},
         ),
         ProtocolSpec(

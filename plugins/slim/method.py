@@ -57,7 +57,7 @@ class SlimConfig(PrototypeSettings):
 
     ADDED = frozenset({"whole_frames", "extend_below", "koleo_clips"})
 
-    target: str = Field("prototypes", description="what hidden tokens predict, see `skelbench plugins list`")
+    target: str = Field("prototypes", description="what masked tokens predict, see `skelbench plugins list`")
     target_settings: dict[str, Any] = Field({}, description="settings of a target of your own")
     decoder_dim: int = Field(256, ge=1, description="decoder width of target=coordinates")
     decoder_depth: int = Field(5, ge=1, description="decoder blocks of target=coordinates")
@@ -75,10 +75,10 @@ class SlimConfig(PrototypeSettings):
     )
     global_mask: Masking = Field("tube", description="masks of global views: tubes, independent tokens, none = no MFP")
     local_mask: Masking = Field("tube", description="masks of local views")
-    global_mask_p: float = Field(1.0, description="chance that a global view is masked")
+    global_mask_p: float = Field(1.0, description="probability that a global view is masked")
     global_ratio: tuple[float, float] = Field((0.5, 0.9), description="target mask ratio of global views")
     local_ratio: tuple[float, float] = Field((0.5, 0.9), description="target mask ratio of local views")
-    local_mask_p: float = Field(0.5, description="chance that a local view is masked")
+    local_mask_p: float = Field(0.5, description="probability that a local view is masked")
     local_counts: tuple[int, int, int] = Field((2, 2, 2), description="local views of 32, 16, 8 frames per anchor")
     local_a_min: tuple[int, int, int] | None = Field(None, description="smallest tube on local grids; none = P")
     a_max: int | None = Field(None, description="largest tube area in tokens; none = half of the grid")
@@ -93,14 +93,12 @@ class SlimConfig(PrototypeSettings):
     mirroring: Amount = Field("full", description="limited = left and right indices swapped without a reflection")
     scaling: Amount | Literal["as-released"] = Field(
         "full",
-        description="limited = each axis by its own factor (our assumption); as-released = with a bug of the "
+        description="limited = each coordinate axis by its own factor (assumption); as-released = with a bug of the "
         "released code that displaces 14 of 25 joints",
     )
     vertical_deg: float = Field(180.0, description="rotation limit about the vertical axis")
     tilt_deg: float = Field(30.0, description="rotation limit about the other axes")
-    scale_groups: Literal["parts", "limbs"] = Field(
-        "parts", description="groups of bone-aware scaling (our assumption)"
-    )
+    scale_groups: Literal["parts", "limbs"] = Field("parts", description="groups of bone-aware scaling (assumption)")
     noise: bool = Field(False, description="Gaussian noise and axis dropping of the authors' code")
     resize: Literal["ends", "release", "uniform-frames"] = Field(
         "ends", description="how a crop becomes T frames; uniform-frames: no frame between two of a longer one"

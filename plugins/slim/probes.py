@@ -243,10 +243,10 @@ class SlimReleaseSemi(FineTune):
     layer_decay: float = Field(1.0, gt=0, le=1, description="rate of a layer / rate of the next; 1 = same rate")
     weight_decay: float = Field(1e-4, ge=0, description="of the optimizer")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
-    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     min_lr: float = Field(0.0, ge=0, description="learning rate at the end of half a cosine")
     drop_path: float = Field(0.0, ge=0, lt=1, description="chance to leave out the last block; earlier ones less")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target spread over all classes")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="fraction of the target spread over all classes")
     label_share: float = Field(0.01, gt=0, le=1, description="fraction of the training clips whose labels are used")
 
     def views(self):

@@ -17,20 +17,19 @@ FAILED = 1
 
 
 def calibrate(
-    dataset: Annotated[str, typer.Argument(help="Data set.")],
+    dataset: Annotated[str, typer.Argument(help="Dataset of the published results, for example ntu60.")],
     split: Annotated[str | None, option(RunRequest, "split", show_default="every split with imports")] = None,
-    run: Annotated[str | None, typer.Option(help="An imported run.", show_default="all imported runs")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    run: Annotated[str | None, typer.Option(help="Imported run.", show_default="all imported runs")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
     force: Force = False,
 ) -> int:
-    """Measure imported public checkpoints (`import-checkpoint`) by their authors' own linear probe: pass or fail.
+    """Compare imported checkpoints (`import-checkpoint`) with their published accuracies, by the authors' own probe.
 
-    Pass: our accuracy is in the Wilson 95 % interval of the published one on as many test clips, which is wider by 1.96
-    standard deviations on both sides where the source states one. If the authors print the best epoch on test, our best
-    epoch is compared. Exit code: 0 all pass, 1 one or more fail, 2 nothing to compare.
+    A checkpoint passes if its accuracy is in the 95 % interval of the published accuracy. If the authors report the
+    best epoch on test, so does this command. Exit code: 0 all pass, 1 one or more fail, 2 nothing to compare.
     """
     from skelbench.api.calibration import calibrate as measure
     from skelbench.core.console import err, out

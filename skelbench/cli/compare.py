@@ -6,53 +6,34 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import All, Columns, Format, Results, Sort, ToFile, is_there, request_options
+from skelbench.cli.options import All, BestOnTest, Columns, Format, Results, Sort, ToFile, is_there, request_options
 from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
+
+_SIGNIFICANCE = "Add ranks, groups of rows that do not differ significantly, and the smallest detectable difference."
 
 
 @request_options
 def compare(
     filters: Filters,
-    table: Annotated[str, typer.Option(help="Which table; `skelbench plugins list` shows all.")] = "linear",
+    table: Annotated[str, typer.Option(help="Name of the table (see `skelbench plugins list tables`).")] = "linear",
     format_: Format = None,
     all_: All = False,
-    significance: Annotated[
-        bool,
-        typer.Option(
-            "--significance", help="Also ranks, significant differences, and the smallest significant difference."
-        ),
-    ] = False,
-    against: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD",
-            help="Also the difference to this method (METHOD or METHOD:VARIANT), tested.",
-            show_default=False,
-        ),
-    ] = "",
-    best_on_test: Annotated[
-        bool,
-        typer.Option(
-            "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
-        ),
-    ] = False,
-    recount: Annotated[
-        bool, typer.Option("--recount", help="Count the costs of tables flops and flops-detail again, for minutes.")
-    ] = False,
+    significance: Annotated[bool, typer.Option("--significance", help=_SIGNIFICANCE)] = False,
+    against: Annotated[str, typer.Option(metavar="METHOD", help="Add the tested difference to this method.")] = "",
+    best_on_test: BestOnTest = False,
+    recount: Annotated[bool, typer.Option("--recount", help="Count FLOPs again; takes minutes.")] = False,
     sort: Sort = None,
     columns: Columns = None,
-    wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Show every column, in a pager.")] = False,
     output: ToFile = None,
     results: Results = None,
 ) -> None:
-    """Show a table over the results: accuracy of all runs, a comparison, what methods cost.
+    """Show a table of results or costs.
 
-    Tables: `linear` (accuracy of all runs), comparisons of any methods (`token-budget`, `target-control`), methods over
-    many data sets (`pooled`), cost at three token budgets, which needs no run (`flops`, by module `flops-detail`),
-    accuracy beside its cost (`efficiency`) and over the length of training (`scaling`), what `skelbench diagnose` kept
-    (`diagnostics`), default and tuned settings (`tuned`), and tables of plugins. `skelbench study` runs what a table of
-    the same name shows."""
+    Tables: `linear` (all runs), `pooled` (all datasets), `flops` (cost of all methods; needs no run), `efficiency`
+    (accuracy and cost), `scaling` (accuracy and training length), `tuned`, `diagnostics`, and one for each study:
+    `skelbench study NAME` makes the runs of `skelbench compare --table NAME`."""
     from skelbench.plugin import TableSpec
     from skelbench.plugin.host import get_host
 

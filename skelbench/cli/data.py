@@ -13,7 +13,7 @@ from skelbench.core.console import make_table, out
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.signals import handle_signals
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, what is in it, getting recordings in.")
+app = typer.Typer(no_args_is_help=True, help="List, import, prepare, verify and show datasets.")
 app.add_typer(data_prepare.app, name="prepare")
 app.command("info")(data_info.info)
 app.command("verify")(data_verify.verify_data)
@@ -35,7 +35,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 @app.command("list")
 def list_data(data_root: DataRoot = None) -> None:
-    """Built-in data sets and imported ones; a damaged one is a line, not a failure."""
+    """List built-in and stored datasets."""
     from skelbench.data.store import roots
     from skelbench.data.store.clip_store import ClipStore
     from skelbench.plugin.host import get_host

@@ -12,17 +12,17 @@ from skelbench.cli.options import DataRoot
 from skelbench.core.console import late_progress, out, print_facts
 from skelbench.core.text import counted
 
-_SECOND = "Second body of clips of one: zeros (as the scripts do for NTU 60) or the same body (NTU 120)."
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+_SECOND = "Second body of clips with one body: zero (as for NTU 60), or repeat the first body (as for NTU 120)."
+Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
 SecondBody = Annotated[Literal["zero", "repeat"], typer.Option(help=_SECOND)]
-Force = Annotated[bool, typer.Option("--force", help="Replace FILE.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 def export_data(
     dataset: Name, output: Output, split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Write data set NAME as MAMP and CTR-GCN read it: npz of x_train, y_train, x_test, y_test."""
+    """Write a dataset as the npz file that the code of MAMP and CTR-GCN reads."""
     from skelbench.data.importers.exporters import export_mamp_npz
 
     store = open_store(dataset, data_root)

@@ -18,34 +18,31 @@ Axis = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Unit = Literal["m", "cm", "mm"]
 Scale = Literal["image", "body"]
 FILES = (
-    "Clips as others prepared them: npz of CTR-GCN or MAMP, pyskl pickle (2-D or 3-D), npy and label file of ST-GCN, "
-    "2s-AGCN, CMD, AimCLR or CrosSCLR, HDF5 of SGN, folder of NW-UCLA's JSON files, ragged npz. The format is "
-    "recognized by the content. A single train_data.npy is completed with train_label.pkl (or .npy), "
-    "train_num_frame.npy and val_data.npy of its folder; or name all files, each array followed by its labels, the "
-    "training part first."
+    "Files in any of these formats: npz of CTR-GCN or MAMP, pyskl pickle, npy with labels of ST-GCN, 2s-AGCN, CMD, "
+    "AimCLR or CrosSCLR, HDF5 of SGN, JSON folder of NW-UCLA, ragged npz. The format is detected. For npy files name "
+    "train_data.npy, or each array followed by its labels."
 )
-LABEL_FIELDS = "Ragged npz: fields whose combinations are the classes, for instance label,correct."
-BODIES = "Bodies kept of a clip: those seen longest, 2-D: with most confidence in sum."
-SCALE = "2-D poses: the image becomes 3 m high, or every clip's largest body 1.7 m."
+LABEL_FIELDS = "Ragged npz: fields that form the class, comma separated, for example label,correct."
+BODIES = "Largest number of bodies of a clip. The bodies seen longest (2-D: with the highest confidence) are kept."
+SCALE = "2-D poses: image = the image is 3 m high; body = the largest body of each clip is 1.7 m high."
 
 
 def import_data(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help=FILES)],
     name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="from the file's name")] = None,
     topology: Annotated[str | None, typer.Option(help="Skeleton.", show_default="by joint count")] = None,
-    up: Annotated[Axis, typer.Option(help="Axis that points up in the file; auto: judged by the bodies.")] = "auto",
+    up: Annotated[Axis, typer.Option(help="Axis that points up in the file; auto = detected.")] = "auto",
     units: Annotated[Unit, typer.Option(help="Unit of 3-D coordinates.")] = "m",
     scale_2d: Annotated[Scale, typer.Option("--scale-2d", help=SCALE)] = "image",
     max_bodies: Annotated[int, typer.Option(min=1, help=BODIES)] = 2,
-    fps: Annotated[float, typer.Option(min=0.01, help="Frames per second, if the file does not say it.")] = 30.0,
+    fps: Annotated[float, typer.Option(min=0.01, help="Frames per second, if the file does not say.")] = 30.0,
     label_fields: Annotated[str, typer.Option(metavar="A,B", help=LABEL_FIELDS)] = "label",
-    force: Annotated[bool, typer.Option("--force", help="Replace a dataset of that name.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing dataset.")] = False,
     data_root: DataRoot = None,
 ) -> None:
-    """Store the clips in FILE... as data set NAME, for `skelbench run METHOD --dataset NAME`.
+    """Import prepared clips as a dataset, for `skelbench run METHOD --dataset NAME`.
 
-    Pickles are read without running anything in them. Clips that cannot be used are left out and listed; exit code 3
-    if any of them was not to be expected.
+    Pickles are read without running code in them. Unusable clips are skipped and listed, with exit code 3.
     """
     from skelbench.cli.summary import named_data
     from skelbench.data.importers import ImportOptions, import_files, name_for
@@ -66,7 +63,7 @@ def import_data(
     details = {key.replace("_", " "): value for key, value in imported.recording.details.items() if value}
     expected = len(imported.skipped) - len(unexpected)
     print_facts(
-        [("recognised as", imported.recording.kind), *details.items(), ("empty clips left out", expected or None)],
+        [("recognized as", imported.recording.kind), *details.items(), ("empty clips skipped", expected or None)],
         title=f"import of {', '.join(file.name for file in files)}",
     )
     store = ClipStore.open(imported.path)

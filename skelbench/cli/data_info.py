@@ -15,12 +15,12 @@ from skelbench.core.text import counted, plain
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Data set.")]
-Split = Annotated[str | None, typer.Option(help="Split.", show_default="default")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the dataset.")]
+Split = Annotated[str | None, typer.Option(help="Split.", show_default="the dataset's")]
 
 
 def info(dataset: Name, data_root: DataRoot = None) -> None:
-    """Counts, classes, lengths, splits, lineage, licence and fingerprint of data set NAME."""
+    """Show the clips, classes, lengths, splits, origin, license and fingerprint of a dataset."""
     print_store(open_store(dataset, data_root), dataset)
 
 

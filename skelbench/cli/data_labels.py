@@ -11,20 +11,17 @@ import typer
 from skelbench.cli.data_info import Name, Split, open_store
 from skelbench.cli.options import DataRoot
 
-Share = Annotated[float, typer.Option(help="Percent of the training clips: 0.1 to 100.", min=0.1, max=100)]
-_DRAWN = "That share of all clips, not of every class, as some codes draw it."
+Share = Annotated[float, typer.Option(help="Percentage of the training clips with a label.", min=0.1, max=100)]
+_DRAWN = "Draw from all clips, not from each class."
 Unstratified = Annotated[bool, typer.Option("--unstratified", help=_DRAWN)]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the lists, a clip on each line.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write the lists to.")]
 
 
 def show_labels(
     dataset: Name, split: Split = None, share: Share = 1.0, unstratified: Unstratified = False, output: Output = None,
     data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Show the five lists of clips of data set NAME whose labels semi@1, semi@10 and similar protocols use.
-
-    A list follows from the data set's fingerprint, the split and its number; its hash is in every record that used it.
-    """
+    """Show the five lists of labeled clips that semi@1, semi@10 and similar protocols use."""
     from skelbench.core.console import make_table, out
     from skelbench.core.files import write_whole
     from skelbench.core.spec import file_name

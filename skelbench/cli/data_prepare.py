@@ -17,15 +17,13 @@ from skelbench.core.text import counted, plain
 if TYPE_CHECKING:
     from skelbench.data.raw.report import Report
 
-app = typer.Typer(no_args_is_help=True, help="Make a data set from its raw files, as downloaded.")
+app = typer.Typer(no_args_is_help=True, help="Make a dataset from its raw files, as downloaded.")
 
-_RAW = "Folder of raw files, or the zip that was downloaded; repeatable."
+_RAW = "Downloaded zip, or folder of raw files. Repeatable."
 Raw = Annotated[list[Path], typer.Option("--raw", metavar="PATH", help=_RAW)]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="the usual one")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that read files.", show_default="one per usable core")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="as the command")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes.", show_default="one per usable core")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing dataset.")]
 
 
 def _add(which: Literal["ntu60", "ntu120", "pku1", "pku2"], unit: str, about: str) -> None:
@@ -40,10 +38,10 @@ def _add(which: Literal["ntu60", "ntu120", "pku1", "pku2"], unit: str, about: st
         _prepare(partial(prepare, which, raw, overwrite=force), name or which, unit, workers, data_root)
 
 
-_add("ntu60", "files", "NTU RGB+D (60 actions) from its .skeleton files.")
-_add("ntu120", "files", "NTU RGB+D 120 from its .skeleton files; both zips, or the folders they were unpacked to.")
-_add("pku1", "videos", "PKU-MMD phase I from its skeleton, label and split files.")
-_add("pku2", "videos", "PKU-MMD phase II from its skeleton, label and split files.")
+_add("ntu60", "files", "Make NTU RGB+D 60 from its .skeleton files.")
+_add("ntu120", "files", "Make NTU RGB+D 120 from its .skeleton files: give both zips or folders.")
+_add("pku1", "videos", "Make PKU-MMD phase I from its skeleton, label and split files.")
+_add("pku2", "videos", "Make PKU-MMD phase II from its skeleton, label and split files.")
 
 
 def _prepare(make: Callable[..., Report], name: str, unit: str, workers: int | None, root: Path | None) -> None:

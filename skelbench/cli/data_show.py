@@ -12,40 +12,23 @@ from skelbench.cli.options import DataRoot, check_place
 from skelbench.core.errors import SkelbenchError
 
 KINDS = (".gif", ".png", ".html")
+OUTPUT = "Animation (.gif), film strip (.png) or page to play and turn (.html)."
+VIEW = "Draw the views of METHOD after crop, augmentation and mask, as a film strip (.png)."
+SETTING = "With --view: change a setting, as for `skelbench run`. Repeatable."
 
 
 def show_clip(
     dataset: Name,
-    clip: Annotated[str, typer.Option(help="Number of the clip, or its name.")] = "0",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="gif: animation; png: film strip; html: a page to play and turn. With --view a film strip.",
-            show_default="NAME-CLIP.gif, with --view NAME-CLIP-METHOD.png",
-        ),
-    ] = None,
-    view: Annotated[
-        str | None,
-        typer.Option("--view", metavar="METHOD", help="Show what METHOD sees, after crop, augmentation and mask."),
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="With --view: temporal tokens, 8, 15 or 30.", show_default="the method's")
-    ] = None,
-    step: Annotated[int, typer.Option(min=0, help="With --view: training step; another step, other draws.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="With --view: seed of the draws.")] = 0,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --view: settings, as for `skelbench run`; repeatable."),
-    ] = None,
+    clip: Annotated[str, typer.Option(help="Number or name of the clip.")] = "0",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help=OUTPUT, show_default="NAME-CLIP.gif")] = None,
+    view: Annotated[str | None, typer.Option("--view", metavar="METHOD", help=VIEW)] = None,
+    tokens: Annotated[int | None, typer.Option(help="With --view: 8, 15 or 30.", show_default="the method's")] = None,
+    step: Annotated[int, typer.Option(min=0, help="With --view: training step.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="With --view: random seed.")] = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SETTING)] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Draw a clip of data set NAME as an animation, a film strip or a page.
-
-    Left and right sides have different shades, bodies different colours; one body is seen from the front, a little from
-    the side, two bodies side by side.
-    """
+    """Draw a clip of a dataset as an animation, a film strip or a page."""
     from skelbench.core.console import out, progress
     from skelbench.reporting.skeletons.scene import clip_scene, find_clip
 

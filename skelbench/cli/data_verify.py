@@ -13,15 +13,15 @@ from skelbench.core.console import LEFT_OUT
 STYLES = {"ok": "green", "look": "yellow", "wrong": "bold red"}
 
 
-_KNOWN = "Compare with the published figures of ntu60, ntu120, pku1 or pku2; other = with none."
-Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, show_default="by the clips' names")]
-Bones = Annotated[bool, typer.Option("--bones", help="Also list every bone's length and variation.")]
+_KNOWN = "Published counts to compare with: ntu60, ntu120, pku1, pku2 or other (none)."
+Known = Annotated[str | None, typer.Option("--as", metavar="NAME", help=_KNOWN, show_default="by clip names")]
+Bones = Annotated[bool, typer.Option("--bones", help="Also list length and variation of every bone.")]
 
 
 def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_root: DataRoot = None) -> None:
-    """Check data set NAME: counts, splits, frame totals, checksums, numbers, bones, which way is up and left.
+    """Check a dataset: counts, splits, checksums, values, bone lengths, and which way is up and left.
 
-    Exit code 0: nothing is wrong (what says "look" is for you to judge); 3: something is.
+    Exit code: 0 nothing is wrong, 3 a check failed.
     """
     from skelbench.core.console import make_table, out, progress, styled
     from skelbench.core.text import plain

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, Device, Force, Results, kind_of_picture
+from skelbench.cli.options import CHECKPOINT, DataRoot, Device, Force, Results, kind_of_picture
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.pipeline.session import Session, open_session
 
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from skelbench.views.skeleton.grid import Grid
 
 app = typer.Typer(
-    no_args_is_help=True, help="Interpolation shortcuts, invariance, time order, classes: what runs show."
+    no_args_is_help=True, help="Diagnose finished runs: mask shortcuts, invariance, time order, per-class accuracy."
 )
 
-RUN_HELP = "Run name, id, or part of either; RUN@50 = its snapshot at epoch 50."
-Runs = Annotated[list[str], typer.Argument(help=RUN_HELP)]
+Runs = Annotated[list[str], typer.Argument(help=CHECKPOINT)]
 Clips = Annotated[int, typer.Option(min=2, help="Largest number of training clips, and of test clips.")]
-Format = Annotated[str, typer.Option("--format", help="terminal, md, csv, json, latex or html.")]
-Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also a picture: png, svg or pdf.")]
+Format = Annotated[str, typer.Option("--format", help="Format: terminal, md, csv, json, latex or html.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Also draw a picture: png, svg or pdf.")]
 
 Records = dict[str, tuple[dict[str, Any], Path]]
 """By displayed name: the result of a diagnosis, and the file that holds it."""
@@ -37,14 +36,12 @@ Records = dict[str, tuple[dict[str, Any], Path]]
 
 @app.command()
 def interpolation(
-    run: Annotated[str | None, typer.Argument(help=RUN_HELP, show_default="the coordinates alone")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Data set, without RUN.", show_default="synthetic")] = None,
-    split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the data set's")] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="Temporal tokens, without RUN: 8, 15 or 30.", show_default="8")
-    ] = None,
-    ratio: Annotated[str, typer.Option(help="Target mask ratios, comma separated.")] = "0.5,0.6,0.7,0.8,0.9",
-    masks: Annotated[int, typer.Option(min=2, help="Masks of each kind and ratio, each scored on every clip.")] = 64,
+    run: Annotated[str | None, typer.Argument(help=CHECKPOINT, show_default="coordinates only")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Dataset, without RUN.", show_default="synthetic")] = None,
+    split: Annotated[str | None, typer.Option(help="Split, without RUN.", show_default="the dataset's")] = None,
+    tokens: Annotated[int | None, typer.Option(help="8, 15 or 30, without RUN.", show_default="8")] = None,
+    ratio: Annotated[str, typer.Option(help="Mask ratios, comma separated.")] = "0.5,0.6,0.7,0.8,0.9",
+    masks: Annotated[int, typer.Option(min=2, help="Number of masks of each kind and ratio.")] = 64,
     clips: Clips = 1000,
     format_: Format = "terminal",
     output: Output = None,
@@ -53,9 +50,9 @@ def interpolation(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Show how well linear interpolation fills in masked tokens: independent random masks against connected tubes.
+    """Show how well linear interpolation predicts masked tokens, with random masks and with connected tubes.
 
-    Hidden coordinates, and with RUN the hidden token features of its encoder too.
+    The targets are coordinates, and with RUN also the token features of its encoder.
     """
     ratios = _ratios(ratio)
     if run is not None and (dataset, split, tokens) != (None, None, None):
@@ -104,8 +101,9 @@ def invariance(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Compare the features of rotated and scaled clips with the features of the original clips, for finished RUNs and
-    their untrained encoders. Prints means and writes a figure of all values (invariance.png)."""
+    """Show how much features of finished RUNs change with rotation and body size, compared with untrained encoders.
+
+    Prints means and writes a figure of all values (invariance.png)."""
     output = output or (Path("invariance.png") if format_ == "terminal" else None)
     session = _session(format_, output, results, data_root, device)
     from skelbench.reporting.diagnostics import figures, tables
@@ -133,8 +131,7 @@ def order(
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Order probe of finished RUNs: does a linear layer on the frozen features tell a clip from the same clip
-    backwards? Beside their untrained encoders."""
+    """Test whether features of finished RUNs tell a clip from its reverse, compared with untrained encoders."""
     session = _session(format_, None, results, data_root, device)
     from skelbench.reporting.diagnostics import order as diagnosis
     from skelbench.reporting.diagnostics import tables
@@ -154,18 +151,17 @@ def order(
 
 @app.command("per-class")
 def per_class(
-    first: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="RUN", help="The other run.")],
-    protocol: Annotated[str, typer.Option(help="Whose predictions are compared.")] = "linear",
-    dataset: Annotated[str | None, typer.Option(help="Data set of the evaluations, if there are several.")] = None,
-    split: Annotated[str | None, typer.Option(help="Their split.")] = None,
-    stream: Annotated[str | None, typer.Option(help="Their stream.")] = None,
+    first: Annotated[str, typer.Argument(metavar="RUN", help=CHECKPOINT)],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="Run to compare it with.")],
+    protocol: Annotated[str, typer.Option(help="Protocol of the predictions.")] = "linear",
+    dataset: Annotated[str | None, typer.Option(help="Dataset of the evaluations, if there are several.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of the evaluations.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Stream of the evaluations.")] = None,
     format_: Format = "terminal",
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Two finished runs class by class, for instance of 8 and of 30 tokens: from the predictions of their evaluations
-    on the same clips, with exact paired tests."""
+    """Compare two finished runs class by class on the same test clips, with exact paired tests."""
     session = _session(format_, None, results, data_root)
     from skelbench.evaluation.outcomes import predictions
     from skelbench.reporting.confusion import classes_of

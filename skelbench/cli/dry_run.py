@@ -88,7 +88,7 @@ def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         components.append(
             f"{part} {spec[part]} {spec[f'{part}_version']}" + (f" (file {source[:12]})" if source else "")
         )
-    yield "components", ", ".join(components)
+    yield "component versions", ", ".join(components)
     yield "pretrain id", f"{plan['id']} ({plan['state']}{': ' + plan['directory'] if plan['directory'] else ''})"
     for name, evaluation in plan["evaluations"].items():
         yield f"eval id, {name}", evaluation

@@ -12,10 +12,10 @@ import typer
 PACKAGES = ("torch", "timm", "numpy", "scipy", "scikit-learn", "pandas", "pydantic", "typer", "fvcore")
 
 
-def env(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """Print versions, devices, cores, settings with their sources, and plugins with problems, to paste into an issue.
+def env(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Print versions, hardware and settings for a bug report.
 
-    It also works with a broken torch, and prints no environment variables but skelbench's own.
+    It also works if torch cannot be imported. It prints only skelbench's own environment variables.
     """
     from skelbench.core.console import out
 

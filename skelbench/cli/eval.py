@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli.options import ReadResults, option, request_options
+from skelbench.cli.options import CHECKPOINT, ReadResults, option, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import EvaluationRequest, comma_separated, known_protocols
 from skelbench.pipeline.session import open_session
@@ -14,29 +14,22 @@ from skelbench.pipeline.session import open_session
 
 @request_options
 def evaluate(
-    run: Annotated[
-        list[str],
-        typer.Argument(
-            help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50. Several: one run per stream, "
-            "fused into one result that is kept with the first."
-        ),
-    ],
+    run: Annotated[list[str], typer.Argument(help=f"{CHECKPOINT} Several runs, one per stream, are fused.")],
     asked: EvaluationRequest,
     protocol: Annotated[str, typer.Option(help="Protocols, comma separated.")] = "linear,knn",
     sets: Annotated[list[str] | None, option(EvaluationRequest, "sets")] = None,
     results: ReadResults = None,
 ) -> None:
-    """Evaluate a finished RUN by one or more protocols; a result that exists is shown, not computed again.
+    """Evaluate a finished RUN with one or more protocols. Existing results are shown, not computed again.
 
-    With several streams or another than the run's own, and in transfer, its controls are evaluated alike if they are
-    there.
+    With other streams or data, existing baselines of the run are evaluated with the same streams and data.
     """
     from skelbench.cli.summary import print_records
     from skelbench.plugin.host import get_host
 
     protocols = known_protocols(get_host(), comma_separated(protocol), elsewhere=True)  # before torch is imported
     if not protocols:
-        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list`")
+        raise SkelbenchError("--protocol is empty: name a protocol, see `skelbench plugins list protocols`")
     from skelbench.api.evaluations import evaluate_runs
     from skelbench.core import distributed
 

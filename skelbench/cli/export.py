@@ -7,24 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from skelbench.cli.options import DataRoot, ReadResults
+from skelbench.cli.options import CHECKPOINT, DataRoot, ReadResults
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="Run name, id, or part of either; RUN@50 = its snapshot at epoch 50.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write, which does not exist yet.")],
+    run: Annotated[str, typer.Argument(help=CHECKPOINT)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="New folder to write to.")],
     format_: Annotated[
         str,
-        typer.Option("--format", help="safetensors (which skelbench and timm read), or onnx: also a model.onnx."),
+        typer.Option("--format", help="safetensors (for skelbench and timm), or onnx for a model.onnx too."),
     ] = "safetensors",
     stream: Annotated[
-        str | None, typer.Option(help="joint, bone, motion or fused.", show_default="as evaluated")
+        str | None, typer.Option(help="Stream: joint, bone, motion or fused.", show_default="as evaluated")
     ] = None,
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Write the encoder of a finished RUN with its config and a model card: for `skelbench.load_encoder`, timm, and the
-    Hugging Face Hub."""
+    """Write the encoder of a finished RUN with its config and a model card.
+
+    `skelbench.load_encoder` and timm read the folder. It can be uploaded to the Hugging Face Hub as it is."""
     from skelbench.api import export as exporting
     from skelbench.core.console import out, print_facts
 

@@ -15,25 +15,25 @@ from skelbench.pipeline.session import open_session
 if TYPE_CHECKING:
     from skelbench.api.checkpoints import ImportedRun
 
-UNRECORDED = "Settings that the FILE does not record, e.g. encoder.heads; repeatable."
+UNRECORDED = "Setting that FILE does not record, for example encoder.heads=8. Repeatable."
 
 
 def import_checkpoint(
-    method: Annotated[str, typer.Argument(help="Method that the file is of: mamp, skeletonmae, ...")],
-    file: Annotated[Path, typer.Argument(help="Checkpoint as the method's public code writes it, or its state dict.")],
-    dataset: Annotated[str | None, option(RunRequest, "dataset", help="Data set to probe on.")] = None,
+    method: Annotated[str, typer.Argument(help="Method of the checkpoint, for example mamp.")],
+    file: Annotated[Path, typer.Argument(help="Checkpoint written by the authors' code, or its state dict.")],
+    dataset: Annotated[str | None, option(RunRequest, "dataset", help="Dataset of the probe.")] = None,
     split: Annotated[str | None, option(RunRequest, "split")] = None,
-    seed: Annotated[int | None, option(RunRequest, "seed", help="Seed of the probes.")] = None,
+    seed: Annotated[int | None, option(RunRequest, "seed", help="Seed of the probe.")] = None,
     set_: Annotated[list[str] | None, option(RunRequest, "sets", help=UNRECORDED)] = None,
-    probe: Annotated[str, typer.Option(help="Protocols to probe by at once, beside the untrained encoder.")] = "none",
+    probe: Annotated[str, typer.Option(help="Protocols to evaluate at once, comma separated.")] = "none",
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Make a run of METHOD out of a public checkpoint FILE, in the method's native setting; nothing is trained.
+    """Make a run of METHOD from a published checkpoint FILE, in the published setting. Nothing is trained.
 
-    Read with the weights-only loader: a file that holds anything but tensors and plain settings is refused.
+    The file is read without running code in it. A file with more than tensors and plain settings is rejected.
     """
     from skelbench.cli.run import conclude
     from skelbench.cli.summary import named_data, named_root

@@ -17,6 +17,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from skelbench.cli.complete import add_completion
+from skelbench.cli.help_texts import complete_help
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
 from skelbench.core.errors import FailedOnRankZero, SkelbenchError
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
@@ -28,28 +29,28 @@ from skelbench.plugin.plugin_errors import Mistake, told
 READ = frozenset({"--json", "--format", "--show", "--emit"})
 """Options whose output is for programs."""
 
+START, TRAIN, RESULTS, SHARE = "Data and plugins", "Train and evaluate", "Results", "Checkpoints and installation"
 COMMANDS = {
-    "run": ("run:run", "Train a method, probe it, count its cost, and compare it with its baselines."),
-    "eval": ("eval:evaluate", "Evaluate a finished run by one or more protocols."),
-    "import-checkpoint": ("import_checkpoint:import_checkpoint", "Make a run out of a public checkpoint file."),
-    "calibrate": ("calibrate:calibrate", "Check imported checkpoints against their published results."),
-    "export": ("export:export", "Write the encoder of a run for Python, timm, ONNX or the Hugging Face Hub."),
-    "study": ("study:study", "Run every trial of a study."),
-    "suite": ("suite:app", "Suites: settings that all rows of one table share."),
-    "tune": ("tune:tune", "Tune methods with the same number of trials for each."),
-    "compare": ("compare:compare", "Show a table of results or costs."),
-    "plot": ("plot:plot", "Draw a figure of finished runs, or of a method's masks and views."),
-    "report": ("report:report", "Write all results as one HTML page."),
-    "diagnose": ("diagnose:app", "Diagnose invariance, time order, interpolation and classes."),
-    "runs": ("runs:app", "List, show, tag, export and add runs."),
-    "plugins": ("plugins:app", "List, check and create plugins."),
-    "data": ("data:app", "List, import, prepare, verify and show datasets."),
-    "env": ("env:env", "Print versions, devices and settings, to paste into an issue."),
+    "data": ("data:app", "List, import, prepare, verify and show datasets.", START),
+    "plugins": ("plugins:app", "List, explain, create and check methods, encoders and other plugins.", START),
+    "run": ("run:run", "Train a method, probe it, count its cost, and compare it with its baselines.", TRAIN),
+    "eval": ("eval:evaluate", "Evaluate a finished run with one or more protocols.", TRAIN),
+    "study": ("study:study", "Run a grid of trials.", TRAIN),
+    "tune": ("tune:tune", "Tune methods with the same number of trials for each.", TRAIN),
+    "suite": ("suite:app", "Show and run suites: fixed settings for all rows of one table.", TRAIN),
+    "compare": ("compare:compare", "Show a table of results or costs.", RESULTS),
+    "plot": ("plot:plot", "Draw a figure of finished runs, or of a method's masks and views.", RESULTS),
+    "report": ("report:report", "Write all results as one self-contained HTML file.", RESULTS),
+    "diagnose": ("diagnose:app", "Diagnose mask shortcuts, invariance, time order and per-class accuracy.", RESULTS),
+    "runs": ("runs:app", "List, show, tag, delete, export and add runs.", RESULTS),
+    "import-checkpoint": ("import_checkpoint:import_checkpoint", "Make a run from a published checkpoint.", SHARE),
+    "calibrate": ("calibrate:calibrate", "Check imported checkpoints against their published results.", SHARE),
+    "export": ("export:export", "Write the encoder of a run for Python, timm, ONNX or the Hugging Face Hub.", SHARE),
+    "env": ("env:env", "Print versions, hardware and settings for a bug report.", SHARE),
 }
-"""Name -> (module of ``skelbench.cli`` and its function or group of commands, summary)."""
+"""Name -> (module of ``skelbench.cli`` and its function or group of commands, summary, panel)."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
-EVERYWHERE = "With every command: --plugin FILE loads a plugin file, --debug shows tracebacks."
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
 PLACE_ERRORS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place you have access to")
 PLACE_ERRORS |= {errno.ELOOP: "it is a link where none can be; remove it"}
@@ -65,10 +66,9 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     plugin: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="FILE", help="Load a single-file plugin; repeatable, may stand anywhere."),
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Load a plugin file. Repeatable.")
     ] = None,
 ) -> None:
     """Only shown by --help: :func:`main` takes --debug and --plugin out of the arguments wherever they stand."""
@@ -77,7 +77,7 @@ def options(
 def _app() -> typer.Typer:
     return typer.Typer(
         name="skelbench",
-        help="Compare self-supervised methods for skeleton action recognition: one data set, token budget and probe.",
+        help="Compare self-supervised methods for skeleton action recognition with the same data, tokens and probe.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode="rich",
@@ -88,9 +88,9 @@ def _app() -> typer.Typer:
 def listing() -> Any:
     """All commands with their summaries, none of them imported: what ``skelbench --help`` shows."""
     app = _app()
-    for name, (_, summary) in COMMANDS.items():
-        app.command(name, help=summary)(lambda: None)
-    return _unwrapped(typer.main.get_command(app))
+    for name, (_, summary, panel) in COMMANDS.items():
+        app.command(name, help=summary, rich_help_panel=panel)(lambda: None)
+    return complete_help(typer.main.get_command(app))
 
 
 @cache
@@ -102,17 +102,7 @@ def commands(name: str = "") -> Any:
         command = getattr(importlib.import_module(f"skelbench.cli.{module}"), member)
         app.add_typer(command, name=entry) if isinstance(command, typer.Typer) else app.command(entry)(command)
     add_completion(app)
-    return _unwrapped(typer.main.get_command(app))
-
-
-def _unwrapped(command: Any) -> Any:
-    """``command`` and its subcommands with help texts that wrap at the width of the terminal."""
-    if command.help:
-        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
-    for below in getattr(command, "commands", {}).values():
-        below.epilog = None if getattr(below, "commands", {}) else EVERYWHERE
-        _unwrapped(below)
-    return command
+    return complete_help(typer.main.get_command(app))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -98,13 +98,20 @@ Force = Annotated[bool, option(RunRequest, "force")]
 Jobs = Annotated[int | None, option(ResourceRequest, "jobs")]
 
 
-All = Annotated[bool, typer.Option("--all", help="Also runs whose settings were changed from their preset.")]
-Sort = Annotated[str | None, typer.Option(metavar="COLUMN", help="Order of the rows; `-COLUMN`: the highest first.")]
-_COLUMNS = "These columns alone, comma separated, by key (as in CSV) or header; +map,+top5_accuracy: these too."
-Columns = Annotated[str | None, typer.Option(help=_COLUMNS)]
-_FORMATS = {"help": "terminal, md, csv, json, latex or html.", "show_default": "terminal; with -o by the file's name"}
+RUN = "Name, id or number of a run, or an unambiguous part."
+CHECKPOINT = f"{RUN[:-1]}; RUN@50: its checkpoint at epoch 50."
+All = Annotated[bool, typer.Option("--all", help="Also show runs with settings changed from their preset.")]
+Sort = Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort the rows by a column; -COLUMN: highest first.")]
+_COLUMNS = "Columns to show, comma separated; +map,+top5_accuracy adds these to the usual ones."
+Columns = Annotated[str | None, typer.Option(metavar="NAMES", help=_COLUMNS)]
+_FORMATS = {
+    "help": "Format: terminal, md, csv, json, latex or html.",
+    "show_default": "by the name of -o, else terminal",
+}
 Format = Annotated[str | None, typer.Option("--format", **_FORMATS)]
-ToFile = Annotated[Path | None, typer.Option("-o", "--output", help="Write to a file instead.")]
+_BEST = "Add the highest test accuracy over the checkpoints of the probe. It is chosen on test data."
+BestOnTest = Annotated[bool, typer.Option("--best-on-test", help=_BEST)]
+ToFile = Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")]
 
 
 def numbers_of(option: str, text: str, example: str) -> list[int]:

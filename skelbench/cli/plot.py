@@ -12,38 +12,28 @@ from skelbench.cli.plugins import list_plugins
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.filters import Filters
 
+OUTPUT = "Picture to write."
+FORMAT = "Format: png, svg or pdf."
+RUNS = "Only this run. Repeatable. Figures confusion, map and retrieval also accept a checkpoint: RUN@50."
+SETTING = "Change a setting of the figure (see `skelbench plugins info FIGURE`). Repeatable."
+
 
 @request_options
 def plot(
     filters: Filters,
-    figure: Annotated[str | None, typer.Argument(help="Which figure; none = list the figures.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write it.", show_default="FIGURE.png")
-    ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="png, svg or pdf.", show_default="by the name of the output")
-    ] = None,
+    figure: Annotated[str | None, typer.Argument(help="Name of the figure; without it, list all figures.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help=OUTPUT, show_default="FIGURE.png")] = None,
+    format_: Annotated[str | None, typer.Option("--format", help=FORMAT, show_default="by the name of -o")] = None,
     all_: All = False,
-    run: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this run (name, id, or a part of either); repeatable. `confusion`, `map` and `retrieval` also "
-            "take RUN@50, a snapshot."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A setting of the figure, see `skelbench plugins info FIGURE`; repeatable.",
-        ),
-    ] = None,
-    dpi: Annotated[int, typer.Option(min=50, max=1200, help="Dots per inch of a png.")] = 200,
+    run: Annotated[list[str] | None, typer.Option(metavar="RUN", help=RUNS)] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SETTING)] = None,
+    dpi: Annotated[int, typer.Option(min=50, max=1200, help="Resolution of a png in dots per inch.")] = 200,
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Draw a figure of finished runs, or of a method's masks and views."""
+    """Draw a figure of finished runs, or of a method's masks and views.
+
+    `coverage` and `gallery` show a method (`--method NAME`) and need no run. All other figures show runs."""
     from skelbench.pipeline.request import parse_sets
     from skelbench.plugin import FigureSpec
     from skelbench.plugin.host import get_host

@@ -1,25 +1,44 @@
-"""``skelbench plugins list|info|check``."""
+"""``skelbench plugins list|info``."""
 
 from __future__ import annotations
 
+import re
 import traceback
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from skelbench.cli import plugins_check, plugins_new
 from skelbench.core.console import make_table, out, print_facts
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.plugin.descriptors import KINDS, ComponentSpec, EncoderSpec, TopologySpec
+from skelbench.core.text import plain
+from skelbench.plugin.descriptors import KINDS, ComponentSpec, EncoderSpec
 from skelbench.plugin.host import Host, get_host
 from skelbench.plugin.status import SINGULAR, Entry, PluginStatus
 
-PARTS = (ComponentSpec, TopologySpec)
-"""Kinds that are listed by name only."""
+RUN_IT = {
+    "methods": "run {} --tokens 8",
+    "encoders": "run skeletonclr --encoder {}",
+    "datasets": "run slim --tokens 8 --dataset {}",
+    "protocols": "eval RUN --protocol {}",
+    "targets": "run slim --set target={}",
+    "tables": "compare --table {}",
+    "figures": "plot {}",
+    "studies": "study {}",
+    "suites": "suite run METHOD --suite {}",
+    "optimizers": "run slim --set optimizer={}",
+    "schedules": "run slim --set schedule={}",
+    "topologies": "data import FILE --topology {}",
+    "observers": "run slim --observe {}",
+    "engines": "study token-budget --on {}",
+}
+"""Kind -> a command that uses an entry."""
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Methods, encoders, data sets, protocols, targets, tables, augmentations, ..., and where from.",
+    help="List, explain, create and check plugins: methods, encoders, protocols, datasets, tables, ...",
 )
 app.command("new")(plugins_new.new)
 app.command("check")(plugins_check.check)
@@ -27,45 +46,59 @@ app.command("check")(plugins_check.check)
 
 @app.command("list")
 def list_plugins(
-    kind: Annotated[
-        str | None, typer.Argument(help="Only methods, encoders, datasets, ...", show_default="all")
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(help="Kind to list: methods, encoders, protocols, ...")] = None,
 ) -> None:
-    """List everything that plugins announce, and plugins that cannot be used."""
+    """List what can be used: all kinds with the number of entries, or the entries of one KIND."""
     kind = {name: plural for plural, name in SINGULAR.items()}.get(kind or "", kind)
     if kind is not None and kind not in KINDS:
         raise SkelbenchError(did_you_mean(kind, list(SINGULAR.values()), "kind"))
     host = get_host()
-    rows = []
-    for entry in sorted(host.entries, key=lambda entry: (list(KINDS).index(entry.kind), entry.name)):
-        about = entry.descriptor
-        if entry.kind == kind or (kind is None and KINDS[entry.kind] not in PARTS):
-            variants = len(getattr(about, "variants", {}))
-            summary = about.summary + (f"; {variants} variant{'s' * (variants > 1)}" if variants else "")
-            rows.append((SINGULAR[entry.kind], about.name, summary, entry.plugin.name, "ok"))
-    for plugin in host.plugins:
-        if plugin.state != "ok":
-            rows.append(("plugin", plugin.name, plugin.error, plugin.name, plugin.state))
-    headers = ("kind", "name", "summary", "plugin", "status")
-    varied = [i for i in range(5) if kind is None or i in (1, 2) or len({row[i] for row in rows}) > 1]
-    out.print(make_table([headers[i] for i in varied], [[row[i] for i in varied] for row in rows]))
-    parts = [(part, ", ".join(names)) for part in KINDS if KINDS[part] in PARTS and (names := host.names(part))]
-    if parts and kind is None:
-        out.print(make_table(("parts", "names (skelbench plugins info NAME)"), parts))
+    if kind is None:
+        counts = [(name, len(host.names(name)), ", ".join(host.names(name))) for name in KINDS if host.names(name)]
+        _print_list(("kind", "number", "names"), counts)
+        out.print("One kind: skelbench plugins list methods. One entry: skelbench plugins info NAME.")
+    else:
+        _print_list(*_entries(host, kind))
+    problems = [(plugin.name, plugin.state, plugin.error) for plugin in host.plugins if plugin.state != "ok"]
+    if problems:
+        out.print(make_table(("plugin", "status", "problem"), problems))
+
+
+def _entries(host: Host, kind: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the columns and rows of the entries of one kind."""
+    rows: list[tuple[Any, ...]] = []
+    for entry in sorted((entry for entry in host.entries if entry.kind == kind), key=lambda entry: entry.name):
+        about, year = entry.descriptor, re.search(r"\b20\d\d\b", getattr(entry.descriptor, "citation", ""))
+        own = "" if entry.plugin.dist == "skelbench" else entry.plugin.name
+        facts = (getattr(about, "spelling", ""), year[0] if year else "")
+        rows.append((about.name, *facts, own, about.summary))
+    headers = ("name", "paper", "year", "plugin", "summary")
+    filled = [i for i in range(len(headers)) if i in (0, 4) or any(row[i] for row in rows)]
+    return tuple(headers[i] for i in filled), [tuple(row[i] for i in filled) for row in rows]
+
+
+def _print_list(headers: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Print one line per row; on a terminal the last column is cut at its width."""
+    table = make_table(headers)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for *cells, last in rows:
+        table.add_row(*map(str, cells), Text(plain(last), no_wrap=True, overflow="ellipsis"))
+    out.print(table)
 
 
 @app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="Name of a method, encoder, ..., or of a plugin.")],
+    name: Annotated[str, typer.Argument(help="Name of a method, encoder, protocol, ..., or of a plugin.")],
 ) -> None:
-    """Print citation, settings, presets and variants of NAME; of a failed plugin the traceback."""
+    """Explain NAME: how to use it, paper, settings, presets, variants; for a failed plugin, the traceback."""
     host = get_host()
     entries = [entry for entry in host.entries if name == entry.name]
     plugins = [plugin for plugin in host.plugins if plugin.name == name]
     if not entries and not plugins:
         names = [entry.name for entry in host.entries] + [p.name for p in host.plugins]
         problem = next((plugin.error for plugin in host.plugins if plugin.might_have(name)), "")
-        raise SkelbenchError(problem or did_you_mean(name, list(set(names)), "name"))
+        raise SkelbenchError(problem or did_you_mean(name, list(set(names)), "name", "See `skelbench plugins list`."))
     for entry in entries:
         _show_entry(host, entry)
     for plugin in plugins:
@@ -77,13 +110,18 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
     about = entry.descriptor
     plugin = entry.plugin
+    first_stage = getattr(about, "stage", None)
+    usage = f"skelbench {RUN_IT[entry.kind].format(about.name)}" if entry.kind in RUN_IT else ""
+    usage += " --init-from RUN" * bool(first_stage and not first_stage.alone)
+    usage += f" --plugin {plugin.source}" * bool(usage and plugin.source_hash)
     print_facts(
         [
             ("summary", about.summary),
+            ("use it", usage),
             ("in figures", getattr(about, "spelling", "")),
             ("citation", getattr(about, "citation", "")),
             ("our assumptions", getattr(about, "readings", "")),
-            ("licence", getattr(about, "licence", "")),
+            ("license", getattr(about, "licence", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),
@@ -91,7 +129,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("abilities", ", ".join(sorted(host.load(about).abilities)) if isinstance(about, EncoderSpec) else ""),
             ("needs", ", ".join(getattr(about, "packages", ()))),
             ("reads", ", ".join(getattr(about, "files", ()))),
-            ("starts from", ", ".join(getattr(getattr(about, "stage", None), "after", ()))),
+            ("starts from", ", ".join(getattr(first_stage, "after", ()))),
             ("authors' probe", getattr(getattr(about, "probe", None), "protocol", "")),
             ("class", host.shown(about.target)),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
@@ -104,14 +142,14 @@ def _show_entry(host: Host, entry: Entry) -> None:
     name = about.name
     groups = {
         "optimizer, in every setting (a preset may scale it)": getattr(about, "recipe", {}),
-        "native setting (run --native)": getattr(about, "native", {}),
-        "without a run to start from (--init-from)": getattr(getattr(about, "stage", None), "alone", {}),
+        "published setting (run --native)": getattr(about, "native", {}),
+        "without a first-stage run (--init-from)": getattr(first_stage, "alone", {}),
         "evaluated with": getattr(about, "defaults", {}),
-        f"search space (skelbench tune {name}); x: times the value of the preset": getattr(about, "space", {}),
     }
-    groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}
     variants = {variant: listed(changes) for variant, changes in getattr(about, "variants", {}).items()}
-    groups[f"variants (skelbench run {name}:VARIANT)"] = variants
+    groups[f"variants (run {name}:VARIANT)"] = variants
+    groups |= {f"preset {preset}": values for preset, values in getattr(about, "presets", {}).items()}
+    groups[f"search space (tune {name}); x: times the value of the preset"] = getattr(about, "space", {})
     for title, values in groups.items():
         if values:
             out.print()

@@ -22,15 +22,13 @@ MEND = 2
 
 
 def check(
-    what: Annotated[
-        str, typer.Argument(metavar="FILE.py|NAME", help="A plugin file, or the name of a plugin or of a part of one.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    what: Annotated[str, typer.Argument(metavar="FILE.py|NAME", help="Plugin file, or name of a method, encoder, ...")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CHECK", help="Run this check only; repeatable.")
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check. Repeatable.")
     ] = None,
 ) -> int:
-    """Check what a plugin announces before anything is run with it; exit code 2 if something has to be fixed."""
+    """Run the conformance checks on a plugin. Exit code 2 if a check fails."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # checks run on the CPU, and fork
     from skelbench.testing import find
     from skelbench.testing.thing import KITS

@@ -20,15 +20,13 @@ def new(
             "degradation, optimizer, schedule or topology."
         ),
     ],
-    name: Annotated[str, typer.Argument(help="Its name on the command line: lower case letters, digits, '-'.")],
+    name: Annotated[str, typer.Argument(help="Name on the command line: lower case letters, digits and -.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder to write to.", show_default="the current one")
+        Path | None, typer.Option("-o", "--output", help="Folder to write to.", show_default="the current folder")
     ] = None,
-    package: Annotated[
-        bool, typer.Option("--package", help="An installable project with a test, not a single file.")
-    ] = False,
+    package: Annotated[bool, typer.Option("--package", help="Write an installable project with a test.")] = False,
 ) -> None:
-    """Write a small plugin that runs as it is, to be changed into yours; nothing is ever overwritten."""
+    """Write a small plugin that runs, as a start for your own. Existing files are never overwritten."""
     from skelbench.plugin.host import get_host
     from skelbench.testing.scaffold.plan import Plan, write_new
 

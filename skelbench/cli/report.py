@@ -11,34 +11,25 @@ from skelbench.cli.options import All, DataRoot, ReadResults, check_place, reque
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.filters import Filters
 
+OUTPUT = "Page to write."
+TABLE = "Only this table. Repeatable. flops and flops-detail take minutes and are included only if you name them."
+SKELETONS = "Show test clips and their nearest training clips; needs the dataset. On by default."
+
 
 @request_options
 def report(
     filters: Filters,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write the page.", show_default="report.html")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help=OUTPUT, show_default="report.html")] = None,
     all_: All = False,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this table; repeatable. flops and flops-detail count models and are made only when named."
-        ),
-    ] = None,
-    skeletons: Annotated[
-        bool,
-        typer.Option(
-            "--skeletons/--no-skeletons",
-            help="Test clips and their nearest training clips as skeletons; needs the data set.",
-        ),
-    ] = True,
+    table: Annotated[list[str] | None, typer.Option(help=TABLE)] = None,
+    skeletons: Annotated[bool, typer.Option("--skeletons/--no-skeletons", help=SKELETONS)] = True,
     results: ReadResults = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Write all results as one HTML page in one file, which loads nothing from anywhere.
+    """Write all results as one self-contained HTML file.
 
-    It has a summary in sentences, tables to sort and filter, figures, nearest neighbors as skeletons, and the runs
-    behind every row with their settings, commands and environments."""
+    The page has a summary, tables to sort and filter, figures, nearest neighbors as skeletons, and the settings,
+    command and environment of every run."""
     from skelbench.cli.tables import say_left_out
     from skelbench.core.console import out, progress
     from skelbench.plugin.host import get_host

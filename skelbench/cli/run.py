@@ -20,19 +20,15 @@ if TYPE_CHECKING:
 @request_options
 def run(
     asked: RunRequest,
-    seeds: Annotated[
-        str | None, typer.Option(help="A run with each of these seeds, 0,1,2, and in the end the mean over them.")
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, comma separated: one run each, then the mean.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost and time; train nothing.")
+        bool, typer.Option("--dry-run", help="Show settings, ids, cost, memory and time; train nothing.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With --dry-run: the same as JSON, and nothing else.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> None:
-    """Train METHOD, probe it, count its cost, and compare it with its untrained encoder and with raw coordinates.
+    """Train METHOD, probe it, count its cost, and compare it with the untrained encoder and with raw coordinates.
 
-    Issuing the same command again continues or skips what is done.
+    Repeat the command to resume an interrupted run. Finished work is skipped.
     """
     if as_json and not dry_run:
         raise SkelbenchError("--json is how --dry-run shows what it found; add --dry-run")

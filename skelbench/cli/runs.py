@@ -8,24 +8,22 @@ from typing import Annotated
 import typer
 
 from skelbench.cli import runs_exchange, runs_list, runs_show
-from skelbench.cli.options import ReadResults
+from skelbench.cli.options import RUN, ReadResults
 from skelbench.core.errors import SkelbenchError
 
-app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
+app = typer.Typer(no_args_is_help=True, help="List, show, tag, delete, export and add runs.")
 app.command("list")(runs_list.list_runs)
 app.command("show")(runs_show.show)
-_RUN = "Run: name, id, number, or an unambiguous part of name or id."
-Run = Annotated[str, typer.Argument(help=_RUN)]
 
 
 @app.command()
 def tag(
-    run: Run,
-    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away.")] = False,
+    run: Annotated[str, typer.Argument(help=RUN)],
+    tags: Annotated[list[str], typer.Argument(metavar="TAG", help="Words of your choice.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove these tags.")] = False,
     results: ReadResults = None,
 ) -> None:
-    """Give a run tags, by which lists, tables and figures can be chosen (`--tag`); its id stays."""
+    """Tag a run. Tables and figures can be limited to a tag with --tag."""
     from skelbench.core.console import out
     from skelbench.records import housekeeping
     from skelbench.records.store import ResultStore
@@ -37,13 +35,12 @@ def tag(
 
 @app.command("rm")
 def remove(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also runs that others start from (--init-from).")] = False,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help=RUN)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also delete runs that other runs start from.")] = False,
     results: ReadResults = None,
 ) -> None:
-    """Delete runs with their encoders and evaluations, all of those named or none. A run that a process works on, or
-    that another one starts from, is refused. With --yes runs are given by name or id: a removal moves numbers."""
+    """Delete runs with their encoders and evaluations. With --yes give names or ids, because numbers change."""
     from skelbench.core.console import out
     from skelbench.records import housekeeping
     from skelbench.records.store import ResultStore

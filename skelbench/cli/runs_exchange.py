@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skelbench.cli.options import ReadResults, Results
+from skelbench.cli.options import RUN, ReadResults, Results
 from skelbench.core.errors import SkelbenchError
 
 if TYPE_CHECKING:
     from skelbench.records.run_dir import RunDir
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of `skelbench runs export`.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Zip files of `skelbench runs export`.")]
 
 
 def export(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names, ids, or unambiguous parts.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The zip file to write.")],
-    weights: Annotated[bool, typer.Option("--weights", help="Also the inference encoders.")] = False,
-    alone: Annotated[bool, typer.Option("--alone", help="Without the controls of the runs.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help=RUN)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Zip file to write.")],
+    weights: Annotated[bool, typer.Option("--weights", help="Include the weights of the encoders.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the baselines of the runs.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     results: ReadResults = None,
 ) -> None:
-    """Pack the records of finished runs and of their controls into one zip file."""
+    """Pack the results of finished runs and of their baselines into one zip file."""
     from skelbench.core.console import out
     from skelbench.records.archive import pack
     from skelbench.records.provenance import FIELD
@@ -46,10 +46,9 @@ def export(
 
 
 def verify(files: Files) -> None:
-    """Check that ids follow from the specs, and accuracies from the predictions, of all runs in files.
+    """Check that the ids and accuracies of packed runs follow from their settings and predictions.
 
-    Exit code 1: a check fails; 2: a file cannot be read. Only training again shows that the weights give
-    these predictions.
+    Exit code 1: a check fails; 2: a file cannot be read. Only a new training confirms the predictions themselves.
     """
     from skelbench.core.console import out
     from skelbench.evaluation.recomputed import problems
@@ -68,9 +67,9 @@ def verify(files: Files) -> None:
 
 
 def add(files: Files, results: Results = None) -> None:
-    """Add the runs of files to the results directory, all or none, if `runs verify` finds no problem.
+    """Verify packed runs and add them to the results folder, all or none.
 
-    Tables and figures show them with your own runs and mark them as added. A run that exists already stays unchanged.
+    Tables and figures show them with your own runs and mark them as added. Existing runs stay unchanged.
     """
     from skelbench.cli.summary import named_root
     from skelbench.core.console import out

@@ -23,11 +23,10 @@ def list_runs(
     filters: Filters,
     sort: Sort = None,
     columns: Columns = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All that is known of each, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     results: ReadResults = None,
 ) -> None:
-    """Every run with its number, which stands for it wherever a RUN is wanted (`skelbench eval 7`): the oldest is 1.
-    Accuracies belong to the final weights."""
+    """List all runs. The number of a run can be used as its name: `skelbench eval 7`."""
     from skelbench.core.console import out
     from skelbench.plugin.host import get_host
     from skelbench.records.store import ResultStore

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import ReadResults
+from skelbench.cli.options import RUN, BestOnTest, ReadResults
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import setting_text
 
@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="Run name, id, number, or an unambiguous part.")],
-    as_json: Annotated[bool, typer.Option("--json", help="run.json, cost and evaluations as JSON.")] = False,
-    best_on_test: Annotated[
-        bool,
-        typer.Option(
-            "--best-on-test", help="Also the highest test accuracy of a probe's checkpoints: chosen on test data."
-        ),
-    ] = False,
+    run: Annotated[str, typer.Argument(help=RUN)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    best_on_test: BestOnTest = False,
     results: ReadResults = None,
 ) -> None:
-    """Everything recorded about one run: its settings with those changed from the preset marked, environment, training,
-    cost, evaluations."""
+    """Show the settings, environment, training, cost and evaluations of a run."""
     from skelbench.cli.summary import anomalies, cost_facts, named_root, print_records, training_text
     from skelbench.core.console import out, print_facts
     from skelbench.records.errors import if_whole

@@ -7,34 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skelbench.cli.options import (
-    Budget,
-    DataRoot,
-    Device,
-    Observe,
-    Results,
-    numbers_of,
-    option,
-    request_options,
-)
+from skelbench.cli.options import Budget, DataRoot, Device, Observe, Results, numbers_of, option, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
 from skelbench.pipeline.request import RunRequest
 from skelbench.pipeline.session import Session, open_session
-from skelbench.pipeline.studies.engine import (
-    QUEUE,
-    Engine,
-    Failures,
-    Queue,
-    ResourceRequest,
-    StudyContext,
-    check_taken,
-)
+from skelbench.pipeline.studies.engine import QUEUE, Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
 
 if TYPE_CHECKING:
     from skelbench.pipeline.studies.study import Study
     from skelbench.pipeline.studies.trials import Status, Trial
     from skelbench.plugin.host import Host
+
+TOKENS = "Temporal tokens, comma separated, for example 8,15,30."
+SEEDS = "Seeds, comma separated, for example 0,1. Give at least two to see the spread between runs."
 
 
 def _queued(text: str, flag: str) -> Any:
@@ -45,51 +31,30 @@ def _queued(text: str, flag: str) -> Any:
 @request_options
 def study(
     resources: ResourceRequest,
-    study: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A study or a TOML file; none = list the studies.")
-    ] = None,
+    study: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a study, or a TOML file.")] = None,
     dataset: Annotated[str | None, option(RunRequest, "dataset", show_default="the study's")] = None,
     split: Annotated[str | None, option(RunRequest, "split", show_default="the study's")] = None,
-    preset: Annotated[
-        str | None,
-        option(RunRequest, "preset", show_default="the study's; the built-in ones: quick, with a GPU the paper's"),
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="Temporal tokens, comma separated: 8,15,30.", show_default="the study's")
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="Seeds, comma separated: 0,1,2. Two are the fewest that show whether a difference is larger than "
-            "that between runs of one setting.",
-            show_default="the study's; the built-in ones: 0,1",
-        ),
-    ] = None,
+    preset: Annotated[str | None, option(RunRequest, "preset", show_default="the study's")] = None,
+    tokens: Annotated[str | None, typer.Option(help=TOKENS, show_default="the study's")] = None,
+    seeds: Annotated[str | None, typer.Option(help=SEEDS, show_default="the study's")] = None,
     budget: Budget = None,
-    probe: Annotated[
-        list[str] | None,
-        option(RunRequest, "probes", show_default="the study's; the built-in ones: linear,knn"),
-    ] = None,
+    probe: Annotated[list[str] | None, option(RunRequest, "probes", show_default="the study's")] = None,
     set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the trials with id, state, cost and time; run nothing.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file; run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the trials; run nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file.")] = False,
     observe: Observe = None,
-    on: Annotated[
-        str, typer.Option(metavar="ENGINE", help="Where trials run: local, slurm (a cluster), or a plugin's.")
-    ] = "local",
-    emit: Annotated[bool, _queued("Print the script; submit nothing.", flag="--emit")] = False,
+    on: Annotated[str, typer.Option(metavar="ENGINE", help="Where trials run: local or slurm.")] = "local",
+    emit: Annotated[bool, _queued("Print the job script; submit nothing.", flag="--emit")] = False,
     status: Annotated[bool, _queued("Print the state of each trial; submit nothing.", flag="--status")] = False,
-    cancel: Annotated[bool, _queued("Cancel the jobs in the queue.", flag="--cancel")] = False,
+    cancel: Annotated[bool, _queued("Cancel the jobs of the study.", flag="--cancel")] = False,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Run every trial of a study: skip finished trials, resume interrupted ones, continue after failures.
+    """Run every trial of a study, then show its table. Without NAME, list the studies.
 
-    Options replace what the study says of the same thing in every trial. Issuing the same command again continues. With
-    --on slurm each missing trial is a task of a job array: the command submits them and returns.
+    Options change all trials. Repeat the command to resume: finished trials are skipped, failed ones are tried again.
+    With --on slurm the command submits the missing trials as a job array and returns.
     """
     from skelbench.plugin.host import get_host, request_more
 
@@ -223,8 +188,8 @@ def show_trials(study: Study, states: list[tuple[Trial, Status]], session: Sessi
     about = duration(max([sum(durations) / jobs, *durations]))
     unknown = f", {len(seconds) - len(durations)} of unknown length" if len(durations) < len(seconds) else ""
     out.print(
-        f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}; about {about} of training on "
-        f"{session.device}, {jobs} at a time; probes come on top"
+        f"{len(states)} trials, {len(states) - len(open_trials)} done{unknown}. About {about} on {session.device} with "
+        f"{jobs} in parallel ({duration(sum(durations))} of training in all); probes come on top"
     )
 
 

@@ -13,8 +13,8 @@ from skelbench.pipeline.request import comma_separated
 
 USUAL = "skeleton-v1"
 MOST_REASONS = 20
-app = typer.Typer(no_args_is_help=True, help="Suites: settings that all rows of one table share.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A suite.")]
+app = typer.Typer(no_args_is_help=True, help="Show and run suites: fixed settings for all rows of one table.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the suite.")]
 
 
 @app.command()
@@ -39,27 +39,22 @@ def show(suite: Name = USUAL) -> None:
 
 @app.command()
 def run(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="METHOD or METHOD:VARIANT.")],
-    suite: Annotated[str, typer.Option("--suite", help="The suite.")] = USUAL,
-    dataset: Annotated[str | None, typer.Option(help="Data set.", show_default="the suite's first")] = None,
-    split: Annotated[str | None, typer.Option(help="Split.", show_default="all of the suite")] = None,
-    preset: Annotated[str | None, typer.Option(help="Preset.", show_default="the suite's first")] = None,
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method, or METHOD:VARIANT.")],
+    suite: Annotated[str, typer.Option("--suite", help="Name of the suite.")] = USUAL,
+    dataset: Annotated[str | None, typer.Option(help="Dataset of the suite.", show_default="the suite's first")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of the suite.", show_default="all")] = None,
+    preset: Annotated[str | None, typer.Option(help="Preset of the suite.", show_default="the suite's first")] = None,
     tokens: Annotated[int | None, typer.Option(help="Temporal tokens.", show_default="the suite's first")] = None,
-    probe: Annotated[
-        str | None, typer.Option(help="Protocols of the suite; all = every one.", show_default="those of the preset")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the runs with id, state, cost and time; run nothing.")
-    ] = False,
+    probe: Annotated[str | None, typer.Option(help="Protocols, or all.", show_default="the preset's")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs; run nothing.")] = False,
     jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Make a row of a suite: a run with each seed, its controls, all protocols and costs.
+    """Run everything that one row of a suite needs: all seeds, baselines, protocols and costs.
 
-    Finished runs are skipped and interrupted runs resume, so the same command continues. A method of a plugin file
-    works too: --plugin mine.py.
+    Repeat the command to resume interrupted runs. Finished runs are skipped.
     """
     from skelbench.data.store.splits import full_name
     from skelbench.pipeline.studies.study import Study
@@ -128,8 +123,7 @@ def run(
 
 @app.command()
 def table(suite: Name = USUAL, format_: Format = None, output: ToFile = None, results: ReadResults = None) -> None:
-    """Show the table of a suite, one row for each method and one column for each protocol. Other runs are skipped, each
-    with the reason."""
+    """Show the table of a suite: one row for each method, one column for each protocol."""
     _print_table(suite, results, format_, output)
 
 

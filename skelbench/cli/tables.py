@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skelbench.cli.options import check_place
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.text import counted
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
@@ -17,8 +18,7 @@ KINDS = {".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
 
 
 def format_of(asked: str | None, output: Path | None) -> str:
-    """Return the requested format, else the format of the output; SkelbenchError for an unknown format or an output
-    that cannot be written."""
+    """Return the requested format, or the format of ``output``; SkelbenchError if either cannot be used."""
     from skelbench.reporting.render import FORMATS
 
     if output is not None:
@@ -33,12 +33,9 @@ def say_left_out(inputs: TableInputs) -> None:
     """Print how many runs ``--all`` would add."""
     from skelbench.core.console import err
 
-    if n := inputs.left_out:
-        title, more = (
-            "1 run with settings changed from its preset or protocol is",
-            f"{n} runs with settings changed from their preset or protocol are",
-        )
-        err.print(f"note: {title if n == 1 else more} left out; see --all")
+    if inputs.left_out:
+        runs = counted(inputs.left_out, "run")
+        err.print(f"note: not shown: {runs} with changed settings or intermediate checkpoints; add --all")
 
 
 def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:

@@ -18,41 +18,34 @@ if TYPE_CHECKING:
     from skelbench.pipeline.studies.tuning import Failures, Tuning
 
 MOST_TRIALS = 4096
+TRIALS = "Trials of each method; the first one has the default settings."
+SEEDS = "Number of final trainings of winner and defaults, with the seeds after --seed."
 
 
 def tune(
-    methods: Annotated[str, typer.Argument(metavar="METHOD[,METHOD]", help="Each may be METHOD:VARIANT.")],
-    trials: Annotated[
-        int, typer.Option(min=1, max=MOST_TRIALS, help="Trials of every method; the first is its defaults.")
-    ] = 20,
-    budget: Annotated[
-        str | None, typer.Option(metavar="clips=N", help="Clips that every trial of every method sees in training.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of every trial.")] = 0,
-    seeds: Annotated[
-        int, typer.Option(min=1, help="How often winner and defaults are trained again, with the seeds after --seed.")
-    ] = 3,
-    probe: Annotated[str, typer.Option(help="Protocol whose accuracy on the held-out subjects chooses.")] = "linear",
+    methods: Annotated[str, typer.Argument(metavar="METHOD[,METHOD]", help="Methods, comma separated.")],
+    trials: Annotated[int, typer.Option(min=1, max=MOST_TRIALS, help=TRIALS)] = 20,
+    budget: Annotated[str | None, typer.Option(metavar="clips=N", help="Training clips of every trial.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the settings and of every trial.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help=SEEDS)] = 3,
+    probe: Annotated[str, typer.Option(help="Protocol that ranks the trials on held-out subjects.")] = "linear",
     dataset: Annotated[str | None, option(RunRequest, "dataset")] = None,
-    split: Annotated[str | None, option(RunRequest, "split", help="Split; its training subjects choose.")] = None,
+    split: Annotated[str | None, option(RunRequest, "split", help="Split; training subjects are held out.")] = None,
     tokens: Annotated[int | None, option(RunRequest, "tokens")] = None,
     preset: Annotated[str | None, option(RunRequest, "preset")] = None,
     native: Annotated[bool, option(RunRequest, "native")] = False,
     set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the trials with settings, state, cost and time; run nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the trials; run nothing.")] = False,
     observe: Observe = None,
     jobs: Jobs = None,
     device: Device = None,
     results: Results = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Tune methods fairly: the same number of trials of the same clips for each, failed ones counted.
+    """Tune methods with the same number of trials for each.
 
-    Settings are chosen on whole training subjects that are held out, for a split over cameras or setups as held-out
-    ones of those see them, never on test clips; the winner is then trained on all training clips with fresh seeds
-    beside the defaults. Issuing the same command again continues.
+    The settings are chosen on held-out training subjects, never on test clips. Then the best and the default settings
+    are trained on all training clips with new seeds. Repeat the command to resume.
     """
     from skelbench.pipeline.request import check_set_once, known_protocols, parse_sets
     from skelbench.plugin.host import get_host

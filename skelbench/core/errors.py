@@ -81,7 +81,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     ranked = []
     for candidate in sorted(candidates):
         their_outer, _, candidate_name = _parts(candidate)
-        likeness = SequenceMatcher(None, last, candidate_name).ratio()
+        initials = "".join(word[:1] for word in last.split("-"))  # learning-rate is lr
+        likeness = 1 if candidate_name == initials else SequenceMatcher(None, last, candidate_name).ratio()
         if likeness > LIKE:
             ranked.append((likeness, SequenceMatcher(None, outer, their_outer).ratio(), candidate))
     return max(ranked, key=lambda entry: entry[:2])[-1] if ranked else None

@@ -124,7 +124,7 @@ class TrainSpec(Grown):
     )
     batch_norm: Literal["broadcast", "synchronised"] = Field(
         "broadcast",
-        description="batch norm over several processes: each its own share of the batch and the first one's running "
+        description="batch norm over several processes: each its own fraction of the batch and the first one's running "
         "statistics, or the batch of all, which is what one process does",
     )
     compile: Literal["auto", "on", "off"] = Field(

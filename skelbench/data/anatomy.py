@@ -39,7 +39,7 @@ class Anatomy:
     bone_J: np.ndarray
     """Length of the bone from each joint to its parent; nan at the root."""
     spread_J: np.ndarray
-    """Variation within a clip: the range of the middle 80 % of frames, as a fraction of the median length."""
+    """Variation within a clip: the range of the middle 80 % of frames as a fraction of the median length."""
     up_NC: np.ndarray
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray

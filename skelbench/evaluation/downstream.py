@@ -36,7 +36,7 @@ class Downstream:
     """An encoder and the clips of a split, as one evaluation uses them. :meth:`score` rates predictions."""
 
     spec: EvalSpec
-    """Data, bodies, pooling, readout, origin, share of a clip."""
+    """Data, bodies, pooling, readout, origin, fraction of a clip."""
     clips: PreparedClips
     """The clips as the evaluation shows them to encoders."""
     make: Callable[[bool], Encoder]

@@ -48,13 +48,13 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             name="finetune",
             target=":FineTune",
             presets=REDUCED,
-            summary="encoder and a linear layer trained together by AdamW with layer decay, 100 epochs or the preset's",
+            summary="fine-tune the encoder with a linear layer by AdamW with layer decay, 100 epochs or the preset's",
         ),
         ProtocolSpec(
             name="supervised",
             target=":Supervised",
             presets=REDUCED,
-            summary="as finetune, from the encoder as it was initialised: what labels alone give",
+            summary="as finetune, but from initial weights: accuracy without pre-training",
         ),
         ProtocolSpec(
             name="semi@1",
@@ -72,7 +72,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
             name="transfer@finetune",
             target=":FineTune",
             presets=REDUCED,
-            summary="as finetune, on another data set than the run's: --dataset NAME",
+            summary="as finetune, on another dataset (--dataset NAME)",
             elsewhere=True,
         ),
     ]
@@ -126,14 +126,14 @@ class Supervised(FineTune):
 class SemiSupervised(FineTune):
     """``semi@1``: 1 % of the labels of every class (SLiM; the paper specifies neither lists nor fine-tuning)."""
 
-    label_share: float = Field(0.01, gt=0, le=1, description="share of the training clips whose labels are used")
+    label_share: float = Field(0.01, gt=0, le=1, description="fraction of the training clips whose labels are used")
     draws: int = Field(DRAWS, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")
 
 
 class SemiSupervised10(SemiSupervised):
     """``semi@10``: 10 % of the labels of every class."""
 
-    label_share: float = Field(0.1, gt=0, le=1, description="share of the training clips whose labels are used")
+    label_share: float = Field(0.1, gt=0, le=1, description="fraction of the training clips whose labels are used")
 
 
 class _Fits:

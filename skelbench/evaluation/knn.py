@@ -100,8 +100,8 @@ class Knn(Neighbours):
     Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label.
     """
 
-    k: int = Field(1, ge=1)
-    metric: Literal["cosine", "euclidean"] = "cosine"
+    k: int = Field(1, ge=1, description="Number of nearest training clips that vote.")
+    metric: Literal["cosine", "euclidean"] = Field("cosine", description="Similarity, or distance, of features.")
 
     def check(self, train: int, test: int, classes: int) -> None:
         """Reject more neighbors than training clips, too."""

@@ -35,23 +35,23 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="linear",
             target=":Linear",
-            summary="linear probe, AdamW to convergence on standardised frozen features (neutral default)",
+            summary="linear probe on standardized frozen features, AdamW until convergence",
         ),
         ProtocolSpec(
             name="linear@slim",
             target=":SlimLinear",
-            summary="linear probe by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+            summary="linear probe with the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
         ),
         ProtocolSpec(
             name="transfer",
             target=":Linear",
-            summary="linear probe of the frozen encoder on another data set (--dataset), as SLiM; others fine-tune",
+            summary="linear probe of the frozen encoder on another dataset (--dataset NAME)",
             elsewhere=True,
         ),
         ProtocolSpec(
             name="transfer@slim",
             target=":SlimLinear",
-            summary="the same by the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
+            summary="transfer with the SLiM paper's recipe: AdamW 1e-4, batch 256, 10 epochs",
             elsewhere=True,
         ),
     ]
@@ -77,15 +77,16 @@ class Linear(Protocol):
     lr: float = Field(1e-2, gt=0)
     """Peak learning rate, not scaled by the batch size."""
     weight_decay: float = Field(0.1, ge=0)
-    """Decoupled weight decay; strong enough to converge: a thousand clips take 4,000 steps."""
-    batch_size: int = Field(256, ge=1)
-    epochs: int = Field(20, ge=1)
-    min_steps: int = Field(2000, ge=0)
+    """Decoupled weight decay, strong enough to converge: a thousand clips take 4,000 steps."""
+    batch_size: int = Field(256, ge=1, description="Clips of a step.")
+    epochs: int = Field(20, ge=1, description="Planned length in passes over the training clips.")
+    min_steps: int = Field(2000, ge=0, description="Least number of steps of the planned length.")
     max_steps: int = Field(20000, ge=0)
     """Limit of the extension by ``tolerance``; never shortens the planned length."""
     tolerance: float | None = Field(1e-3, gt=0)
-    """Largest number of steps; None = exactly the planned length."""
+    """Train longer while 500 steps lower the loss by more than this fraction of log(classes); None = planned length."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate over time: decays to 0 by a cosine, or stays constant."""
     val_share: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training clips, stratified by class, held out for ``accuracy_selected``; 0 = no such metric."""
 

@@ -28,9 +28,7 @@ _MEASURES |= {f"{m}_{s}": Measure(f"{s} {label}", share=True) for m, label in _L
 
 @hookimpl
 def skelbench_protocols() -> list[ProtocolSpec]:
-    summary = (
-        "1-NN accuracy as `knn`, mean average precision, recall at 1, 5 and 10; test clips ask, training clips answer"
-    )
+    summary = "1-NN accuracy, mean average precision, recall at 1, 5 and 10; queries are test clips"
     return [ProtocolSpec(name="retrieval", target=":Retrieval", summary=summary)]
 
 

@@ -35,12 +35,12 @@ def skelbench_protocols() -> list[ProtocolSpec]:
         ProtocolSpec(
             name="robustness",
             target=":Robustness",
-            summary="linear probe of clean clips on test clips with joints declared missing, and with noise",
+            summary="linear probe trained on clean clips, tested with missing joints and with noise",
         ),
         ProtocolSpec(
             name="missing-representation",
             target=":MissingRepresentation",
-            summary="linear probe of clean clips on test clips with joints declared missing, or filled in unflagged",
+            summary="linear probe trained on clean clips, tested with missing joints marked or filled in",
         ),
     ]
 

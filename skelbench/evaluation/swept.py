@@ -54,10 +54,10 @@ class LinearSwept(Protocol):
     lrs: tuple[Annotated[float, Field(gt=0)], ...] = Field((1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), min_length=1)
     """Peak learning rates, not scaled by the batch size."""
     weight_decays: tuple[Annotated[float, Field(ge=0)], ...] = Field((0.0, 0.1, 1.0), min_length=1)
-    """Decoupled."""
-    batch_size: int = Field(256, ge=1)
-    epochs: int = Field(20, ge=1)
-    min_steps: int = Field(2000, ge=0)
+    """Decoupled weight decays."""
+    batch_size: int = Field(256, ge=1, description="Clips of a step.")
+    epochs: int = Field(20, ge=1, description="Planned length in passes over the training clips.")
+    min_steps: int = Field(2000, ge=0, description="Least number of steps of the planned length.")
 
     def evaluate(
         self, features: Features, seed: int, device: torch.device | str, progress: Progress | None = None

@@ -111,7 +111,7 @@ class Step:
     """``watch("masked", x_nD)`` logs the effective rank of features (or of what a function without arguments returns)
     as ``rank_masked``, ``watch("mfp", objective)`` the teacher entropy and prototype usage of a
     :class:`~skelbench.models.prototype_objective.PrototypeObjective`; a few times in a schedule, else it does nothing.
-    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its hidden tokens.
+    ``watch("cl", objective, view)`` also what prototypes tell of the view's rows, or of its masked tokens.
     Class token and readout of the encoder are watched without being asked for."""
     turn: str = "main"
     """Name of the current one of the method's ``turns``."""

@@ -40,14 +40,10 @@ class PrototypeSettings(Config):
     bottleneck: int = Field(256, ge=1, description="bottleneck width of the projection heads")
     prototype_gain: bool = Field(True, description="learn each prototype's length; false = 1 (our assumption: DINOv2)")
     student_temp: float = Field(0.1, gt=0, description="student temperature (our assumption: DINOv2)")
-    teacher_temp: float = Field(
-        0.07, gt=0, description="teacher temperature after its warm-up (our assumption: DINOv2)"
-    )
-    teacher_temp_start: float = Field(
-        0.04, gt=0, description="teacher temperature at the start (our assumption: DINOv2)"
-    )
+    teacher_temp: float = Field(0.07, gt=0, description="teacher temperature after its warm-up (assumption: DINOv2)")
+    teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start (assumption: DINOv2)")
     teacher_temp_warmup: float = Field(
-        0.2, ge=0, le=1, description="its linear warm-up, share of the schedule (30 of 150 epochs)"
+        0.2, ge=0, le=1, description="its linear warm-up, fraction of the schedule (30 of 150 epochs)"
     )
     centering: Literal["sinkhorn", "running", "none"] = Field("sinkhorn", description="anti-collapse (our assumption)")
     momentum: float = Field(0.994, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
@@ -55,9 +51,7 @@ class PrototypeSettings(Config):
         1 / 150, ge=0, le=1, description="prototypes held still at first, share (our assumption)"
     )
     patch_lr: float = Field(
-        0.2,
-        ge=0,
-        description="learning-rate factor of the encoder's stem, its patch projection (our assumption: DINOv2)",
+        0.2, ge=0, description="learning-rate factor of the encoder's stem, its patch projection (assumption: DINOv2)"
     )
 
     def head(self, dim_in: int) -> PrototypeHead:
@@ -97,19 +91,19 @@ class MultiCropConfig(PrototypeSettings):
     momentum: float = Field(0.996, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     student_temp: float = Field(0.1, gt=0, description="student temperature")
     teacher_temp_start: float = Field(0.04, gt=0, description="teacher temperature at the start")
-    teacher_temp_warmup: float = Field(0.3, ge=0, le=1, description="its linear warm-up, share of the schedule")
+    teacher_temp_warmup: float = Field(0.3, ge=0, le=1, description="its linear warm-up, fraction of the schedule")
     prototype_gain: bool = Field(False, description="learn each prototype's length; false = 1")
     freeze_prototypes: float = Field(
-        0.01, ge=0, le=1, description="prototypes held still at first, share of the schedule"
+        0.01, ge=0, le=1, description="prototypes held still at first, fraction of the schedule"
     )
     patch_lr: float = Field(1.0, ge=0, description="learning-rate factor of the patch projection")
     global_crop: tuple[float, float] = Field(
-        (0.4, 1.0), description="duration of the two global views, share of the clip"
+        (0.4, 1.0), description="duration of the two global views, fraction of the clip"
     )
-    local_crop: tuple[float, float] = Field((0.05, 0.4), description="duration of local views, share of the clip")
+    local_crop: tuple[float, float] = Field((0.05, 0.4), description="duration of local views, fraction of the clip")
     local_views: int = Field(8, ge=0, description="local views of a clip")
     local_tokens: float = Field(
-        0.25, gt=0, le=1, description="temporal tokens of a local view, share of a global one's (our assumption)"
+        0.25, gt=0, le=1, description="temporal tokens of a local view, fraction of a global one's (our assumption)"
     )
 
     def crops(self, grid: Grid, mask: Mask | None = None) -> dict[str, ViewSpec]:

@@ -27,38 +27,36 @@ from skelbench.views.view import View
 class ViTConfig(Grown):
     """The ViT of SLiM's appendix A; of the masked-autoencoder family with ``temporal="learned"``, ``cls=False``.
 
-    ``temporal``: "rope" rotates queries and keys by temporal index (class and register tokens stay unrotated),
-    "learned" adds one learned vector per temporal index, as many as the full-length grid has. ``cls``, ``registers``:
-    extra tokens in front. ``cls_position``: one more joint slot, added to the class token. ``mlp``: GELU with
-    ``mlp_ratio * dim`` hidden units, or SwiGLU with two thirds of that, rounded up to a multiple of 8. ``readout``:
-    what is used downstream, "auto" = class token and mean token side by side where there is a class token, else the
-    mean. ``input_mean``, ``input_std``: constants that standardise x, y, z before they are cut into patches (metres;
-    none = as they are). ``initial``: weights of linear layers are Xavier-uniform as in the masked-autoencoder family,
-    or trunc-normal (0.02) with class and register tokens of deviation 1e-6 as in DINOv2 and SLiM's released code.
-
     >>> ViTConfig(dim=64, depth=3, heads=2).pooled
     'cls+mean'
     """
 
     ADDED = frozenset({"initial"})
 
-    dim: int = Field(256, ge=1)
-    depth: int = Field(8, ge=1)
-    heads: int = Field(8, ge=1)
-    mlp_ratio: float = Field(4.0, gt=0)
+    dim: int = Field(256, ge=1, description="Width of a token.")
+    depth: int = Field(8, ge=1, description="Number of transformer blocks.")
+    heads: int = Field(8, ge=1, description="Attention heads of a block; dim is a multiple of it.")
+    mlp_ratio: float = Field(4.0, gt=0, description="Hidden units of the feed-forward part, as a multiple of dim.")
     mlp: Literal["gelu", "swiglu"] = "gelu"
+    """Feed-forward part: GELU, or SwiGLU with two thirds of the hidden units, rounded up to a multiple of 8."""
     temporal: Literal["rope", "learned"] = "rope"
-    rope_base: float = Field(10000.0, gt=1)
-    cls: bool = True
-    cls_position: bool = False
-    registers: int = Field(0, ge=0)
+    """Temporal position: rope = rotate queries and keys of patch tokens; learned = add a learned vector."""
+    rope_base: float = Field(10000.0, gt=1, description="Base of the rotation frequencies of RoPE.")
+    cls: bool = Field(True, description="Whether there is a class token.")
+    cls_position: bool = Field(False, description="Whether a learned position is added to the class token.")
+    registers: int = Field(0, ge=0, description="Number of register tokens.")
     readout: Literal["auto", "cls", "mean", "cls+mean"] = "auto"
-    qkv_bias: bool = True
-    norm_eps: float = Field(1e-6, gt=0)
-    drop_path: float = Field(0.0, ge=0, lt=1)
+    """Feature of a body: class token, mean patch token, or both. auto = both, or the mean without a class token."""
+    qkv_bias: bool = Field(True, description="Whether queries, keys and values have a bias.")
+    norm_eps: float = Field(1e-6, gt=0, description="Epsilon of the layer norms.")
+    drop_path: float = Field(0.0, ge=0, lt=1, description="Probability that a block is skipped in training.")
     input_mean: tuple[float, float, float] | None = None
+    """Mean of x, y, z (m), subtracted from the input; None = the input is used as it is."""
     input_std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    """Standard deviation of x, y, z (m), which divides the input; None = as input_mean."""
     initial: Literal["xavier", "dinov2"] = "xavier"
+    """Initial weights: Xavier-uniform as in masked autoencoders, or truncated normal (0.02) as in DINOv2 and in SLiM's
+    released code."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ViTConfig:

@@ -25,7 +25,7 @@ class Budget:
     """
 
     kind: str
-    """One of :data:`KINDS`: clips seen, optimiser steps, FLOPs of whole training steps, minutes of training."""
+    """One of :data:`KINDS`: clips seen, optimizer steps, FLOPs of whole training steps, minutes of training."""
     amount: float
 
     @classmethod

@@ -125,40 +125,39 @@ class Request(Arguments):
     """One run that the user asked for."""
 
     method: Annotated[str, Option()]
-    """METHOD or METHOD:VARIANT, see `skelbench plugins list` and `plugins info METHOD`."""
+    """Name of a method, or METHOD:VARIANT (see `skelbench plugins list methods`)."""
     dataset: Annotated[str | None, Option("synthetic")] = None
-    """Data set."""
-    split: Annotated[str | None, Option("the data set's default")] = None
-    """Split."""
+    """Dataset (see `skelbench data list`)."""
+    split: Annotated[str | None, Option("the dataset's default")] = None
+    """Split, such as xsub or xview (see `skelbench data info NAME`)."""
     tokens: Annotated[int | None, Option("the method's")] = None
-    """Temporal tokens: 8, 15 or 30 (T/P_T = 64/8, 120/8, 120/4)."""
+    """Temporal tokens: 8, 15 or 30."""
     clip_length: Annotated[int | None, Option()] = None
-    """Clip length T in frames, for any other grid."""
+    """Frames of a clip, for another number of tokens; with --patch."""
     patch: Annotated[int | None, Option()] = None
-    """Frames per temporal token P_T, for any other grid."""
+    """Frames of a temporal token; with --clip-length."""
     preset: Annotated[str | None, Option("paper with a GPU, else quick")] = None
-    """paper, ablation, small or quick (and release for slim)."""
+    """Size of model and training: paper, ablation, small or quick (SLiM also: release)."""
     encoder: Annotated[str | None, Option("vit")] = None
-    """Encoder, see `skelbench plugins list`."""
+    """Encoder (see `skelbench plugins list encoders`)."""
     native: Annotated[StrictBool | None, Option()] = None
-    """The method's published encoder, grid, bodies and epochs instead of the shared ones."""
+    """Use the published encoder, token grid, bodies and epochs of the method, not the shared ones."""
     epochs: Annotated[float | None, Option(), Ge(0)] = None
-    """Length of the schedule."""
+    """Training length in epochs."""
     budget: Annotated[Spending | None, Option(metavar="KIND=N")] = None
-    """Budget of pre-training, instead of epochs: clips=40k, steps=500, flops=2e15 (of whole training steps) or
-    minutes=30 (by timed steps)."""
+    """Training length instead of --epochs: clips=40k, steps=500, flops=2e15 (of training) or minutes=30."""
     batch_size: Annotated[int | None, Option(), Ge(1)] = None
-    """Clips per step."""
+    """Clips of a training step."""
     seed: Annotated[int | None, Option("0"), Ge(0)] = None
-    """Seed of everything."""
+    """Random seed of initial weights, data order and augmentations."""
     precision: Annotated[str | None, Option("bf16 with a GPU, else fp32")] = None
-    """fp32 or bf16."""
+    """Precision of training: fp32 or bf16."""
     sets: Pairs = Field(default={}, alias="settings")
-    """Any setting by its dotted name: method, encoder, optimizer, schedule, train, grid, data; repeatable."""
+    """Change a setting, for example train.lr=1e-3 (see `skelbench plugins info METHOD`). Repeatable."""
     config: Annotated[Place | None, Option()] = None
-    """run.toml with settings; options and keywords win."""
+    """TOML file with settings; options and keywords win."""
     init_from: Annotated[Any, Option()] = None
-    """Finished run with whose weights training starts."""
+    """Start training from the weights of a finished run."""
     imported: str | None = None
     """sha256 of the checkpoint file that the weights come from; nothing is trained."""
     presets: Mapping[str, Mapping[str, Any]] = {}
@@ -194,63 +193,62 @@ class Work(Arguments):
     """Places and device of a command or a call."""
 
     device: Annotated[str | None, BeforeValidator(lambda device: device and str(device)),
-                      Option("cuda when there is one, else cpu")] = None  # fmt: skip
-    """cpu, cuda or cuda:N (SKELBENCH_DEVICE)."""
+                      Option("cuda if present, else cpu")] = None  # fmt: skip
+    """Device: cpu, cuda or cuda:N (SKELBENCH_DEVICE)."""
     plugins: Annotated[tuple[Path | str, ...], BeforeValidator(_files), Option(command=False)] = ()
     """Files with methods, encoders, ... of your own, which stay loaded; read again when they were edited."""
     results: Annotated[Place | None, Option("results")] = None
-    """Results directory (SKELBENCH_RESULTS)."""
-    data: Annotated[Place | None, Option("per user", flag="--data-root")] = None
-    """Directory of the data sets (SKELBENCH_DATA)."""
+    """Folder of runs (SKELBENCH_RESULTS)."""
+    data: Annotated[Place | None, Option("in your home directory", flag="--data-root")] = None
+    """Folder of datasets (SKELBENCH_DATA)."""
     progress: Annotated[bool, Option(command=False)] = True
     """Show a progress bar."""
     force: Annotated[bool, Option()] = False
-    """Do the work again even when its result exists."""
+    """Repeat the work even if its result exists."""
 
 
 class RunRequest(Work, Request):
     """Arguments of `skelbench run` and :func:`skelbench.run`."""
 
     probes: Annotated[Names, Option("linear,knn", flag="--probe", metavar="NAMES")] = ("linear", "knn")
-    """Protocols, comma separated; none = train only."""
+    """Protocols of the evaluation, comma separated; none = train only."""
     observe: Annotated[Names | None, Option(metavar="NAME")] = None
-    """Also log below the run's directory: tensorboard, mlflow, csv, or a plugin's; repeatable (SKELBENCH_OBSERVE)."""
+    """Also write the training log for tensorboard, mlflow or csv. Repeatable (SKELBENCH_OBSERVE)."""
 
 
 class EvaluationRequest(Work):
     """Arguments of `skelbench eval` and :func:`skelbench.evaluate`."""
 
-    dataset: Annotated[str | None, Option("its own")] = None
-    """Another data set to probe on."""
-    split: Annotated[str | None, Option("its own")] = None
-    """Another split."""
+    dataset: Annotated[str | None, Option("the run's")] = None
+    """Another dataset for the probe."""
+    split: Annotated[str | None, Option("the run's")] = None
+    """Another split for the probe."""
     seed: Annotated[int | None, Option("the run's"), Ge(0)] = None
     """Seed of the probe."""
     stream: Annotated[Names | None, Option("as trained", metavar="NAMES")] = None
-    """Input of the encoder: joint, bone, motion; several, comma separated, are fused."""
+    """Input of the encoder: joint, bone or motion. Several, comma separated, are fused."""
     fusion: Annotated[str | None, Option()] = None
-    """Fusion of several streams: features, scores or logits."""
+    """What is fused of several streams: features, scores or logits."""
     weights: Annotated[
         Annotated[tuple[Any, ...], BeforeValidator(_several)] | None, Option("equal", metavar="NUMBERS")
     ] = None
-    """Weights of the streams in a sum of scores or logits: 0.6,0.6,0.4."""
+    """Weights of the streams when scores or logits are fused, for example 0.6,0.6,0.4."""
     readout: Annotated[str | None, Option("the protocol's")] = None
-    """Features: pooled, mean, joints, a level of the encoder, or another encoder of the method."""
-    bodies_pool: Annotated[str | None, Option("as in `run`")] = None
-    """Bodies to clip: valid-mean, valid-sum, all-mean or concat."""
-    min_confidence: Annotated[float | None, Option("0, none")] = None
-    """Hide tokens whose mean confidence is below this from an encoder that has learned to work without tokens."""
+    """Features of the probe: pooled, mean, joints, a level of the encoder, or another encoder of the method."""
+    bodies_pool: Annotated[str | None, Option("the run's")] = None
+    """How the features of bodies become those of a clip: valid-mean, valid-sum, all-mean or concat."""
+    min_confidence: Annotated[float | None, Option("0, which masks none")] = None
+    """Mask tokens with a lower mean confidence, for encoders that can drop tokens."""
     sets: Pairs = Field(default={}, alias="settings")
-    """Settings of the protocol; repeatable."""
+    """Change a setting of the protocol, for example epochs=50. Repeatable."""
 
 
 def token_grid(tokens: Any) -> dict[str, int]:
     """grid.* settings of one of the paper's token budgets."""
     if not isinstance(tokens, int) or tokens not in BUDGETS:
         raise SkelbenchError(
-            f"tokens {tokens!r} is not one of {', '.join(map(str, BUDGETS))}; for any other grid give a clip length T "
-            "and a patch P_T, tokens = T / P_T: the settings grid.frames and grid.patch (`skelbench run`: "
-            "--clip-length and --patch)"
+            f"tokens is 8, 15 or 30, not {tokens!r}. For another grid give clip length and patch instead (settings "
+            "grid.frames and grid.patch): --clip-length 72 --patch 8 makes 9 tokens"
         )
     return dict(zip(("grid.frames", "grid.patch"), BUDGETS[tokens]))
 

@@ -64,7 +64,8 @@ def told(error: BaseException) -> str:
     if not places:
         return ""
     frame, line = places[-1]
-    shapes = [f"{name} {list(x.shape)}" for name, x in frame.f_locals.items() if getattr(x, "ndim", 0)]
+    arrays = {name: x for name, x in frame.f_locals.items() if isinstance(getattr(x, "shape", None), tuple)}
+    shapes = [f"{name} {list(x.shape)}" for name, x in arrays.items() if x.shape]
     with_shapes = f"; with {', '.join(shapes[:8])}" if shapes and isinstance(error, RuntimeError | IndexError) else ""
     code = frame.f_code
     return f"{_place(code.co_filename, frame.f_globals, f':{line}', code.co_name)}: {said(error)}{with_shapes}"

@@ -29,10 +29,13 @@ class Setting:
 
 
 def settings(model: type[BaseModel]) -> list[Setting]:
-    """Return the fields of ``model`` in order, documented by ``Field(description=...)`` or the string below a field."""
+    """Return the fields of ``model`` in order, documented by ``Field(description=...)`` or the string below a field,
+    also of a base class."""
     rows = []
     for name, field in model.model_fields.items():
-        description = " ".join((field.description or "").replace("``", "").split())
+        same = (getattr(base, "model_fields", {}).get(name, field) for base in model.__mro__)
+        description = next((one.description for one in same if one.description), "")
+        description = " ".join(description.replace("``", "").split())
         limits = [f"{SIGNS[key]} {getattr(x, key)}" for x in field.metadata for key in SIGNS if hasattr(x, key)]
         kind = ", ".join([_type(field.annotation), *limits])
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

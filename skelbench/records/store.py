@@ -141,7 +141,7 @@ class ResultStore:
             raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
         spellings = {part for run in runs for part in (run.name, run.title, _id(run))}
         if not spellings:
-            raise SkelbenchError(f"there is no run {name!r} in {self.root}: it holds none; see `skelbench run --help`")
+            raise SkelbenchError(f"no runs in {self.root}. Train one first: skelbench run slim --tokens 8")
         if digits:
             hint = f"runs have the numbers 1 to {len(runs)}"
             raise SkelbenchError(f"there is no run {name} in {self.root}: {hint}; see `skelbench runs list`")

@@ -39,12 +39,12 @@ TRANSFER_NOTE = (
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summaries = {
-        "finetune": "encoders that were fine-tuned on all labels, by each recipe, and what labels alone give",
-        "semi": "encoders that were fine-tuned on 1 and 10 % of the labels, by each recipe; papers' figures",
-        "robustness": "a linear probe of clean clips on clips with missing joints and with noise; papers' figures",
-        "missing-representation": "missing joints declared, or filled in unflagged; papers' figures",
-        "transfer": "runs on other data than they were trained on: source, target, a column for each protocol",
-        "retrieval": "nearest neighbours: 1-NN accuracy, mean average precision, recall; papers' figures",
+        "finetune": "fine-tuning with all labels, compared with training from initial weights",
+        "semi": "fine-tuning with 1 and 10 % of the labels; published results",
+        "robustness": "linear accuracy with missing joints and with noise; published results",
+        "missing-representation": "linear accuracy with missing joints marked or filled in; published results",
+        "transfer": "evaluations on other data than the training data: source, target, one column per protocol",
+        "retrieval": "1-NN accuracy, mean average precision and recall; published results",
     }
     return [
         TableSpec(name=name, target=f":{name.upper().replace('-', '_')}", summary=summary, needs_runs=False)

@@ -109,7 +109,7 @@ LAYOUT = builder.Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "accuracy against whole pre-training FLOPs, clips per second, latency, memory, parameters"
+    summary = "accuracy against pre-training FLOPs, clips per second, latency, memory and parameters"
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 

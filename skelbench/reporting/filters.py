@@ -30,16 +30,16 @@ class Filters(Arguments):
     False
     """
 
-    dataset: Annotated[Names, Option(metavar="NAMES")] = ()
-    """Only these data sets, trained or tested on."""
-    method: Annotated[Names, Option(metavar="NAMES")] = ()
-    """Only these methods: METHOD with its variants, or METHOD:VARIANT."""
-    protocol: Annotated[Names, Option(metavar="NAMES")] = ()
-    """Only evaluations by these protocols."""
-    preset: Annotated[Names, Option(metavar="NAMES")] = ()
+    dataset: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
+    """Only runs trained or tested on these datasets."""
+    method: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
+    """Only these methods: METHOD with all variants, or METHOD:VARIANT."""
+    protocol: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
+    """Only evaluations with these protocols."""
+    preset: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
     """Only runs of these presets."""
-    tag: Annotated[Names, Option(metavar="NAMES")] = ()
-    """Only runs with one of these tags (`skelbench runs tag`)."""
+    tag: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
+    """Only runs with these tags (see `skelbench runs tag`)."""
 
     @property
     def wanted(self) -> dict[str, tuple[str, ...]]:

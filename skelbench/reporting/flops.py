@@ -101,7 +101,7 @@ _PAPER_DETAIL = _paper(inference="inference", encoder="student", decoder="decode
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "MACs and GFLOPs of encoder, decoder and whole training step at the paper's token grids"
-    detail = "GFLOPs of student encoder, decoder, targets and heads, on native token grids and the paper's"
+    detail = "GFLOPs of encoder, decoder, targets and heads, on published token grids and the paper's"
     return [
         TableSpec(name="flops", target=":table", summary=summary, needs_runs=False, counts=True),
         TableSpec(name="flops-detail", target=":table_detail", summary=detail, needs_runs=False, counts=True),

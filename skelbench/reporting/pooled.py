@@ -49,7 +49,7 @@ LAYOUT = Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "methods over many data sets and splits: interquartile mean, probability of improvement"
+    summary = "methods over all datasets and splits: interquartile mean, probability of improvement"
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 

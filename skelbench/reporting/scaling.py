@@ -57,7 +57,7 @@ LAYOUT = builder.Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "accuracy over clips seen and training FLOPs, of trainings that differ in length"
+    summary = "accuracy against clips seen and training FLOPs, for trainings of different length"
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 

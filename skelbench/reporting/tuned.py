@@ -64,7 +64,7 @@ LAYOUT = builder.Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "methods as they are and tuned by `skelbench tune`: accuracy, paired test, trials, hours"
+    summary = "methods with default and tuned settings: accuracy, paired test, trials, hours"
     return [TableSpec(name="tuned", target=":table", summary=summary, needs_runs=False)]
 
 

@@ -154,8 +154,8 @@ class Rotate(Augment):
     """R = Rz Ry Rx (paper, Algorithm 2): vertical (Y) and tilt (X, Z) angles uniform in +- the limits, per clip."""
 
     kind = "rotate"
-    vertical_deg: float = 180.0
-    tilt_deg: float = 30.0
+    vertical_deg: float = Field(180.0, description="Largest angle about the vertical axis, in degrees.")
+    tilt_deg: float = Field(30.0, description="Largest angle about the horizontal axes, in degrees.")
 
     def draw(self, draws: Draws) -> Change:
         """Apply the rotation about the line of sight only to 2-D poses, within the tilt limit."""
@@ -172,8 +172,8 @@ class AxisRotate(Augment):
 
     kind = "axis-rotate"
     p: Fraction = 1.0
-    major_deg: float = Field(30.0, ge=0)
-    minor_deg: float = Field(1.0, ge=0)
+    major_deg: float = Field(30.0, ge=0, description="Largest angle about the drawn axis, in degrees.")
+    minor_deg: float = Field(1.0, ge=0, description="Largest angle about the other axes, in degrees.")
 
     def draw(self, draws: Draws) -> Change:
         """Rotate 2-D poses about the line of sight only."""
@@ -188,7 +188,7 @@ class Shear(Augment):
 
     kind = "shear"
     p: Fraction = 1.0
-    amplitude: float = Field(0.5, ge=0)
+    amplitude: float = Field(0.5, ge=0, description="Largest multiple of another coordinate.")
 
     def draw(self, draws: Draws) -> Linear:
         """Return the shear; flat bodies stay flat."""
@@ -204,7 +204,7 @@ class Mirror(Augment):
     """Swap left and right joints and, with ``reflect``, negate X (Algorithm 3); without it the index swap alone."""
 
     kind = "mirror"
-    reflect: bool = True
+    reflect: bool = Field(True, description="Whether X is negated too.")
 
     def draw(self, draws: Draws) -> Change:
         rows = len(draws.rows_K)
@@ -219,8 +219,8 @@ class BoneScale(Augment):
     ADDED = frozenset({"order"})
 
     kind = "bone-scale"
-    lo: float = 0.85
-    hi: float = 1.15
+    lo: float = Field(0.85, description="Smallest factor.")
+    hi: float = Field(1.15, description="Largest factor.")
     groups: Literal["parts", "limbs", "bones"] = "parts"
     """"parts" = the topology's parts (trunk and four limbs), "limbs" = torso / both arms / both legs; "bones" =
     each bone of the bone stream by itself, while the joint at which it begins stays in place (ActCLR's code)."""
@@ -238,8 +238,8 @@ class CoordinateScale(Augment):
     """Scale each coordinate axis by its own factor: the conventional counterpart of bone-aware scaling."""
 
     kind = "coordinate-scale"
-    lo: float = 0.85
-    hi: float = 1.15
+    lo: float = Field(0.85, description="Smallest factor.")
+    hi: float = Field(1.15, description="Largest factor.")
 
     def draw(self, draws: Draws) -> Change:
         return draws.linear(space_K33=torch.diag_embed(self.lo + draws.per_clip(3) * (self.hi - self.lo)).float())
@@ -249,7 +249,7 @@ class Noise(Augment):
     """Add independent Gaussian noise of ``std`` metres to every coordinate."""
 
     kind = "noise"
-    std: float = Field(0.01, ge=0, json_schema_extra={"unit": "m"})
+    std: float = Field(0.01, ge=0, description="Standard deviation.", json_schema_extra={"unit": "m"})
 
     def draw(self, draws: Draws) -> Change:
         return draws.jitter(self.std)
@@ -272,7 +272,7 @@ class Translate(Augment):
     kind = "translate"
     version = 2
     """2: 2-D poses stay in their plane."""
-    limit: float = Field(0.02, ge=0, json_schema_extra={"unit": "m"})
+    limit: float = Field(0.02, ge=0, description="Largest shift along an axis.", json_schema_extra={"unit": "m"})
 
     def draw(self, draws: Draws) -> Change:
         """Flat bodies stay in their plane."""
@@ -289,10 +289,10 @@ class Blur(Augment):
     """
 
     kind = "blur"
-    kernel: int = Field(15, ge=1)
-    lo: float = Field(0.1, gt=0)
-    hi: float = 2.0
-    normalised: bool = True
+    kernel: int = Field(15, ge=1, description="Width of the filter, in frames.")
+    lo: float = Field(0.1, gt=0, description="Smallest standard deviation, in frames.")
+    hi: float = Field(2.0, description="Largest standard deviation, in frames.")
+    normalised: bool = Field(True, description="Whether the weights of the filter sum to 1.")
 
     def draw(self, draws: Draws) -> Change:
         sigma_K = (self.lo + draws.per_clip(1)[:, 0] * (self.hi - self.lo)).float()
@@ -317,8 +317,8 @@ class Pace(Augment):
 
     kind = "pace"
     of_padded = False
-    lo: float = Field(0.5, gt=0)
-    hi: float = 1.5
+    lo: float = Field(0.5, gt=0, description="Smallest factor of the duration.")
+    hi: float = Field(1.5, description="Largest factor of the duration.")
 
     def draw(self, draws: Draws) -> Change:
         factor_K = self.lo + draws.per_clip(1)[:, 0] * (self.hi - self.lo)

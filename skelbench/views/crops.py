@@ -30,6 +30,13 @@ WHOLE_FRAMES = (*PADDED, "release", "bin-starts")
 """Resizes that read a crop of whole frames."""
 
 
+Parent = Annotated[str, Field(description="Name of the view that decides the crop.")]
+Lo = Annotated[Fraction, Field(description="Smallest duration, as a fraction of the clip (of the parent, if any).")]
+Hi = Annotated[Fraction, Field(description="Largest duration, as a fraction of the clip (of the parent, if any).")]
+Whole = Annotated[bool, Field(description="Whether a crop has whole frames, by MAMP's rule.")]
+Least = Annotated[int, Field(description="Least number of frames of a crop, with whole_frames.")]
+
+
 @dataclass(frozen=True)
 class Interval:
     """From ``start`` to ``start + duration``, both ends included, in the clip after ``extend``.
@@ -127,10 +134,10 @@ class Free(Crop):
     """
 
     kind = "free"
-    lo: Fraction = 0.5
-    hi: Fraction = 1.0
-    whole_frames: bool = False
-    min_frames: int = 1
+    lo: Lo = 0.5
+    hi: Hi = 1.0
+    whole_frames: Whole = False
+    min_frames: Least = 1
 
     def cut(self, cut: Cut) -> Interval:
         u_B2, length = cut.uniform(2), cut.length_B.double()
@@ -146,7 +153,7 @@ class Same(Crop):
 
     kind = "same"
     parents_frames = True
-    parent: str
+    parent: Parent
 
     def cut(self, cut: Cut) -> Interval:
         interval = cut.interval(cut.parent.start_B, cut.parent.duration_B)
@@ -157,7 +164,7 @@ class Alike(Crop):
     """An interval as long as the parent view's, start uniform and its own."""
 
     kind = "alike"
-    parent: str
+    parent: Parent
 
     def cut(self, cut: Cut) -> Interval:
         duration = cut.parent.duration_B
@@ -174,11 +181,11 @@ class Inside(Crop):
     ADDED = frozenset({"whole_frames", "min_frames"})
 
     kind = "inside"
-    parent: str
-    lo: Fraction
-    hi: Fraction
-    whole_frames: bool = False
-    min_frames: int = 1
+    parent: Parent
+    lo: Lo
+    hi: Hi
+    whole_frames: Whole = False
+    min_frames: Least = 1
 
     def cut(self, cut: Cut) -> Interval:
         u_B2, parent = cut.uniform(2), cut.parent
@@ -197,7 +204,7 @@ class ReflectCrop(Crop):
 
     kind = "reflect"
     reflects = True
-    pad: float = Field(1 / 6, ge=0, lt=1)
+    pad: float = Field(1 / 6, ge=0, lt=1, description="Largest shift, as a fraction of the clip.")
 
     def cut(self, cut: Cut) -> Interval:
         duration_B = cut.length_B.double() - 1
@@ -212,7 +219,7 @@ class Tempo(Crop):
     """
 
     kind = "tempo"
-    amount: float = Field(0.1, ge=0, lt=1)
+    amount: float = Field(0.1, ge=0, lt=1, description="Largest relative change of the duration.")
 
     def cut(self, cut: Cut) -> Interval:
         length_B = cut.length_B.double()
@@ -224,7 +231,7 @@ class Center(Crop):
     """The deterministic central ``share`` of the clip (evaluation)."""
 
     kind = "center"
-    share: float = Field(0.95, gt=0, le=1)
+    share: float = Field(0.95, gt=0, le=1, description="Fraction of the clip.")
 
     def cut(self, cut: Cut) -> Interval:
         """Nothing is rounded for "ends" and "uniform-frames"; for other resizes int((1 - share) * length / 2) whole

@@ -45,7 +45,7 @@ class Poses:
     """
 
     x_F3J: Tensor
-    """float32 [F, 3, J], metres; on the device, never to be changed in place."""
+    """float32 [F, 3, J], meters; on the device, never to be changed in place."""
     missing_BJ: Tensor
     """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip."""
     confidence_FJ: Tensor | None

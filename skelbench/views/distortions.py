@@ -29,11 +29,11 @@ class Distort(Augment):
 
     kind = "distort"
     p: Fraction = 1.0
-    shear: float = Field(0.5, ge=0)
-    zero: float = Field(0.25, ge=0)
-    corrupt: float = Field(0.25, ge=0)
-    amplitude: float = Field(1.0, ge=0)
-    share: Fraction = 0.6
+    shear: float = Field(0.5, ge=0, description="Weight of the shear in the draw.")
+    zero: float = Field(0.25, ge=0, description="Weight of setting joints to zero in the draw.")
+    corrupt: float = Field(0.25, ge=0, description="Weight of the corruption in the draw.")
+    amplitude: float = Field(1.0, ge=0, description="Largest multiple of another coordinate.")
+    share: Fraction = Field(0.6, description="Fraction of the joints.")
 
     def draw(self, draws: Draws) -> Change:
         joints = draws.topology.num_joints

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from skelbench.core.errors import SkelbenchError
@@ -73,8 +74,8 @@ class Mask(Bounded):
 
     family: ClassVar[str] = "masks"
 
-    lo: Fraction = 0.9
-    hi: Fraction = 0.9
+    lo: Fraction = Field(0.9, description="Smallest fraction of masked tokens.")
+    hi: Fraction = Field(0.9, description="Largest fraction of masked tokens.")
     p: Fraction = 1.0
     """Probability that a view is masked at all."""
 

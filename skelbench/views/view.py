@@ -36,7 +36,7 @@ class View:
     """
 
     x_RTJC: Tensor
-    """float32 [R, T, J, 3], metres."""
+    """float32 [R, T, J, 3], meters."""
     rows_R: Tensor
     """int64 [R]: row r is entry rows_R[r] of the flattened [count * B, M] grid."""
     clips: int
@@ -48,7 +48,7 @@ class View:
     mask_RN: Tensor | None = None
     """bool [R, N], True = hidden."""
     masked_I: Tensor | None = None
-    """int64 [I]: flat indices (row * N + token) of the hidden tokens, ascending."""
+    """int64 [I]: flat indices (row * N + token) of the masked tokens, ascending."""
     keep_RK: Tensor | None = None
     """int64 [R, K]: visible tokens of each row, ascending, when every row keeps the same number."""
     keys_R: Tensor | None = None

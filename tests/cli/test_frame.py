@@ -88,7 +88,7 @@ def test_light_commands_and_misspelt_names_import_nothing_heavy(monkeypatch):
     [
         (["rnu", "slim"], "'run'"),
         (["run", "slim", "--tokns", "8"], "--tokens"),
-        (["run"], "method"),
+        (["run"], "METHOD"),
         (["plugins", "list", "--plugin"], "--plugin needs a file"),
     ],
 )
@@ -142,9 +142,11 @@ def test_global_options_are_found_before_two_dashes():
 
 # ---------------------------------------------------------------------------------------------------- plugins
 def test_list_shows_announced_plugins(bee, capsys):
-    assert main(["--plugin", bee, "plugins", "list"]) == 0
+    assert main(["--plugin", bee, "plugins", "list", "methods"]) == 0
     found = rows(capsys.readouterr().out)
-    assert ["method", "bee", "a small method", "bee_plugin", "ok"] in found
+    assert ["bee", "2026", "bee_plugin", "a small method"] in found
+    assert main(["--plugin", bee, "plugins", "list"]) == 0
+    assert ["methods", "1", "bee"] in rows(capsys.readouterr().out)
 
 
 def test_info_shows_settings_presets_and_origin(bee, capsys):
@@ -152,6 +154,7 @@ def test_info_shows_settings_presets_and_origin(bee, capsys):
     text = capsys.readouterr().out
     found = rows(text)
     assert ["citation", "A. Bee, 2026"] in found
+    assert ["use it", f"skelbench run bee --tokens 8 --plugin {bee}"] in found
     assert ["train.lr", "0.5"] in found
     assert "preset swarm" in text and ["method.width", "3"] in found
     assert ["width", "int, >= 1", "64", "how wide it is"] in found

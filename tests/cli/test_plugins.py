@@ -5,6 +5,9 @@ import re
 import pytest
 
 from skelbench.cli.main import main
+from skelbench.plugin.descriptors import KINDS
+from skelbench.plugin.host import Host
+from skelbench.plugin.settings import settings
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -19,6 +22,22 @@ def shown(capsys):
         return capsys.readouterr().out
 
     return shown
+
+
+def test_every_shipped_setting_is_documented():
+    host = Host()
+    assert {"vit", "stgcn"} <= {*host.names("encoders")}
+    for kind in KINDS:
+        for about in host.all(kind):
+            config = host.config(about)
+            if kind == "targets":
+                config = getattr(host.load(about), "Config", config)
+            assert not [row.name for row in settings(config) if not row.doc], (kind, about.name)
+
+
+def test_a_list_without_kind_counts_each_kind(shown):
+    lines = [line.split() for line in shown("plugins", "list").splitlines() if line.strip()]
+    assert ["masks", "2", "random-tokens,", "tube"] in lines and len(lines) < 30
 
 
 def test_a_list_may_be_of_one_kind(shown, fails):

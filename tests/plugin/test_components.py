@@ -29,7 +29,7 @@ def test_a_class_of_a_family_appears_in_the_list(write, capsys):
         host.find("augmentations", "shaer")
     assert main(["plugins", "list", "--plugin", str(path)]) == 0
     (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if "augmentations" in line]
-    assert line == ["augmentations", "shear"]
+    assert line == ["augmentations", "1", "shear"]
 
 
 @pytest.mark.parametrize(

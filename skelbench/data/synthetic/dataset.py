@@ -235,7 +235,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
 def skelbench_datasets() -> list[DatasetSpec]:
     """Rules of the splits, written out so that a listing does not import the classes."""
     splits = ("cross-subject", "cross-view", "cross-setup")
-    summary = "forward kinematics on the 25-joint tree, three cameras; made on first use, the same everywhere"
+    summary = "forward kinematics on 25 joints, three cameras; made on first use, the same everywhere"
     spec = DatasetSpec(name="synthetic", target=":open_synthetic", summary=summary, splits=splits,
                        default_split="cross-view", licence="generated")  # fmt: skip
     return [spec]

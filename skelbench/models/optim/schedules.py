@@ -26,7 +26,7 @@ class Schedule(Component):
 
     family: ClassVar[str] = "schedules"
 
-    warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(20 / 150, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
 
     def lr(self, peak: float, step: int, total: int) -> float:
         """Learning rate of ``step``, 0 to total - 1: linear warm-up to the peak, then :meth:`after`."""
@@ -61,7 +61,7 @@ class StepDecay(Schedule):
     """
 
     kind = "step"
-    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     milestones: tuple[Share, ...] = Field((2 / 3,), description="when the rate drops, shares of the schedule")
     gamma: float = Field(0.1, gt=0, le=1, description="what it is multiplied by")
 
@@ -78,7 +78,7 @@ class Exponential(Schedule):
     """
 
     kind = "exponential"
-    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
     parts: int = Field(100, ge=1, description="equal parts of the schedule, of one rate each")
     gamma: float = Field(0.99, gt=0, le=1, description="rate of a part / rate of the part before")
 
@@ -95,7 +95,7 @@ class Constant(Schedule):
     """
 
     kind = "constant"
-    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, share of the schedule")
+    warmup: float = Field(0.0, ge=0, lt=1, description="linear warm-up, fraction of the schedule")
 
     def after(self, peak: float, step: int, warm: int, total: int) -> float:
         return peak

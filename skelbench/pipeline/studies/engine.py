@@ -31,22 +31,22 @@ class ResourceRequest(Arguments):
     ['cpus']
     """
 
-    jobs: Annotated[int | None, Option("1 with a GPU, else the cores, at most 4"), Ge(1)] = None
-    """Runs at a time, each in its process."""
+    jobs: Annotated[int | None, Option("1 with a GPU, else one per core, at most 4"), Ge(1)] = None
+    """Number of runs at the same time."""
     partition: Annotated[str | None, Option("SBATCH_PARTITION, else the cluster's", panel=QUEUE)] = None
-    """Partition."""
+    """Partition of the cluster."""
     gpus: Annotated[int | None, Option("1 with --device cuda, else 0", panel=QUEUE), Ge(0)] = None
     """GPUs of each trial, 0 or 1."""
     cpus: Annotated[int | None, Option("4 with a GPU, else 1", panel=QUEUE), Ge(1)] = None
     """Cores of each trial."""
     mem: Annotated[str | None, Option("16G", panel=QUEUE)] = None
-    """Memory of each trial: 16G."""
+    """Memory of each trial, for example 32G."""
     time: Annotated[str | None, Option("4h", panel=QUEUE)] = None
-    """Time limit of a job: 4h, 90m, 1d12h; a trial that takes longer continues in another job."""
+    """Time limit of a job, for example 4h, 90m or 1d12h. A longer trial continues in another job."""
     max_parallel: Annotated[int | None, Option("no limit", panel=QUEUE), Ge(1)] = None
-    """Trials at a time."""
+    """Number of trials at the same time."""
     setup: Annotated[tuple[str, ...] | None, Option(metavar="LINE", panel=QUEUE)] = None
-    """A line of shell before each trial: 'module load cuda'; repeatable."""
+    """Shell command before each trial, for example 'module load cuda'. Repeatable."""
 
     def given(self) -> list[str]:
         """Names of the fields that are given."""

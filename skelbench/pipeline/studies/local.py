@@ -70,4 +70,4 @@ def work_through(
 
 @hookimpl
 def skelbench_engines() -> list[EngineSpec]:
-    return [EngineSpec(name="local", target=":Local", summary="processes of this machine")]
+    return [EngineSpec(name="local", target=":Local", summary="processes on this machine")]

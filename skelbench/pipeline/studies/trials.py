@@ -106,7 +106,7 @@ class Status:
     state: str
     """done, probes missing, interrupted, diverged, failed, running (by another process), or new."""
     share: float = 0.0
-    """Share of its training that is done, 0..1."""
+    """Fraction of its training that is done, 0..1."""
     run: RunDir | None = None
 
     @property

@@ -83,7 +83,7 @@ LAYOUT = Layout(
 
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
-    summary = "what `diagnose order` and `diagnose invariance` found, over methods, with the untrained encoder beside"
+    summary = "results of `diagnose order` and `diagnose invariance` for all methods and the untrained encoder"
     return [TableSpec(name=NAME, target=":table", summary=summary)]
 
 

@@ -48,7 +48,7 @@ class Coverage(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "histogram of the share of tokens that a method's masks hide, per kind of view (--method NAME)"
+    summary = "histogram of the fraction of tokens that a method's masks hide (--method NAME)"
     return [FigureSpec(name="coverage", target=":draw", config=":Coverage", summary=summary, needs_runs=False)]
 
 

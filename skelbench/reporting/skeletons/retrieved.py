@@ -50,7 +50,7 @@ class Retrieval(Spec):
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "queries with their nearest training clips as skeletons, right and wrong marked (--run)"
+    summary = "test clips with their nearest training clips as skeletons (--run)"
     return [FigureSpec(name="retrieval", target=":draw", config=":Retrieval", summary=summary, snapshots=True)]
 
 

@@ -34,7 +34,7 @@ class Clip:
     """A clip of M bodies."""
 
     x_MTJC: np.ndarray
-    """float32, centred; a body that is absent from a frame is zero there."""
+    """float32, centered; a body that is absent from a frame is zero there."""
     origin: np.ndarray
     """float32 [3], added to ``x_MTJC`` gives camera coordinates."""
     empty_body: bool

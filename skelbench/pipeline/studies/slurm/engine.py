@@ -208,4 +208,6 @@ class Slurm(Queue):
 
 @hookimpl
 def skelbench_engines() -> list[EngineSpec]:
-    return [EngineSpec(name="slurm", target=":Slurm", summary="a SLURM cluster: an array task for each trial")]
+    return [
+        EngineSpec(name="slurm", target=":Slurm", summary="SLURM cluster: a job array with one task for each trial")
+    ]
