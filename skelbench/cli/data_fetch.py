@@ -56,4 +56,4 @@ def _nothing(*_: object, **__: object) -> None:
 
 
 def _about(source: SourceSpec) -> str:
-    return source.summary + ("" if source.ran else " (not yet run on the original files)")
+    return source.summary + (f" ({source.tried})" if source.tried else "")

@@ -81,6 +81,7 @@ def _download(url: str, known: str, folder: Path, loaded: Callable[..., None]) -
     import requests
 
     name = url.rpartition("/")[2]
+    pooch.get_logger().setLevel("WARNING")
     with _disk_errors(folder):
         try:
             loader = pooch.HTTPDownloader(progressbar=_Bar(loaded), timeout=TIMEOUT_S)

@@ -147,8 +147,8 @@ class SourceSpec(Descriptor):
     megabytes: int = 0
     licence: str = ""
     citation: str = ""
-    ran: bool = True
-    """Whether the reader was run on the original files, not only on samples."""
+    tried: str = "not yet run on the original files"
+    """Files that the reader was run on; "" = all original files."""
 
 
 @dataclass(frozen=True, kw_only=True)

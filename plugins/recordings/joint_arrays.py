@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Motion, files_in, items, recording
-from skelbench_plugins.keypoints.skeletons import SMPL22
+from skelbench_plugins.recordings.clips import Motion, files_in, items, recording
+from skelbench_plugins.recordings.skeletons import SMPL22
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

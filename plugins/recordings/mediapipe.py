@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Motion, files_in, items, recording
-from skelbench_plugins.keypoints.skeletons import MEDIAPIPE33
+from skelbench_plugins.recordings.clips import Motion, files_in, items, recording
+from skelbench_plugins.recordings.skeletons import MEDIAPIPE33
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from skelbench_plugins.keypoints.bvh import read_bvh
-from skelbench_plugins.keypoints.clips import Item, Motion, files_in, recording
-from skelbench_plugins.keypoints.joint_names import common_names
+from skelbench_plugins.recordings.bvh import read_bvh
+from skelbench_plugins.recordings.clips import Item, Motion, files_in, recording
+from skelbench_plugins.recordings.joint_names import common_names
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Item, Motion, files_in, recording
-from skelbench_plugins.keypoints.joint_names import common_names
+from skelbench_plugins.recordings.clips import Item, Motion, files_in, recording
+from skelbench_plugins.recordings.joint_names import common_names
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording
@@ -24,8 +24,8 @@ _IRDS = re.compile(r"(\d+)_(\d+)_([0-8])_(\d+)_([12])_(stand|chair|wheelchair|st
 _JOINT = re.compile(r"\((\w+),(\w+),([^,]+),([^,]+),([^,]+),[^)]*\)")
 KINECT = (
     "SpineBase SpineMid Neck Head ShoulderLeft ElbowLeft WristLeft HandLeft ShoulderRight ElbowRight WristRight "
-    "HandRight HipLeft KneeLeft AnkleLeft FootLeft HipRight KneeRight AnkleRight FootRight SpineShoulder HandTipLeft ThumbLeft "
-    "HandTipRight ThumbRight"
+    "HandRight HipLeft KneeLeft AnkleLeft FootLeft HipRight KneeRight AnkleRight FootRight SpineShoulder HandTipLeft "
+    "ThumbLeft HandTipRight ThumbRight"
 ).split()
 """Joints of Kinect v2 in the order of ``ntu25``."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from skelbench.plugin import DatasetSpec, SourceSpec, hookimpl
 
-_HERE = "skelbench_plugins.sources"
+_HERE = "skelbench_plugins.recordings.sources"
 _PYSKL = "https://download.openmmlab.com/mmaction/v1.0/skeleton/data"
 _GITHUB = "https://github.com"
 _POSEC3D = "Duan et al., Revisiting Skeleton-based Action Recognition, CVPR 2022 (2-D poses)"
@@ -27,7 +27,6 @@ def _pyskl(name: str, stem: str, title: str, megabytes: int) -> SourceSpec:
         megabytes=megabytes,
         licence="public files of OpenMMLab; the videos have their own terms",
         citation=_POSEC3D,
-        ran=False,
     )
 
 
@@ -39,6 +38,7 @@ def skelbench_sources() -> list[SourceSpec]:
         SourceSpec(
             name="uiprmd",
             target=f"{_HERE}.uiprmd:uiprmd",
+            tried="",
             summary="UI-PRMD: ten exercises, correct or not, of ten people; Kinect v2",
             files={f"{_GITHUB}/niemasd/UI-PRMD-Analysis/archive/{commit}.zip": ""},
             megabytes=392,
@@ -47,6 +47,7 @@ def skelbench_sources() -> list[SourceSpec]:
         SourceSpec(
             name="bandai",
             target=f"{_HERE}.motion:bandai",
+            tried="",
             summary="3,076 clips of three actors in many styles, for pre-training; BVH",
             files={f"{_GITHUB}/BandaiNamcoResearchInc/Bandai-Namco-Research-Motiondataset/archive/{bandai}.zip": ""},
             megabytes=170,
@@ -62,17 +63,16 @@ def skelbench_sources() -> list[SourceSpec]:
             megabytes=1500,
             licence="CC BY 4.0",
             citation="Mason, Starke, Komura, Real-Time Style Modelling of Human Locomotion, 2022",
-            ran=False,
         ),
         SourceSpec(
             name="irds",
             target=f"{_HERE}.rehabilitation:irds",
+            tried="run on the original files of one subject",
             summary="IntelliRehabDS: nine gestures of 29 people, 15 of them patients; Kinect v2",
             files={"https://zenodo.org/records/4610859/files/IRDS.zip": ""},
             megabytes=1100,
             licence="see zenodo.org/records/4610859; the article is CC BY 4.0",
             citation="Miron, Sadawi, Ismail, Hussain, Grosan, IntelliRehabDS, Data 2021, 6(5):46",
-            ran=False,
         ),
         SourceSpec(
             name="rehab24-6",
@@ -85,7 +85,6 @@ def skelbench_sources() -> list[SourceSpec]:
             megabytes=200,
             licence="see zenodo.org/records/13305826",
             citation="REHAB24-6: a multi-modal dataset of physical rehabilitation exercises, Zenodo 13305826, 2024",
-            ran=False,
         ),
         _pyskl("hmdb2d", "hmdb51", "HMDB51", 70),
         _pyskl("ucf2d", "ucf101", "UCF101", 150),

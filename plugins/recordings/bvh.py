@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Motion, files_in, items, recording
-from skelbench_plugins.keypoints.joint_names import common_names
-from skelbench_plugins.keypoints.kinematics import positions, rotation
+from skelbench_plugins.recordings.clips import Motion, files_in, items, recording
+from skelbench_plugins.recordings.joint_names import common_names
+from skelbench_plugins.recordings.kinematics import positions, rotation
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

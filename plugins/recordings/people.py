@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Item, Motion, files_in, items, recording
+from skelbench_plugins.recordings.clips import Item, Motion, files_in, items, recording
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Motion, files_in, items, recording
-from skelbench_plugins.keypoints.kinematics import positions, rotation
-from skelbench_plugins.keypoints.skeletons import CMU31
+from skelbench_plugins.recordings.clips import Motion, files_in, items, recording
+from skelbench_plugins.recordings.kinematics import positions, rotation
+from skelbench_plugins.recordings.skeletons import CMU31
 
 from skelbench.data.importers.recording import ImportOptions, Recording
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.keypoints.clips import Item, Motion, recording
-from skelbench_plugins.keypoints.kinematics import positions, rotation
+from skelbench_plugins.recordings.clips import Item, Motion, recording
+from skelbench_plugins.recordings.kinematics import positions, rotation
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.recording import ImportOptions, Recording

@@ -9,11 +9,13 @@ _SIDE = re.compile(r"(?:^|(?<=[^a-z]))(left|right|l|r)(?=[^a-z]|$)")
 _LIMBS = {
     "shoulder": ("upperarm", "uparm", "humerus", "arm", "shoulder"),
     "elbow": ("forearm", "lowerarm", "loarm", "lowarm", "elbow"),
-    "wrist": ("hand", "wrist"),
+    "wrist": ("wrist", "hand"),
     "hip": ("upleg", "upperleg", "thigh", "femur", "hip"),
     "knee": ("lowerleg", "lowleg", "loleg", "shin", "calf", "tibia", "leg", "knee"),
-    "ankle": ("foot", "ankle"),
-    "foot": ("toebase", "toe", "toes", "ball"),
+    "ankle": ("ankle", "foot"),
+    "foot": ("toebase", "toe", "toes", "ball", "foot"),
+    "hand": ("hand",),
+    "thumb": ("thumb",),
     "collar": ("collar", "clavicle", "shoulder"),
 }
 """Joint -> stems of its names. A joint is where its bone begins: ``forearm`` is the elbow."""
@@ -51,7 +53,7 @@ def common_names(names: Sequence[str]) -> list[str]:
 
 def _split(name: str) -> tuple[str, str]:
     """Return side and stem of a name: ("left", "upleg") for ``mixamorig:LeftUpLeg``, ``L_UpLeg`` and ``upleg.l``."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\s_.\-]+", " ", name.rpartition(":")[2]).lower()
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\s_.\-]+", " ", name.rpartition(":")[2]).lower()
     words = re.sub(r"^(bip01|joint|b|def) ", "", words)
     side = _SIDE.search(words)
     if side is None:

@@ -1,10 +1,13 @@
-"""Keypoints and motion capture of anyone: readers for ``skelbench data import``, and their skeletons."""
+"""Recordings of people: readers of keypoints and motion capture, their skeletons, and open datasets."""
 
 from __future__ import annotations
 
+from skelbench_plugins.recordings.sources import skelbench_datasets as skelbench_datasets
+from skelbench_plugins.recordings.sources import skelbench_sources as skelbench_sources
+
 from skelbench.plugin import FormatSpec, TopologySpec, hookimpl
 
-_HERE = "skelbench_plugins.keypoints"
+_HERE = "skelbench_plugins.recordings"
 
 
 def _format(name: str, target: str, summary: str, *suffixes: str) -> FormatSpec:
