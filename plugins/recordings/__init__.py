@@ -24,6 +24,7 @@ def skelbench_formats() -> list[FormatSpec]:
         _format(
             "mediapipe", "mediapipe:mediapipe", "MediaPipe Pose, image or world landmarks", ".json", ".csv", ".npy"
         ),
+        _format("nwucla", "nwucla:nw_ucla", "NW-UCLA: folder or zip of JSON files", ".json", ".zip"),
         _format("people", "people:people", "OpenPose, AlphaPose, mmpose, Kinetics-Skeleton: JSON", ".json"),
     ]
 

@@ -38,7 +38,13 @@ def read_bvh(path: Path) -> Bvh:
     head, found, motion = path.read_text(encoding="utf-8", errors="replace").partition("MOTION")
     if not found or "HIERARCHY" not in head:
         raise ValueError("it has no HIERARCHY and MOTION")
-    names, parents, offsets, channels, stack = [], [], [], [], list[int]()
+    names, parents, offsets, channels, stack = (
+        list[str](),
+        list[int](),
+        list[list[float]](),
+        list[list[str]](),
+        list[int](),
+    )
     words = iter(head.split())
     for word in words:
         if word in ("ROOT", "JOINT"):
@@ -60,7 +66,7 @@ def read_bvh(path: Path) -> Bvh:
     lines = motion.split("\n")
     facts = {key.strip(): value for key, _, value in (line.partition(":") for line in lines) if value}
     values = np.array(" ".join(line for line in lines if ":" not in line).split(), dtype=np.float64)
-    width = sum(map(len, channels))
+    width = sum(len(channel) for channel in channels)
     if not names or not width or len(values) % width or not len(values):
         raise ValueError(f"it has {len(values)} values for {width} channels of {len(names)} joints")
     table = values.reshape(-1, width)

@@ -57,7 +57,7 @@ def files_in(paths: Sequence[Path], suffix: str) -> list[Path]:
 
 def items(paths: Sequence[Path], clips: Sequence[Path]) -> list[Item]:
     """Return ``clips``, which lie in the folders ``paths`` or are named there, with their names, labels and numbers."""
-    found, listed = [], {}
+    found, listed = list[Item](), dict[Path, dict[str, str]]()
     for root in (path for path in paths if path.is_dir()):
         if (table := root / "labels.csv").exists():
             listed |= {root / row["name"]: row for row in _rows(table)}

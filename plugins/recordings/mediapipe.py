@@ -1,8 +1,8 @@
 """Landmarks of MediaPipe Pose: npy [T, 33, 3 or 4], CSV with a row per frame, or JSON; one person.
 
 Image landmarks are fractions of the image's width and height, y down, with a visibility: 2-D keypoints. World landmarks
-are meters with the hips at the origin, y down. A file with coordinates outside -0.5 to 1.5, or with negative mean
-coordinates, holds world landmarks; a JSON file says which by its key ("landmarks" or "world_landmarks").
+are meters with the hips at the origin, y down. A JSON file says which by its key ("landmarks" or "world_landmarks");
+otherwise a median of x and y below 0.1 means world landmarks.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def mediapipe(files: Sequence[Path], options: ImportOptions) -> Recording | None
     seen = first[0][first[0].any(axis=(1, 2)), :, :2]
     world = first[1] if first[1] is not None else bool(len(seen) and np.median(seen) < 0.1)
     where = str(files[0])
-    if not world and options.image_size is None and options.scale_2d == "image":
+    if not world and options.image_size is None:
         raise SkelbenchError(f"{where} has landmarks in fractions of the image; say its size: --image-size 1920x1080")
-    width, height = options.image_size or (1, 1)
+    width, height = options.image_size or (1, 1)  # not used for world landmarks
 
     def read(path: Path) -> Motion:
         found = read_landmarks(path)
@@ -86,7 +86,7 @@ def mediapipe(files: Sequence[Path], options: ImportOptions) -> Recording | None
         score_TJ = x_TJC[..., 3] if x_TJC.shape[2] == 4 else x_TJC.any(axis=2).astype(np.float32)
         if world:
             return Motion(x_TJC[None, ..., :3])
-        pixels_TJC = x_TJC[..., :2] * np.array([width, height], dtype=np.float32)
+        pixels_TJC = np.asarray(x_TJC)[..., :2] * np.array([width, height], dtype=np.float32)
         return Motion(pixels_TJC[None], score_TJ[None], (height, width))
 
     kind = f"MediaPipe Pose, {'world' if world else 'image'} landmarks"

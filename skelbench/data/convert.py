@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def convert_store(
     details = {"converted_from": f"{meta.name} ({meta.topology})", "fingerprint_before": meta.fingerprint}
     details["joints"] = mapping.summary
     lineage = f"{meta.lineage}; {meta.topology} converted to {target.name}"
-    settings = {"topology": target, "classes": meta.classes, "splits": meta.splits, "lineage": lineage}
+    settings: dict[str, Any] = {"topology": target, "classes": meta.classes, "splits": meta.splits, "lineage": lineage}
     settings |= {"default_split": meta.default_split, "licence": meta.licence, "fps": meta.fps}
     with StoreWriter(path, **settings, details=meta.details | details, overwrite=overwrite) as writer:
         for clip in range(len(store)):

@@ -11,11 +11,7 @@ _HERE = "skelbench_plugins.recordings.sources"
 _PYSKL = "https://download.openmmlab.com/mmaction/v1.0/skeleton/data"
 _GITHUB = "https://github.com"
 _POSEC3D = "Duan et al., Revisiting Skeleton-based Action Recognition, CVPR 2022 (2-D poses)"
-UIPRMD = {
-    "licence": "ODC PDDL 1.0 (public domain)",
-    "citation": "Vakanski, Jun, Paul, Baker, A Data Set of Human Body Movements for Physical Rehabilitation Exercises, "
-    "Data 2018, 3(1):2",
-}
+PUBLIC_DOMAIN = "ODC PDDL 1.0 (public domain)"
 
 
 def _pyskl(name: str, stem: str, title: str, megabytes: int) -> SourceSpec:
@@ -42,7 +38,9 @@ def skelbench_sources() -> list[SourceSpec]:
             summary="UI-PRMD: ten exercises, correct or not, of ten people; Kinect v2",
             files={f"{_GITHUB}/niemasd/UI-PRMD-Analysis/archive/{commit}.zip": ""},
             megabytes=392,
-            **UIPRMD,
+            licence=PUBLIC_DOMAIN,
+            citation="Vakanski, Jun, Paul, Baker, A Data Set of Human Body Movements for Physical Rehabilitation "
+            "Exercises, Data 2018, 3(1):2",
         ),
         SourceSpec(
             name="bandai",
@@ -102,7 +100,7 @@ def skelbench_datasets() -> list[DatasetSpec]:
             summary="real people: 200 clips of UI-PRMD, one repetition of each exercise; ships with skelbench",
             splits=("odd-even", "even-odd"),
             default_split="odd-even",
-            licence=UIPRMD["licence"],
+            licence=PUBLIC_DOMAIN,
         )
     ]
 

@@ -38,7 +38,7 @@ def read_irds(path: Path) -> Motion:
         if joints:
             frames.append([joints[name] for name in KINECT])
     x_TJC = np.array(frames, dtype=np.float32).reshape(-1, len(KINECT), 3)
-    whole_T = x_TJC.any(axis=2).all(axis=1)  # one file of the original has a frame with joints at the origin
+    whole_T = np.all(x_TJC.any(axis=2), axis=1)  # one file of the original has a frame with joints at the origin
     if not whole_T.any():
         raise ValueError("no frame has all joints")
     return Motion(x_TJC[None, whole_T])

@@ -21,7 +21,6 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import is_annotations, pyskl
 from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
-from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.pair_files import arrays, lists, other_part
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
@@ -37,7 +36,7 @@ __all__ = ["ImportOptions", "Imported", "import_files", "name_for"]
 
 FORMATS = (
     "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
-    "folder of NW-UCLA's JSON files, and those of `skelbench plugins list formats`"
+    "and those of `skelbench plugins list formats`"
 )
 
 
@@ -120,8 +119,6 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     if len(files) > 1:
         raise SkelbenchError(f"{first} is not an array of clips, so it goes with no other file; import one at a time")
     zipped = starts[0].startswith(b"PK")
-    if (zipped or first.is_dir()) and (members := files_of(first)):
-        return nw_ucla(first, members, options)
     if zipped:
         return _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):

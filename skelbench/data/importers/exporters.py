@@ -88,9 +88,9 @@ def export_pyskl(store: ClipStore, path: Path, *, overwrite: bool = False) -> Pa
         entry = {"frame_dir": str(name), "label": int(store.labels[clip]), "total_frames": x_MTJC.shape[1]}
         if flat:
             entry |= {"img_shape": (3.0, 3.0), "original_shape": (3.0, 3.0), "keypoint_score": store.confidence(clip)}
-            x_MTJC = (x_MTJC + store.index["origin"][clip])[..., :2] * np.float32([1, -1])
+            x_MTJC = (x_MTJC + store.index["origin"][clip])[..., :2] * np.array([1, -1], dtype=np.float32)
         annotations.append(entry | {"keypoint": x_MTJC})
-    split = {}
+    split: dict[str, list[str]] = {}
     for each in map(store.split, store.meta.splits):
         split |= {
             f"{each.name}_train": [str(names[i]) for i in each.train],
