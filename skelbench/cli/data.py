@@ -7,7 +7,17 @@ from types import FrameType
 
 import typer
 
-from skelbench.cli import data_export, data_import, data_info, data_labels, data_prepare, data_show, data_verify
+from skelbench.cli import (
+    data_convert,
+    data_export,
+    data_fetch,
+    data_import,
+    data_info,
+    data_labels,
+    data_prepare,
+    data_show,
+    data_verify,
+)
 from skelbench.cli.options import DataRoot
 from skelbench.core.console import make_table, out
 from skelbench.core.errors import SkelbenchError
@@ -15,6 +25,9 @@ from skelbench.core.signals import handle_signals
 
 app = typer.Typer(no_args_is_help=True, help="List, import, prepare, verify and show datasets.")
 app.add_typer(data_prepare.app, name="prepare")
+app.command("fetch")(data_fetch.fetch_data)
+app.command("map")(data_convert.map_joints)
+app.command("convert")(data_convert.convert_data)
 app.command("info")(data_info.info)
 app.command("verify")(data_verify.verify_data)
 app.command("show")(data_show.show_clip)

@@ -22,10 +22,14 @@ def export_data(
     dataset: Name, output: Output, split: Split = None, second_body: SecondBody = "zero",
     force: Force = False, data_root: DataRoot = None,
 ) -> None:  # fmt: skip
-    """Write a dataset as the npz file that the code of MAMP and CTR-GCN reads."""
-    from skelbench.data.importers.exporters import export_mamp_npz
+    """Write a dataset for other code: FILE.npz for MAMP and CTR-GCN, FILE.pkl for pyskl and mmaction2."""
+    from skelbench.data.importers.exporters import export_mamp_npz, export_pyskl
 
     store = open_store(dataset, data_root)
+    if output.suffix == ".pkl":
+        path = export_pyskl(store, output, overwrite=force)
+        out.print(f"{path}: {counted(len(store), 'clip')}, splits {', '.join(store.meta.splits)}")
+        return
     with late_progress(f"export {dataset}", "clips") as progress:
         path = export_mamp_npz(store, output, split=split, second_body=second_body, overwrite=force, progress=progress)
     chosen = store.split(split)

@@ -19,11 +19,13 @@ Unit = Literal["m", "cm", "mm"]
 Scale = Literal["image", "body"]
 FILES = (
     "Files in any of these formats: npz of CTR-GCN or MAMP, pyskl pickle, npy with labels of ST-GCN, 2s-AGCN, CMD, "
-    "AimCLR or CrosSCLR, HDF5 of SGN, JSON folder of NW-UCLA, ragged npz. The format is detected. For npy files name "
+    "AimCLR or CrosSCLR, HDF5 of SGN, ragged npz, keypoints and motion capture (`skelbench plugins list formats`). The format is detected. For npy files name "
     "train_data.npy, or each array followed by its labels."
 )
 LABEL_FIELDS = "Ragged npz: fields that form the class, comma separated, for example label,correct."
 BODIES = "Largest number of bodies of a clip. The bodies seen longest (2-D: with the highest confidence) are kept."
+CUT = "Cut recordings of keypoints or motion capture into clips of this many seconds."
+IMAGE = "Size of the images, 1920x1080, for keypoints that are fractions of it."
 SCALE = "2-D poses: image = the image is 3 m high; body = the largest body of each clip is 1.7 m high."
 
 
@@ -37,6 +39,8 @@ def import_data(
     max_bodies: Annotated[int, typer.Option(min=1, help=BODIES)] = 2,
     fps: Annotated[float, typer.Option(min=0.01, help="Frames per second, if the file does not say.")] = 30.0,
     label_fields: Annotated[str, typer.Option(metavar="A,B", help=LABEL_FIELDS)] = "label",
+    clip_seconds: Annotated[float, typer.Option(min=0, help=CUT, show_default="not cut")] = 0.0,
+    image_size: Annotated[str | None, typer.Option(metavar="WxH", help=IMAGE)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing dataset.")] = False,
     data_root: DataRoot = None,
 ) -> None:
@@ -54,7 +58,11 @@ def import_data(
     fields = tuple(filter(None, map(str.strip, label_fields.split(","))))
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    options = ImportOptions(topology, up, units, scale_2d, max_bodies, fps, fields)
+    sides = tuple(int(side) for side in (image_size or "").split("x") if side.isdigit() and int(side))
+    if image_size and len(sides) != 2:
+        raise SkelbenchError(f"--image-size {image_size} is not WIDTHxHEIGHT; write for instance 1920x1080")
+    image = (sides[0], sides[1]) if image_size else None
+    options = ImportOptions(topology, up, units, scale_2d, max_bodies, fps, fields, clip_seconds, image)
     root = data_root or roots.data_root()
     with late_progress(f"import {name}", "clips") as progress:
         imported = import_files(files, name, root, options, overwrite=force, progress=progress)

@@ -130,6 +130,28 @@ class DatasetSpec(Descriptor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormatSpec(Descriptor):
+    """A file format of ``skelbench data import``: ``target`` names ``read(files, options)``, which returns a
+    :class:`skelbench.data.importers.recording.Recording`, or None for files of another format."""
+
+    suffixes: tuple[str, ...] = ()
+    """In lower case; ``read`` gets files, or folders with files, of one of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec(Descriptor):
+    """A dataset of ``skelbench data fetch``: ``target`` reads the downloaded files, as a format's does."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Address of each file -> checksum ``"sha256:..."`` or ``"md5:..."``, "" = none is published."""
+    megabytes: int = 0
+    licence: str = ""
+    citation: str = ""
+    tried: str = "not yet run on the original files"
+    """Files that the reader was run on; "" = all original files."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProtocolSpec(Descriptor):
     """An evaluation protocol: ``target`` names a :class:`skelbench.evaluation.protocol.Protocol`, settings and code."""
 
@@ -252,5 +274,7 @@ KINDS: dict[str, type[Descriptor]] = {
     "topologies": TopologySpec,
     "observers": ObserverSpec,
     "engines": EngineSpec,
+    "formats": FormatSpec,
+    "sources": SourceSpec,
 }
 """Hook ``skelbench_<kind>`` -> type of the descriptors in the list that it returns."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,6 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.annotations import is_annotations, pyskl
 from skelbench.data.importers.ctrgcn_npz import read_npz, read_sgn
-from skelbench.data.importers.nwucla import files_of, nw_ucla
 from skelbench.data.importers.pair_files import arrays, lists, other_part
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
@@ -29,12 +29,14 @@ from skelbench.data.importers.recording import ImportOptions, Recording, write
 from skelbench.data.importers.tables import Npz
 from skelbench.data.store.clip_store import Skipped, first_line
 from skelbench.data.store.roots import check_name
+from skelbench.plugin.descriptors import FormatSpec
+from skelbench.plugin.host import get_host
 
 __all__ = ["ImportOptions", "Imported", "import_files", "name_for"]
 
 FORMATS = (
     "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
-    "folder of NW-UCLA's JSON files"
+    "and those of `skelbench plugins list formats`"
 )
 
 
@@ -66,17 +68,37 @@ def import_files(
     A single npy file is completed with its companions (:mod:`pair_files`). Several files: an array of clips comes
     before its labels, and the training part before the test part.
     """
-    path, options = Path(root) / check_name(name), options or ImportOptions()
+    path, options, paths = Path(root) / check_name(name), options or ImportOptions(), [Path(file) for file in files]
+    with _readable(paths[0]):
+        recording = recognize(paths, options)
+        if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
+            raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
+        return store_recording(recording, path, options, overwrite=overwrite, progress=progress)
+
+
+def store_recording(
+    recording: Recording,
+    path: Path,
+    options: ImportOptions,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Imported:
+    """Store ``recording`` at ``path``; skip unusable clips."""
+    with _readable(next(iter(recording.clips))):
+        skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
+    return Imported(path, recording, skipped)
+
+
+@contextmanager
+def _readable(file: Path | str) -> Iterator[None]:
+    """Turn what damaged files raise into one error, while ``file`` is read."""
     try:
         # Coordinates that are NaN or too large for float32 are found and named; numpy need not warn as well.
         with np.errstate(invalid="ignore", over="ignore"):
-            recording = recognize([Path(file) for file in files], options)
-            if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
-                raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
-            skipped = write(recording, path, options, overwrite=overwrite, progress=progress)
+            yield
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise SkelbenchError(f"{files[0]} cannot be read ({first_line(error)}); download or copy it again") from error
-    return Imported(path, recording, skipped)
+        raise SkelbenchError(f"{file} cannot be read ({first_line(error)}); download or copy it again") from error
 
 
 def name_for(file: Path) -> str:
@@ -87,6 +109,9 @@ def name_for(file: Path) -> str:
 def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     """Return the recording in these files; a single npy or list of annotations is completed by its companions."""
     first, starts = files[0], [_start(path) for path in files]
+    for format in _formats(files):
+        if (recording := format(files, options)) is not None:
+            return recording
     if any(start.startswith(b"\x93NUMPY") for start in starts):
         return arrays(files, options)
     if all(start[:1] in (b"\x80", b"(", b"]", b"}") for start in starts):
@@ -94,13 +119,20 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
     if len(files) > 1:
         raise SkelbenchError(f"{first} is not an array of clips, so it goes with no other file; import one at a time")
     zipped = starts[0].startswith(b"PK")
-    if (zipped or first.is_dir()) and (members := files_of(first)):
-        return nw_ucla(first, members, options)
     if zipped:
         return _npz(Npz(first), options)
     if starts[0].startswith(b"\x89HDF\r\n\x1a\n"):
         return read_sgn(first, options)
     raise SkelbenchError(f"{first} is {_advice(first)}; formats that are imported: {FORMATS}")
+
+
+def _formats(files: Sequence[Path]) -> Iterator[Callable[[Sequence[Path], ImportOptions], Recording | None]]:
+    """Iterate over the readers of plugins for files with the suffixes of ``files``, or of files below a folder."""
+    below = [islice(path.rglob("*.*"), 1000) if path.is_dir() else [path] for path in files]
+    suffixes, host = {file.suffix.lower() for some in below for file in some}, get_host()
+    for about in host.all("formats"):
+        if isinstance(about, FormatSpec) and not suffixes.isdisjoint(about.suffixes):
+            yield host.load(about)
 
 
 def _advice(path: Path) -> str:
@@ -112,10 +144,6 @@ def _advice(path: Path) -> str:
     hint += " (docs/import_data.md)"
     if suffixes == [".skeleton"]:
         hint = "NTU RGB+D as downloaded is read by skelbench data prepare ntu60 --raw FOLDER"
-    elif {".bvh", ".c3d"} & {*suffixes}:
-        hint = f"motion capture holds rotations or markers: compute the positions of joints, then {hint}"
-    elif ".json" in suffixes and any(file.name.startswith("kinetics") for file in files):
-        hint = "Kinetics-Skeleton: make arrays with ST-GCN's tools/kinetics_gendata.py and import those"
     return f"{kind}; {hint}"
 
 

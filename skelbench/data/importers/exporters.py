@@ -1,16 +1,18 @@
-"""Writing a clip store as the CTR-GCN and MAMP scripts do, so that their code runs on the same clips.
+"""Writing a clip store as other code reads it, so that it runs on the same clips.
 
-The npz has ``x_train``, ``x_test`` float32 [N, T, 150], frame -> body -> joint -> xyz, and ``y_train``, ``y_test``
-one-hot float64 [N, K]; rows are in the scripts' order.
+:func:`export_pyskl` writes the pickle of pyskl and mmaction2, :func:`export_mamp_npz` the npz of CTR-GCN and MAMP:
+``x_train``, ``x_test`` float32 [N, T, 150], frame -> body -> joint -> xyz, and ``y_train``, ``y_test`` one-hot float64
+[N, K]; rows are in the scripts' order.
 """
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -64,6 +66,37 @@ def export_mamp_npz(
                 _member(file, f"y_{part}", np.dtype("<f8"), (len(clips), store.num_classes), one_hot)
 
     write_whole(path, write)
+    return path
+
+
+def export_pyskl(store: ClipStore, path: Path, *, overwrite: bool = False) -> Path:
+    """Write all clips and splits of ``store`` as ``path``, a pickle of pyskl; the file appears whole or not at all.
+
+    2-D clips get confidence and an image of 3 by 3 meters with y down; a clip without a name is called by its number.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
+    flat, names = (
+        store.meta.dimensions == 2,
+        [store.names[i] if store.names is not None else str(i) for i in range(len(store))],
+    )
+    annotations: list[dict[str, Any]] = []
+    for clip, name in enumerate(names):
+        store.check(np.array([clip]))
+        x_MTJC = store.clip(clip)
+        entry = {"frame_dir": str(name), "label": int(store.labels[clip]), "total_frames": x_MTJC.shape[1]}
+        if flat:
+            entry |= {"img_shape": (3.0, 3.0), "original_shape": (3.0, 3.0), "keypoint_score": store.confidence(clip)}
+            x_MTJC = (x_MTJC + store.index["origin"][clip])[..., :2] * np.array([1, -1], dtype=np.float32)
+        annotations.append(entry | {"keypoint": x_MTJC})
+    split: dict[str, list[str]] = {}
+    for each in map(store.split, store.meta.splits):
+        split |= {
+            f"{each.name}_train": [str(names[i]) for i in each.train],
+            f"{each.name}_val": [str(names[i]) for i in each.test],
+        }
+    write_whole(path, lambda stream: pickle.dump({"split": split, "annotations": annotations}, stream, protocol=4))
     return path
 
 

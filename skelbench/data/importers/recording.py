@@ -51,6 +51,10 @@ class ImportOptions:
     fps: float = 30.0
     label_fields: tuple[str, ...] = ("label",)
     """Ragged npz: fields whose combinations are the classes."""
+    clip_seconds: float = 0.0
+    """Length of the clips that recordings of keypoints or motion capture are cut into; 0 = not cut."""
+    image_size: tuple[int, int] | None = None
+    """Width and height of the images, for keypoints in fractions of them; None = the file says it."""
 
 
 @dataclass
@@ -144,7 +148,7 @@ def _shown(entries: Entries) -> Iterator[Clip]:
 
 def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     """Return a clip in meters with Y up, of at most ``most`` bodies."""
-    x_MTJC = pose.apply(clip.x_MTJC)
+    x_MTJC, confidence_MTJ = pose.apply(clip.x_MTJC), clip.confidence_MTJ
     if recording.flat:
         return clip._replace(x_MTJC=x_MTJC, origin=pose.apply(np.asarray(clip.origin)))
     seen_MT = np.any(x_MTJC, axis=(2, 3))
@@ -153,10 +157,14 @@ def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
     if not clip.empty_body:
         bodies = seen_longest(seen_MT, most)
         x_MTJC, seen_MT = x_MTJC[bodies], seen_MT[bodies]
+        confidence_MTJ = None if confidence_MTJ is None else confidence_MTJ[bodies]
     if not recording.empty_frames:
-        x_MTJC = x_MTJC[:, seen_MT.any(axis=0)]
+        frames = seen_MT.any(axis=0)
+        x_MTJC, confidence_MTJ = x_MTJC[:, frames], None if confidence_MTJ is None else confidence_MTJ[:, frames]
     origin = pose.apply(np.asarray(clip.origin))
     if recording.centered:
         x_MTJC, center = centre(x_MTJC, recording.topology.center)
         origin = origin + center
-    return clip._replace(x_MTJC=x_MTJC, origin=origin)
+    if confidence_MTJ is not None:  # joints that are not there stay at 0
+        x_MTJC = x_MTJC * (confidence_MTJ > 0)[..., None]
+    return clip._replace(x_MTJC=x_MTJC, origin=origin, confidence_MTJ=confidence_MTJ)

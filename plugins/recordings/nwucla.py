@@ -42,15 +42,14 @@ class _Entry(NamedTuple):
     camera: int
 
 
-def files_of(path: Path) -> list[RawFile]:
-    """Return the files in a folder or zip if some have names of NW-UCLA; else none."""
-    files = list_all([path])
-    return files if any(_NAME.fullmatch(file.name) for file in files) else []
-
-
-def nw_ucla(path: Path, files: Sequence[RawFile], options: ImportOptions) -> Recording:
-    """Return the recording in these files; a file that cannot be used is skipped."""
-    matches = [(file, match) for file in files if (match := _NAME.fullmatch(file.name))]
+def nw_ucla(files: Sequence[Path], options: ImportOptions) -> Recording | None:
+    """Return the recording in a folder or zip, None if no file is called like NW-UCLA's; unusable files are skipped."""
+    path = files[0]
+    if len(files) > 1 or not (path.is_dir() or path.suffix == ".zip"):
+        return None
+    matches = [(file, match) for file in list_all([path]) if (match := _NAME.fullmatch(file.name))]
+    if not matches:
+        return None
     entries = [_Entry(file, match[1], *map(int, match.groups()[1:])) for file, match in matches]
     topology = choose_topology(20, options.topology or KINECT20.name, str(path))
 
