@@ -19,8 +19,8 @@ Unit = Literal["m", "cm", "mm"]
 Scale = Literal["image", "body"]
 FILES = (
     "Files in any of these formats: npz of CTR-GCN or MAMP, pyskl pickle, npy with labels of ST-GCN, 2s-AGCN, CMD, "
-    "AimCLR or CrosSCLR, HDF5 of SGN, ragged npz, keypoints and motion capture (`skelbench plugins list formats`). The format is detected. For npy files name "
-    "train_data.npy, or each array followed by its labels."
+    "AimCLR or CrosSCLR, HDF5 of SGN, ragged npz, keypoints and motion capture (`skelbench plugins list formats`). The "
+    "format is detected. For npy files name train_data.npy, or each array followed by its labels."
 )
 LABEL_FIELDS = "Ragged npz: fields that form the class, comma separated, for example label,correct."
 BODIES = "Largest number of bodies of a clip. The bodies seen longest (2-D: with the highest confidence) are kept."
