@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from fabricated import Fabricated
+from skelbench_plugins.figures import confusion
 from small import write_small_store
 
 from skelbench.cli.main import main
 from skelbench.plugin.host import Host
 from skelbench.reporting.confusion import classes_of, matrix
-from skelbench.reporting.figures import NothingToDraw, confusion
+from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.inputs import TableInputs
 
 LABELS = np.array([0] * 10 + [1] * 10 + [2] * 5)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.text import Text
+from skelbench_plugins.figures import feature_map, gallery, retrieved
 from small import silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import main
@@ -11,10 +12,9 @@ from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
-from skelbench.reporting.figures import NothingToDraw, feature_map
+from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.page.build import build
-from skelbench.reporting.skeletons import gallery, retrieved
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from fabricated import Fabricated, correct
 from matplotlib.text import Text
+from skelbench_plugins.figures import coverage, robustness
 from small import write_small_store
 
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting import published
-from skelbench.reporting.figures import (
-    NothingToDraw,
-    coverage,
-    curves,
-    robustness,
-    scaling,
-    token_budget,
-)
+from skelbench.reporting.figures import NothingToDraw, curves, scaling, token_budget
 from skelbench.reporting.figures.base import PALE, method_look, save
 from skelbench.reporting.inputs import TableInputs
 

@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
+from skelbench_plugins.figures._encoder_runs import chosen_runs, facts_of, features_of, title_of
 
 from skelbench.core.component import Spec
 from skelbench.core.text import plain
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.figures.base import COLORS, INK, NOTE, PLAIN, styled, wrapped
-from skelbench.reporting.figures.encoder_runs import chosen_runs, facts_of, features_of, title_of
 from skelbench.reporting.skeletons.draw import draw_pose, pose_axes, sides_legend
 from skelbench.reporting.skeletons.scene import Scene, clip_scene
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
+from skelbench_plugins.figures._encoder_runs import chosen_runs, facts_of, features_of, title_of
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
@@ -14,7 +15,6 @@ from skelbench.core.text import plain
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.reporting.confusion import short
 from skelbench.reporting.figures.base import COLORS, GUIDE, MARKERS, finish, panel_grid, styled
-from skelbench.reporting.figures.encoder_runs import chosen_runs, facts_of, features_of, title_of
 
 if TYPE_CHECKING:
     from skelbench.data.store.clip_store import ClipStore

@@ -1,0 +1,1 @@
+"""Figures of single runs and methods: features, confusion, robustness, masks and views."""
