@@ -2,9 +2,13 @@
 
 import gc
 import os
+import sys
 
 # Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Without compiled modules on disk every process of the tests would compile the same files again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 from contextlib import contextmanager
 from dataclasses import replace
