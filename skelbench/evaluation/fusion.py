@@ -40,9 +40,8 @@ def evaluate_sets(
 def concatenate(sets: Mapping[str, Features]) -> Features:
     """Concatenate the sets, with each clip's features of every set scaled to length 1.
 
-    All sets then have the same weight, whatever their widths and scales: the cosine of two clips is the mean of the
-    sets' cosines. A linear probe that standardizes or normalizes each feature would undo any other scale of a whole
-    set anyway.
+    All sets then have the same weight: the cosine of two clips is the mean of the sets' cosines. A linear probe that
+    standardizes each feature would undo any other scale of a whole set.
     """
     parts = list(sets.values())
     sources = [part.again for part in parts if part.again]

@@ -91,10 +91,9 @@ def nearest(logits_Bn: Tensor, k: int) -> Tensor:
 class KeyQueue(nn.Module):
     """Queue of the last ``size`` keys of all processes, the same in each; part of the state to resume from.
 
-    Only written keys are returned; the public codes start with random keys and use them like real ones. The number
-    of written keys follows from the step and its number of clips, so nothing waits for the device. All queues of a
-    method are aligned: position i of two queues is the same clip. Call :meth:`push` in ``after_step``, once per
-    step.
+    Only written keys are returned; the public codes start with random keys. Their number follows from the step and
+    its number of clips, so nothing waits for the device. All queues of a method are aligned: position i of two
+    queues is the same clip. Call :meth:`push` in ``after_step``, once per step.
 
     >>> queue = KeyQueue(size=4, width=2)
     >>> queue.push(0, torch.ones(3, 2))

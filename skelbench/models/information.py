@@ -49,10 +49,12 @@ def _mean_entropy(q_nK: Tensor, group_n: Tensor) -> Tensor:
 
 
 def samples_of(view: View, n: int, most: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return at most ``most`` of n samples and their parts.
+    """Return at most ``most`` of n samples (a row of ``view``, masked token or clip) and their parts: ``place`` in
+    the grid (masked tokens), ``view`` (if a clip has several) and body ``slot`` (not for clips).
 
-    Samples are one per row of ``view``, per masked token or per clip (an encoder may read its bodies together).
-    Parts: ``place`` in the grid (masked tokens), ``view`` (if a clip has several) and body ``slot`` (not for clips).
+    >>> chosen_n, parts = samples_of(View.of(torch.zeros(3, 2, 16, 25, 3)), n=6, most=6)
+    >>> parts["slot"]
+    tensor([0, 1, 0, 1, 0, 1])
     """
     parts = {}
     if n == view.count * view.clips != view.rows:

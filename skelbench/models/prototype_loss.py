@@ -70,7 +70,8 @@ _fused: dict[str, _Tiles] = {}
 def fuse(device: torch.device, on: bool) -> None:
     """Switch to compiled (``on``) or plain operations on tiles on ``device``, except products.
 
-    A compiled tile is read and written a few times instead of fifty.
+    Raises:
+        Exception: of any of the compilers; tiles stay as they were.
 
     >>> fuse(torch.device("cpu"), on=False)
     """

@@ -37,10 +37,11 @@ class GRU(nn.GRU):
 
 
 def unit_range(x_RTJC: Tensor, real_RT: Tensor | None = None) -> Tensor:
-    """Scale every coordinate of a body to [-1, 1] by its minimum and maximum over joints and frames; same shape.
+    """Scale every coordinate of a body to [-1, 1] by its minimum and maximum over joints and frames; same shape. 0 for
+    a constant coordinate and in padding (shlizee/Predict-Cluster, preprocess/ntu_preprocess_pytorch.py: NaN there).
 
-    0 for a constant coordinate and in padding (shlizee/Predict-Cluster, preprocess/ntu_preprocess_pytorch.py, where
-    it would be NaN).
+    >>> unit_range(torch.tensor([0.0, 1.0, 4.0]).view(1, 3, 1, 1)).flatten()
+    tensor([-1.0000, -0.5000,  1.0000])
     """
     low = high = x_RTJC
     if real_RT is not None:

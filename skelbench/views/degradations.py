@@ -198,7 +198,7 @@ class MissingJoints(Degrade):
 
 class ZeroFill(Degrade):
     """Missing joints at the origin of centered clips, presented as observed: at the first body's reference joint in its
-    first frame, in camera coordinates too.
+    first frame.
 
     Our assumption: this holds for every body, also if each body is moved to its own origin afterwards.
     """

@@ -142,8 +142,7 @@ def _piece(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topolog
         return batch.frames_FJ.index_select(0, index_R3T.flatten()).unflatten(0, index_R3T.shape)
 
     def there(x_R3TJ: Tensor, frame_RT: Tensor) -> Tensor:
-        """float32 [R, 1, T, 1 or J]: 1 where the frame shows the body, and 0 elsewhere, where coordinates are 0
-        whatever the body's position."""
+        """float32 [R, 1, T, 1 or J]: 1 where the frame shows the body; elsewhere 0, like the coordinates."""
         shown_R1TJ = x_R3TJ.any(1, keepdim=True).any(3, keepdim=True)
         if batch.confidence_FJ is not None:
             shown_R1TJ = shown_R1TJ & (_confidence(batch.confidence_FJ, reading, frame_RT) > 0)[:, None]

@@ -76,8 +76,7 @@ class Split:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), and subjects held out of the training part of
-    ``SPLIT``."""
+    """``SPLIT~tune`` (or ``~tune-camera``, ``~tune-setup``), with the subjects held out of training of ``SPLIT``."""
 
     split: Split
     subjects: tuple[int, ...]
