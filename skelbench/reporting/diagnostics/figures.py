@@ -59,5 +59,5 @@ def invariance(records: Records, data: str) -> Figure:
         axes.set_ylabel(label if change == changes[0] else "")
         if change == "yaw":
             axes.set_xticks(range(0, 361, 60))
-    caption = f"{data}, {first['clips']:,} test clips. Thin lines: cosine with the originals of other clips."
-    return finish(figure, "Features over yaw and body size", [caption])
+    captions = [f"{data}, {first['clips']:,} test clips.", "Thin lines: cosine with the originals of other clips."]
+    return finish(figure, "Features over yaw and body size", captions)
