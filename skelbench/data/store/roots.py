@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.user_config import said
@@ -41,7 +42,7 @@ def named_stores(root: Path) -> dict[str, Path]:
     return {path.name: path for path in folders if path.name != SYNTHETIC}
 
 
-def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
+def open_dataset(name: str, root: Path, openers: Mapping[str, Any] | None = None) -> ClipStore:
     """The store of that name, or the built-in data set ``openers[name](root)``; refuses what is both or neither."""
     stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:
