@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial, reduce
 from typing import Any, TypeVar
 
+import numpy
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -107,7 +108,7 @@ def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     if func._schema.is_mutable or not (torch.Tag.pointwise in func.tags or packet in _ROWWISE):
         return None
     dtype = torch.bool if packet in _BOOLEAN else reduce(torch.promote_types, (x.dtype for x in tensors))
-    return _empty(torch.broadcast_shapes(*(x.shape for x in tensors)), dtype=dtype)
+    return _empty(numpy.broadcast_shapes(*(x.shape for x in tensors)), dtype=dtype)  # torch's loads sympy
 
 
 class _AllFrames(TorchFunctionMode):
