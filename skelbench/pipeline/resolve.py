@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.data.store import roots
 from skelbench.data.store.clip_store import ClipStore
