@@ -19,7 +19,7 @@ from typer.exceptions import Abort, TyperException
 from skelbench.cli.complete import add_completion
 from skelbench.cli.help_texts import complete_help
 from skelbench.core.console import AGAIN, err, fail, log_to_terminal, results_alone
-from skelbench.core.errors import FailedOnRankZero, SkelbenchError
+from skelbench.core.errors import FailedOnRankZero, SkelbenchError, did_you_mean
 from skelbench.core.signals import AGAIN_LATER, several, warnings_heeded
 from skelbench.core.version import __version__
 from skelbench.plugin.files import named_file
@@ -49,6 +49,13 @@ COMMANDS = {
     "env": ("env:env", "Print versions, hardware and settings for a bug report.", SHARE),
 }
 """Name -> (module of ``skelbench.cli`` and its function or group of commands, summary, panel)."""
+OTHER_WORDS = {"train": "run", "pretrain": "run", "probe": "eval", "evaluate": "eval", "ls": "runs list"}
+"""Words that a user may try -> the command."""
+ONE_NUMBER = {
+    "--seed": "takes one whole number, 0 or more; --seeds 0,1 makes one run per seed",
+    "--tokens": "takes the number of temporal tokens alone: 8, 15 or 30",
+}
+"""Options of one number -> what to write."""
 TOGETHER = ("run", "eval")
 """Commands that run under torchrun."""
 PLACE_ERRORS = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or choose another place")
@@ -131,6 +138,10 @@ def _main(argv: Sequence[str] | None) -> int:
         # In standalone mode typer would print errors in a box cut at the terminal's width.
         with results_alone() if read else nullcontext():
             name = argv[0] if argv and argv[0] in COMMANDS else ""
+            if argv and not name and not argv[0].startswith("-"):
+                near = OTHER_WORDS.get(argv[0])
+                message = f"unknown command {argv[0]!r}; did you mean `skelbench {near}`?"
+                raise SkelbenchError(message if near else did_you_mean(argv[0], list(COMMANDS), "command"))
             command = listing() if argv in ([], ["--help"], ["-h"]) and not completing else commands(name)
             result = command.main(args=argv, prog_name="skelbench", standalone_mode=False)
         if result == 130:  # typer's answer to Ctrl-C
@@ -171,6 +182,8 @@ def _usage(error: TyperException) -> int:
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "skelbench"
     message = " ".join(error.format_message().split()).rstrip(".")
+    if option := next((option for option in ONE_NUMBER if message.startswith(f"Invalid value for '{option}'")), ""):
+        message = f"{option} {ONE_NUMBER[option]}"
     if near := getattr(error, "possibilities", None):
         message = f"{error.message}; did you mean {' or '.join(sorted(near))}?"
     return fail(f"{message}{'' if message.endswith('?') else ';'} see `{where} --help`", error.exit_code)

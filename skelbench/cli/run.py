@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skelbench.cli.options import numbers_of, request_options
+from skelbench.core.console import err
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import plain
+from skelbench.data.store.roots import data_root
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest, known_protocols, read_config
+from skelbench.pipeline.request import RunRequest, check_request, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -36,9 +41,11 @@ def run(
     from skelbench.plugin.host import request_more
 
     host = request_more(read_config(asked.config)[0]["plugins"] if asked.config else ())
-    host.method(asked.method)  # misspelt names fail before torch is imported
+    check_request(asked, host, asked.data or data_root())  # mistakes fail before torch is imported
     protocols = known_protocols(host, asked.probes)
     observers = named_observers(host, asked.observe)
+    if not as_json and os.environ.get("RANK", "0") == "0":
+        err.print(f"starting: {asked.method} on {asked.dataset or 'its data set'}")
 
     from skelbench.cli.summary import print_header
     from skelbench.core import distributed
@@ -67,8 +74,8 @@ def run(
     collected = []
     for resolved in every:
         if chief:
+            print_earlier_attempt(session, resolved, asked.force)
             print_header(resolved, session.device)
-            print_previous_failure(session, resolved)
         trained = pretrain(session, resolved, asked.force)
         collected.append(conclude(session, trained, resolved, protocols, asked.force))
     distributed.leave()
@@ -90,14 +97,15 @@ def _seeds(seeds: str | None, run_request: RunRequest) -> list[int | None]:
     return [*numbers]
 
 
-def print_previous_failure(session: Session, resolved: Resolved) -> None:
-    """Print why an earlier attempt at the same run failed, if one did."""
-    from skelbench.core.console import err
-    from skelbench.core.text import plain
+def print_earlier_attempt(session: Session, resolved: Resolved, force: bool) -> None:
+    """Print when the same run was finished, or why an earlier attempt failed, if there is one."""
     from skelbench.pipeline.studies.run_status import at_work
 
     run = session.results.by_id(resolved.spec.id)
-    if run and run.outcome in ("failed", "diverged"):
+    if run and run.outcome == "done" and not force:
+        date = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.get("finished") or run.info["created"]))
+        err.print(f"already done ({date}); nothing was trained")
+    elif run and run.outcome in ("failed", "diverged"):
         reason = plain(run.reason or "no reason is recorded")
         err.print(f"note: a previous attempt {run.outcome}: {reason}", soft_wrap=True)
     elif run and run.outcome == "running" and not at_work(run):
@@ -108,8 +116,6 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
     """Probe a finished run and its controls, count their costs, and print them side by side on the first process."""
     from skelbench.cli.summary import print_summary
     from skelbench.core import distributed
-    from skelbench.core.console import err
-    from skelbench.core.text import plain
     from skelbench.pipeline import controls
     from skelbench.plugin.status import one_line
 

@@ -9,8 +9,9 @@ import typer
 
 from skelbench.cli.options import Budget, DataRoot, Device, Observe, Results, numbers_of, option, request_options
 from skelbench.core.errors import SkelbenchError
+from skelbench.data.store.roots import data_root as default_data_root
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest
+from skelbench.pipeline.request import RunRequest, check_request, known_protocols
 from skelbench.pipeline.session import Session, open_session
 from skelbench.pipeline.studies.engine import QUEUE, Engine, Failures, Queue, ResourceRequest, StudyContext, check_taken
 
@@ -67,7 +68,6 @@ def study(
     engine_class = host.subclass(host.get("engines", on), Engine)  # type: ignore[type-abstract]
     check_taken(engine_class, on, resources, [*queue_options, *(["--dry-run"] if dry_run and queue_options else [])])
     replaced = {"dataset": dataset, "split": split, "preset": preset, "budget": budget}
-    from skelbench.pipeline.request import known_protocols
     from skelbench.pipeline.studies.files import named_study, naming_file, with_options
 
     named = named_study(study, host)
@@ -89,10 +89,12 @@ def study(
             if shown_by:
                 host.get(kind, shown_by)
         for request in chosen.requests():
-            host.method(request.method)  # misspelt names fail before torch is imported
+            check_request(request, host, data_root or default_data_root())  # mistakes fail before torch is imported
+    from skelbench.core.console import err
+
+    err.print(f"starting: {chosen.name}, {sum(1 for _ in chosen.requests())} trials")
     import torch
 
-    from skelbench.core.console import err
     from skelbench.pipeline.pace import Timer
     from skelbench.pipeline.studies.local import recognize_all, work_through
     from skelbench.pipeline.studies.runner import processes

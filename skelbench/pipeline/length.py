@@ -8,7 +8,6 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import RunSpec, TrainSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.cost import BODIES
-from skelbench.evaluation.cost.report import step_cost
 from skelbench.pipeline.budget import Budget, Length, Pace
 from skelbench.plugin.host import Host
 from skelbench.plugin.status import one_line
@@ -62,6 +61,8 @@ def of_steps(spec: RunSpec, clips: int, steps: int) -> TrainSpec:
 
 def _flops_per_clip(spec: RunSpec, host: Host, store: ClipStore) -> float:
     """FLOPs of a whole training step per body."""
+    from skelbench.evaluation.cost.report import step_cost
+
     key, problem = lengthless(spec).id, "it holds no matrix product"
     if key not in _counted:
         try:

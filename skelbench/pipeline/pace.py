@@ -137,9 +137,11 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
 
 
 def _seconds(trainer: Trainer, step: int) -> float:
-    """Time of one step and of making its views."""
+    """Time of making the views of one step, and of its passes; an update would load PyTorch's compiler, for seconds."""
     wait_for(trainer.device)
     started = time.perf_counter()
-    trainer.train_step(step, trainer.views(step))
+    views = trainer.views(step)
+    for turn in trainer.method.turns:
+        trainer.gradients(views, trainer.step_info(step, turn, 1 if isinstance(views, dict) else len(views)))
     wait_for(trainer.device)
     return time.perf_counter() - started

@@ -18,7 +18,10 @@ from pydantic.fields import FieldInfo
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spec import GridSpec, TrainSpec
+from skelbench.data.store import roots
 from skelbench.pipeline.budget import Budget
+from skelbench.pipeline.presets import PRESETS
 from skelbench.plugin.files import named_files
 from skelbench.plugin.space import factor
 from skelbench.views.skeleton.grid import BUDGETS
@@ -336,6 +339,26 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
         otherwise = f"settings of {section}: {names}" if names else f"sections: {', '.join(fields)}"
         raise SkelbenchError(did_you_mean(key, every, "setting", otherwise))
     return owners[0]
+
+
+def check_request(request: Request, host: Host, data_root: Path) -> None:
+    """Check what needs no PyTorch: method, variant, preset, grid, data set, and the settings of train, grid and data.
+
+    Raises:
+        SkelbenchError: a name is unknown, with the nearest right one, or options contradict each other.
+    """
+    top, from_file = read_config(request.config) if request.config else ({}, {})
+    method, _ = host.method(request.method)
+    preset, presets = request.preset or top.get("preset"), [*PRESETS, *method.presets, *request.presets]
+    if preset and preset not in presets:
+        raise SkelbenchError(did_you_mean(str(preset), presets, f"preset of {method.name}"))
+    data = {**from_file, **request.sets, **request.direct}.get("data.name")
+    if isinstance(data, str) and data not in (*roots.named_stores(data_root), *host.names("datasets")):
+        roots.open_dataset(data, data_root, dict.fromkeys(host.names("datasets")))  # raises
+    fields = {name: set(spec.model_fields) for name, spec in (("train", TrainSpec), ("grid", GridSpec))}
+    for key in (*from_file, *request.sets):
+        if key.partition(".")[0] in fields:
+            full_key(key, fields)
 
 
 def known_protocols(host: Host, names: Iterable[str], elsewhere: bool = False) -> list[str]:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.data.store import roots
 from skelbench.data.store.clip_store import ClipStore
@@ -27,7 +27,7 @@ from skelbench.pipeline.budget import Budget, Length
 from skelbench.pipeline.buildable import check_buildable
 from skelbench.pipeline.length import Timer, length_of, of_steps
 from skelbench.pipeline.presets import EXCEPTIONS, PRESETS, SHIPPED, own_of
-from skelbench.pipeline.request import CHOICES, Request, full_key, read_config
+from skelbench.pipeline.request import CHOICES, Request, check_request, full_key, read_config
 from skelbench.pipeline.settings import (
     NO_PATCH,
     Layer,
@@ -96,12 +96,10 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
     ``timer`` times steps for a budget in minutes. ``device`` decides the default preset and precision.
     """
     cuda = device.startswith("cuda")
+    check_request(request, host, data_root)
     top, from_file = read_config(request.config) if request.config else ({}, {})
     method, variant = host.method(request.method)
     preset = request.preset or top.get("preset") or ("paper" if cuda else "quick")
-    presets = {**PRESETS, **method.presets, **request.presets}
-    if preset not in presets:
-        raise SkelbenchError(did_you_mean(str(preset), list(presets), f"preset of {method.name}"))
     native = top.get("native", False) if request.native is None else request.native
     if not isinstance(native, bool):
         raise SkelbenchError(f"{request.config}: native={native!r} is not valid; write native = true or native = false")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +16,17 @@ from skelbench.models.optim.optimizers import Optimizer
 from skelbench.models.optim.schedules import Schedule
 from skelbench.models.schedule import cosine
 from skelbench.plugin.host import get_host
+
+
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Build optimizers without PyTorch's compiler, which PyTorch loads only to exclude this method from it."""
+    adding = torch.optim.Optimizer.add_param_group
+    torch.optim.Optimizer.add_param_group = getattr(adding, "__wrapped__", adding)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.optim.Optimizer.add_param_group = adding  # type: ignore[method-assign]
 
 
 class Optimization:
@@ -34,10 +46,11 @@ class Optimization:
         by_turn: dict[str, list[dict[str, Any]]] = {turn: [] for turn in turns}
         for group in merged(groups):
             by_turn[group.get("turn", turns[0])].append(group)
-        self.optimizers = {
-            turn: optimizer.build(parameters, self.peak, self.train.weight_decay)
-            for turn, parameters in by_turn.items()
-        }
+        with _without_compiler():
+            self.optimizers = {
+                turn: optimizer.build(parameters, self.peak, self.train.weight_decay)
+                for turn, parameters in by_turn.items()
+            }
         self._parts: dict[str, dict[str, list[nn.Parameter]]] = {turn: defaultdict(list) for turn in turns}
         """Per optimizer: name of a part -> parameters whose gradients are clipped together."""
         for turn, stepped in self.optimizers.items():

@@ -79,7 +79,9 @@ def test_light_commands_and_misspelt_names_import_nothing_heavy(monkeypatch):
     Host()  # its descriptors are in the cache from now on
     right = [f"{group} --help".split() for group in ("", "run", "diagnose", "diagnose order")]
     right += [f"{group} list".split() for group in ("plugins", "runs", "data")] + [["compare"]]
-    wrong = [["run", "slm:glcl-only"], ["run", "slim:glcl-onl"]]
+    wrong = [["run", "slm:glcl-only"], ["run", "slim:glcl-onl"], ["train", "slim"]]
+    mistakes = ("--tokens 7", "--tokens 8x25", "--preset quik", "--dataset nothere", "--seed 0,1")
+    wrong += [f"run slim {mistake}".split() for mistake in (*mistakes, "--set train.learning_rate=1")]
     assert imported(right + wrong)[0] == ["0 []"] * len(right) + ["2 []"] * len(wrong)
 
 
@@ -87,6 +89,8 @@ def test_light_commands_and_misspelt_names_import_nothing_heavy(monkeypatch):
     ("arguments", "said"),
     [
         (["rnu", "slim"], "'run'"),
+        (["ls"], "runs list"),
+        (["run", "slim", "--seed", "0,1"], "--seeds 0,1"),
         (["run", "slim", "--tokns", "8"], "--tokens"),
         (["run"], "METHOD"),
         (["plugins", "list", "--plugin"], "--plugin needs a file"),

@@ -31,6 +31,7 @@ def test_run_probe_compare_from_nothing(small, capsys, fails):
     assert main(command("slim")) == 0  # everything is there: nothing is trained or probed again
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-12:] == shown.splitlines()[-12:] and "clips/s" not in printed.err
+    assert "nothing was trained" in printed.err
 
     assert main(["compare", "--all", "--format", "json"]) == 0
     text = capsys.readouterr().out

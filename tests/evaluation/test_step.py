@@ -95,6 +95,28 @@ EXPECTED = {
 }
 
 
+class Mixed(Distil):
+    """Norms, attention weights, reductions and joined tensors, whose shapes are found without PyTorch's kernels."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.Sequential(nn.LayerNorm(WIDTH), nn.BatchNorm1d(WIDTH), nn.GELU())
+
+    def training_step(self, views, step: Step):
+        rows = self.norms(self.student(views["part"])["rows"])
+        both = torch.stack([rows, torch.cat([rows[1:], rows[:1]])]).softmax(-1) @ rows.T
+        joint = torch.where(both > 0, both / both.norm(dim=-1, keepdim=True), both.mean(-1, keepdim=True))
+        return {"loss": (joint @ rows).log_softmax(-1).mean()}
+
+
+def test_shapes_alone_give_the_counts_of_a_real_step():
+    real, on_shapes = (
+        count_step(Mixed().to(device), {name: view.to(device) for name, view in views(3).items()}, STEP)
+        for device in ("cpu", "meta")
+    )
+    assert on_shapes.device == "meta" and on_shapes.by_role == real.by_role
+
+
 @pytest.mark.parametrize("clips", [2, 7])
 def test_every_view_role_and_phase_by_hand(clips):
     cost = count_step(Distil(), views(clips), STEP)

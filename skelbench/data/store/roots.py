@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.user_config import said
@@ -41,7 +42,7 @@ def named_stores(root: Path) -> dict[str, Path]:
     return {path.name: path for path in folders if path.name != SYNTHETIC}
 
 
-def open_dataset(name: str, root: Path, openers: Mapping[str, Callable[[Path], ClipStore]] | None = None) -> ClipStore:
+def open_dataset(name: str, root: Path, openers: Mapping[str, Any] | None = None) -> ClipStore:
     """Open the store of this name, or the built-in dataset ``openers[name](root)``; raise for both or neither."""
     stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:

@@ -1,15 +1,18 @@
 """Counting without computing: copies of modules on the meta device, and PyTorch's FLOP counter without fused kernels.
 
 On the meta device, attention and recurrent layers become matrix products that every version of the counter knows.
+PyTorch finds shapes in Python there, and loads its compiler for it, for seconds: :func:`meta_result` is faster.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import Any, TypeVar
 
+import numpy
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,6 +21,17 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 Module = TypeVar("Module", bound=nn.Module)
+aten = torch.ops.aten
+_ROWWISE = {aten._softmax, aten._safe_softmax, aten._log_softmax, aten._softmax_backward_data,
+            aten._log_softmax_backward_data}  # fmt: skip
+_BOOLEAN = {aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.isnan, aten.isinf, aten.isfinite,
+            aten.logical_and, aten.logical_or, aten.logical_not, aten.logical_xor}  # fmt: skip
+_PRODUCTS = {aten.mm, aten.bmm, aten.addmm}
+_SUMS = {aten.mean.dim: aten.sum.dim_IntList, aten.linalg_vector_norm.default: aten.sum.dim_IntList,
+         aten.mean.default: aten.sum.default}  # fmt: skip
+"""Operators with the shapes of sums."""
+_OF_NORMS = {aten.native_layer_norm_backward.default: (5, 6), aten.native_batch_norm_backward.default: (2, 2)}
+"""Backward passes of norms: places of weight and bias, or of tensors like them, among the arguments."""
 
 
 def on_meta(module: Module) -> Module:
@@ -31,8 +45,8 @@ def on_meta(module: Module) -> Module:
 
 
 @contextmanager
-def flop_counter() -> Iterator[FlopCounterMode]:
-    """``FlopCounterMode`` with gradients on, unfused attention and native recurrent layers.
+def countable() -> Iterator[FlopCounterMode]:
+    """Gradients on, unfused attention and native recurrent layers; yields a ``FlopCounterMode`` that is not active.
 
     Fused CPU attention is not counted before torch 2.15; oneDNN's LSTM and fused transformer layers never are.
     """
@@ -40,12 +54,18 @@ def flop_counter() -> Iterator[FlopCounterMode]:
     enabled = mkldnn.enabled
     mkldnn.enabled = False
     try:
-        kernels = {torch.ops.aten.convolution_backward: _convolution_backward}
-        counting = FlopCounterMode(display=False, custom_mapping=kernels)
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames(), counting as counter:
-            yield counter
+        kernels = {aten.convolution_backward: _convolution_backward}
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _AllFrames():
+            yield FlopCounterMode(display=False, custom_mapping=kernels)
     finally:
         mkldnn.enabled = enabled
+
+
+@contextmanager
+def flop_counter() -> Iterator[FlopCounterMode]:
+    """Active ``FlopCounterMode`` in :func:`countable`."""
+    with countable() as counting, counting as counter:
+        yield counter
 
 
 def _convolution_backward(
@@ -54,6 +74,41 @@ def _convolution_backward(
 ) -> int:  # fmt: skip
     """Products of the backward pass, one forward pass per needed gradient; PyTorch's formula ignores groups."""
     return conv_flop_count(x_shape, w_shape, grad_shape, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
+
+
+_empty = partial(torch.empty, device="meta")
+
+
+def meta_result(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Result of a frequent operator of tensors on the meta device; None for any other operator or device."""
+    tensors = [x for x in args if isinstance(x, Tensor)] or args[:1] and args[0]
+    if not isinstance(tensors, list) or not tensors or not all(isinstance(x, Tensor) and x.is_meta for x in tensors):
+        return None
+    first, packet = tensors[0], func._overloadpacket
+    if packet in _PRODUCTS:
+        return kwargs.get("out", _empty((*tensors[-2].shape[:-1], tensors[-1].shape[-1]), dtype=first.dtype))
+    if func is aten.native_layer_norm.default:
+        rows = first.shape[: -len(args[1])] + (1,) * len(args[1])
+        return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, rows, rows))
+    if func is aten.native_batch_norm.default:
+        return tuple(_empty(shape, dtype=first.dtype) for shape in (first.shape, first.shape[1:2], first.shape[1:2]))
+    if func in _OF_NORMS:
+        inputs = zip((args[1], *(args[i] for i in _OF_NORMS[func])), args[-1], strict=True)
+        return tuple(_empty(x.shape, dtype=x.dtype) if needed else None for x, needed in inputs)
+    if packet is aten._weight_norm_interface:
+        return _empty(first.shape, dtype=first.dtype), _empty(tensors[1].shape, dtype=first.dtype)
+    if packet in (aten.cat, aten.stack):
+        dim = args[1] if len(args) > 1 else 0
+        parts = [x.unsqueeze(dim) for x in tensors] if packet is aten.stack else tensors
+        shape = list(parts[0].shape)
+        shape[dim] = sum(x.shape[dim] for x in parts)
+        return _empty(shape, dtype=first.dtype)
+    if func in _SUMS:
+        return _SUMS[func](first, *args[1 + (packet is aten.linalg_vector_norm) :])
+    if func._schema.is_mutable or not (torch.Tag.pointwise in func.tags or packet in _ROWWISE):
+        return None
+    dtype = torch.bool if packet in _BOOLEAN else reduce(torch.promote_types, (x.dtype for x in tensors))
+    return _empty(numpy.broadcast_shapes(*(x.shape for x in tensors)), dtype=dtype)  # torch's loads sympy
 
 
 class _AllFrames(TorchFunctionMode):

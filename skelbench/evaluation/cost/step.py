@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.core.distributed import alone
-from skelbench.evaluation.cost.meta import flop_counter
+from skelbench.evaluation.cost.meta import countable, meta_result
 from skelbench.methods.contract import Method, Step
 from skelbench.models import ahead
 from skelbench.models.batch_norm import on_any_device
@@ -70,7 +69,7 @@ def count_step(method: Method, views: Mapping[str, View], step: Step) -> StepCos
     """
     step, method = replace(step, generator=torch.Generator().manual_seed(0)), copy.deepcopy(method)
     on_any_device(method).train()
-    with alone(), flop_counter() as counter, _RoleMode(counter) as roles, roles.watching(method):
+    with alone(), countable() as counter, _RoleMode(counter.flop_registry) as roles, roles.watching(method):
         for turn in method.turns:
             method(views, replace(step, turn=turn))["loss"].backward()
     first = next(iter(views.values()))
@@ -116,22 +115,26 @@ def _called(module: nn.Module) -> Iterator[nn.Module]:
 
 
 class _RoleMode(TorchDispatchMode):
-    """Splits what ``counter`` counts over roles, forward and backward.
+    """Counts FLOPs by the ``formulas`` of PyTorch's FLOP counter, split over roles, forward and backward.
 
     Forward: the innermost running module that has a role. Backward: gradients made ahead of the backward pass
     (:mod:`skelbench.models.ahead`), and autograd nodes, whose sequence number tells in which module they were made.
     (FlopCounterMode's own split by module loses the backward pass of modules that receive a View.)
     """
 
-    def __init__(self, counter: FlopCounterMode) -> None:
+    def __init__(self, formulas: Mapping[Any, Callable[..., int]]) -> None:
         super().__init__()
-        self.counter = counter
+        self.formulas = formulas
         self.flops: dict[str, dict[str, int]] = defaultdict(lambda: {"forward": 0, "backward": 0})
         self.visible: int | None = None
         self._student_seen = False
         self._stack: list[str] = [OTHER]
         self._starts: list[int] = [0]
         self._roles: list[str] = [OTHER]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else PyTorch loads its compiler, for seconds
 
     @contextmanager
     def watching(self, method: Method) -> Iterator[_RoleMode]:
@@ -169,9 +172,14 @@ class _RoleMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        before = self.counter.get_total_flops()
-        result = func(*args, **(kwargs or {}))
-        if spent := self.counter.get_total_flops() - before:
+        kwargs, formula = kwargs or {}, self.formulas.get(func._overloadpacket)
+        if torch.is_inference_mode_enabled() and formula is None:  # products may be inside a composite operator
+            with self:
+                if (result := func.decompose(*args, **kwargs)) is not NotImplemented:
+                    return result
+        if (result := meta_result(func, args, kwargs)) is None:
+            result = func(*args, **kwargs)
+        if formula and (spent := formula(*args, **kwargs, out_val=result)):
             node = torch._C._current_autograd_node()
             if node is None:
                 self.flops[self._stack[-1]]["backward" if ahead.active() else "forward"] += spent

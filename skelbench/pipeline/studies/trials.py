@@ -163,13 +163,13 @@ def prices(
 ) -> dict[str, Price]:
     """By setting: step FLOPs per clip of ``trials``, and seconds of training of those ``timed``.
 
-    FLOPs are counted on shapes; a few real steps of each setting are timed. Nothing is written. A method whose step
-    fails has no price.
+    FLOPs are counted on shapes. A few real steps of one setting of each method are timed; its other settings take time
+    in proportion to their FLOPs. Nothing is written. A method whose step fails has no price.
     """
     from skelbench.evaluation.cost.report import step_cost
     from skelbench.pipeline.pace import estimate
 
-    priced: dict[str, Price] = {}
+    priced, paces = dict[str, Price](), dict[str, float]()
     settings = {trial.setting for trial in timed}
     for trial in trials:
         if trial.setting in priced:
@@ -181,7 +181,10 @@ def prices(
                 flops = step_cost(spec, session.host, store.topology)["flops_per_clip"]
                 price = Price(flops)
                 if trial.setting in settings:
-                    price = Price(flops, estimate(spec, session.host, store, session.device, flops).seconds)
+                    work = trial.clips * flops
+                    if spec.method not in paces:
+                        paces[spec.method] = estimate(spec, session.host, store, session.device, flops).seconds / work
+                    price = Price(flops, work * paces[spec.method])
         priced[trial.setting] = price
         report(1)
     return priced
