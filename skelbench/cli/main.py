@@ -181,7 +181,9 @@ def _usage(error: TyperException) -> int:
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "skelbench"
     message = " ".join(error.format_message().split()).rstrip(".")
-    if near := getattr(error, "possibilities", None):
+    if getattr(error, "option_name", "") == "--resume":
+        message = "there is no option --resume: the same command without it resumes a stopped run"
+    elif near := getattr(error, "possibilities", None):
         message = f"{error.message}; did you mean {' or '.join(sorted(near))}?"
     return fail(f"{message}{'' if message.endswith('?') else ';'} see `{where} --help`", error.exit_code)
 

@@ -13,18 +13,25 @@ from skelbench.core.console import make_table, out, print_facts, styled
 from skelbench.core.spec import DataSpec, EvalSpec, listed
 from skelbench.data.store.roots import data_root
 from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
-from skelbench.pipeline.presets import BLURB, SETTING
+from skelbench.pipeline.presets import BLURB, PRESETS, SETTING
 from skelbench.plugin.descriptors import MethodSpec
 from skelbench.plugin.host import get_host
 from skelbench.records import measures
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import default_root
-from skelbench.training.anomalies import UNMOVED, describe
+from skelbench.training.anomalies import ADVICE, UNMOVED, describe
 
 if TYPE_CHECKING:
     from skelbench.evaluation.outcomes import Outcomes
     from skelbench.pipeline.resolve import Resolved
+
+
+SHARED = {f"--{name}" for name in ("tokens", "preset", "budget", "seed", "seeds", "dataset", "split", "probe")}
+SHARED |= {"--data-root", "--device", "--force", "--observe", "--plugin", "--precision", "--results"}
+"""Options of ``skelbench run`` that suit every method."""
+REFERENCE = {"linear": (0.598, 0.140), "knn": (0.558, 0.397)}
+"""Test accuracy of ``results/reference/small-synthetic/slim-160000.zip`` and of raw coordinates, by probe."""
 
 
 def print_header(resolved: Resolved, device: str) -> None:
@@ -71,6 +78,7 @@ def print_summary(
         _print_accuracy(pairs)
         for protocol in records:
             _print_further(protocol, pairs)
+        _print_perspective(run, records, resolved.store.num_classes)
         _print_notes(records.values())
     info = run.info
     for kind, warning in anomalies(info):
@@ -94,11 +102,10 @@ def print_summary(
 
 
 def _other_method(run: RunDir) -> str:
-    """The command of ``run`` with another method; "" if some of its settings may be settings of the method."""
+    """The command of ``run`` with another method; "" if other methods may not take all of its options."""
     words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
-    if not f"{words} ".startswith(f"{title} ") or any(
-        option in words for option in ("--set", "--config", "--init-from")
-    ):
+    options = {word.partition("=")[0] for word in words.split() if word.startswith("-")}
+    if not f"{words} ".startswith(f"{title} ") or options - SHARED or run.info["preset"] not in PRESETS:
         return ""
     methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
     name = next((spec.name for spec in methods if spec.trains and not spec.stage and spec.name != run.spec.method), "")
@@ -130,6 +137,15 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     print_basis(tests)
 
 
+def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) -> None:
+    """Print the chance level, and for a quick run on the default synthetic split the reference run."""
+    out.print(f"Chance: {1 / classes:.1%} ({classes} classes).")
+    data = run.spec.data
+    if (run.preset, data.name, data.split) == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
+        slim, raw = (", ".join(f"{name} {values[i]:.1%}" for name, values in REFERENCE.items()) for i in (0, 1))
+        out.print(f"Reference: slim after 160,000 clips reaches {slim}; raw has {raw}.")
+
+
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
     """Print the units that intervals and p of differences are computed over, and cautions about them."""
     for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
@@ -141,9 +157,10 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
 
 
 def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Kinds and texts of what went wrong while a run was trained."""
-    anomalies = [(kind, describe(fact)) for kind in ("collapse", "shortcut") for fact in info.get(kind) or ()]
-    return [*anomalies, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
+    """Kinds and texts of what went wrong while a run was trained, with advice if it did not end."""
+    found = [(kind, fact) for kind in ADVICE for fact in info.get(kind) or ()]
+    texts = [(kind, describe(fact) + ("" if "until" in fact else f". {ADVICE[kind]}")) for kind, fact in found]
+    return [*texts, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
 
 
 def training_text(info: Mapping[str, Any]) -> str:
@@ -169,6 +186,8 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"{2 * flops:.3f} GFLOPs per clip with two bodies"
         facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
     peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
+    if not parameters["encoder"]:  # raw coordinates
+        return facts
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),

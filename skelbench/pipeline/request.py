@@ -214,7 +214,8 @@ class RunRequest(Work, Request):
     probes: Annotated[Names, Option("linear,knn", flag="--probe", metavar="NAMES")] = ("linear", "knn")
     """Protocols, comma separated; none = train only."""
     observe: Annotated[Names | None, Option(metavar="NAME")] = None
-    """Also log below the run's directory: tensorboard, mlflow, csv, or a plugin's; repeatable (SKELBENCH_OBSERVE)."""
+    """Also log: tensorboard, mlflow, csv (below the run's directory), knn (accuracy while training), or a plugin's;
+    repeatable (SKELBENCH_OBSERVE)."""
 
 
 class EvaluationRequest(Work):

@@ -48,11 +48,24 @@ Anomaly = dict[str, Any]
 it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
 
 _NAMES = {
-    "masked": "features at masked positions",
-    "cls": "class token",
+    "masked": "features at masked tokens",
+    "cls": "class tokens",
     "pooled": "pooled features",
-    "mfp": "the teacher's prototypes of masked tokens",
-    "cl": "the teacher's prototypes of class tokens",
+    "mfp": "masked tokens",
+    "cl": "class tokens",
+}
+_TEXTS = {
+    "effective rank": "{name} point nearly all in one direction (effective rank {value:.3g})",
+    "prototypes used": "the teacher uses only {value:.3g} prototypes for {name}",
+    "different assignments": "the teacher gives nearly all {name} the same prototypes ({value:.3g} different "
+    "assignments)",
+    CLIP_INFORMATION: "only {value:.0%} of the information in the prototypes of {name} is about the clip; the rest is "
+    "about place, view and body slot",
+}
+ADVICE = {
+    "collapse": "If the accuracy is not above the untrained baseline, try a lower --set train.lr or a larger "
+    "--batch-size.",
+    "shortcut": "Features may not tell clips apart; try other augmentations or masks.",
 }
 
 
@@ -140,12 +153,7 @@ class Shortcut(AnomalyDetector):
 
 
 def describe(anomaly: Anomaly) -> str:
-    """One clause for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
+    """One clause for a log: ``class tokens point nearly all in one direction (effective rank 1.12) since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
-    since = f"since step {anomaly['step']}" + (f" until step {anomaly['until']}" if "until" in anomaly else "")
-    if anomaly["measure"] == CLIP_INFORMATION:
-        return (
-            f"{name}: only {anomaly['value']:.0%} of their information is about the clip {since}, the rest is about "
-            "place, view and body slot"
-        )
-    return f"{name}: {anomaly['measure']} {anomaly['value']:.3g} {since}"
+    until = f" until step {anomaly['until']}" if "until" in anomaly else ""
+    return f"{_TEXTS[anomaly['measure']].format(name=name, value=anomaly['value'])} since step {anomaly['step']}{until}"

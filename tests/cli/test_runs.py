@@ -64,6 +64,13 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     assert "slim, trial" in (text := shown("list")) and "\nTrials: " in text
 
 
+def test_a_training_without_evaluations_is_not_listed_as_done(made, shown):
+    made.run("slim", None, seed=5)
+    text = shown("list")
+    assert "trained, not evaluated" in " ".join(rows(text)[3]) and "or: skelbench eval 4" in text
+    assert json.loads(shown("list", "--json"))[3]["outcome"] == "trained, not evaluated"
+
+
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     shown("tag", "1", "mine")
     assert [row[0] for row in rows(shown("list", "--sort", "-linear", "--method", "slim"))] == ["3", "1"]

@@ -1,14 +1,17 @@
 """The next commands that a run prints can be typed as printed, wherever the run is."""
 
 import shlex
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from skelbench.cli.summary import print_summary
+from skelbench.cli.summary import REFERENCE, cost_facts, print_summary
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
+from skelbench.records.store import ResultStore
 
 
 @pytest.fixture
@@ -42,3 +45,27 @@ def test_a_data_set_that_is_not_here_may_be_a_plugin_s(far, tmp_path):
     spec = eval_spec(session.host, run, "knn")
     with pytest.raises(SkelbenchError, match="made with --plugin 'my waves.py': if that makes the data set, give it"):
         evaluate(replace(session, data_root=tmp_path / "none"), run, spec)
+
+
+@pytest.mark.parametrize("option", ["--clip-length 64", "--encoder mixer", "--set train.lr=1", "--preset=release"])
+def test_no_other_method_is_proposed_for_options_that_it_may_not_take(far, tmp_path, capsys, option):
+    _, run, made = far
+    preset = "release" if "release" in option else run.info["preset"]
+    command = f"skelbench run untrained {option}"
+    run.update(preset=preset, environment={**run.info["environment"], "command": command})
+    print_summary([(run, {})], None, made, tmp_path)
+    shown = capsys.readouterr().out
+    assert "skelbench compare" in shown and "skelbench run " not in shown
+
+
+def test_the_reference_accuracies_are_those_of_the_shipped_records(tmp_path):
+    records = Path(__file__).parents[2] / "results" / "reference"
+    for place, name in enumerate(("slim-160000", "raw")):
+        with zipfile.ZipFile(records / "small-synthetic" / f"{name}.zip") as archive:
+            archive.extractall(tmp_path / name)
+        (run,) = ResultStore(tmp_path / name / "runs").read()
+        found = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in run.records()}
+        assert {protocol: f"{found[protocol]:.1%}" for protocol in REFERENCE} == {
+            protocol: f"{accuracies[place]:.1%}" for protocol, accuracies in REFERENCE.items()
+        }
+        assert ("inference" in dict(cost_facts(run.cost()))) == (name != "raw")
