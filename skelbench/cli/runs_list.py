@@ -14,7 +14,6 @@ from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
 
 UNEVALUATED = "trained, not evaluated"
-"""Shown instead of ``done`` for a training without any evaluation."""
 
 if TYPE_CHECKING:
     from skelbench.records.run_dir import ReadRun

@@ -13,9 +13,7 @@ from skelbench.core.console import make_table, out, print_facts, styled
 from skelbench.core.spec import DataSpec, EvalSpec, listed
 from skelbench.data.store.roots import data_root
 from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
-from skelbench.pipeline.presets import BLURB, PRESETS, SETTING
-from skelbench.plugin.descriptors import MethodSpec
-from skelbench.plugin.host import get_host
+from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.records import measures
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
     from skelbench.pipeline.resolve import Resolved
 
 
-SHARED = {f"--{name}" for name in ("tokens", "preset", "budget", "seed", "seeds", "dataset", "split", "probe")}
-SHARED |= {"--data-root", "--device", "--force", "--observe", "--plugin", "--precision", "--results"}
-"""Options of ``skelbench run`` that suit every method."""
 REFERENCE = {"linear": (0.598, 0.140), "knn": (0.558, 0.397)}
 """Test accuracy of ``results/reference/small-synthetic/slim-160000.zip`` and of raw coordinates, by probe."""
 
@@ -66,12 +61,10 @@ def named_data(folder: Path) -> str:
     return "" if folder == data_root() else f" --data-root {shlex.quote(str(folder))}"
 
 
-def print_summary(
-    pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved, data: Path
-) -> None:
+def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
     """Print accuracy next to the controls with paired tests, cost, speed, directory of the run and next commands.
 
-    ``pairs``: run and its records by protocol, the run itself first. ``data``: folder of the data sets.
+    ``pairs``: run and its records by protocol, the run itself first.
     """
     run, records = pairs[0]
     if records:
@@ -87,29 +80,15 @@ def print_summary(
     print_facts([*facts, ("training", training_text(info))], title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run is stored in {run.path}")
     out.print("Next:")
-    where, commands = named_root(run.path.parent), []
-    if again := _other_method(run):
-        commands.append((again + named_data(data), "another method, the same conditions"))
+    where = named_root(run.path.parent)
     compare = "skelbench compare" + (" --all" if resolved.modified else "")
     compares = any(name.startswith("linear") for name in records)
-    commands.append((compare if compares else "skelbench runs list", "all runs side by side"))
-    commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
-    for command, purpose in commands:
-        out.print(styled(f"  {command}{where}", (f"  # {purpose}", "dim")), soft_wrap=True)
-    if resolved.preset not in ("paper", "ablation", "imported"):
-        out.print(f"Compare results of preset {resolved.preset} with this preset only; they are not the paper's.",
-                  style="dim")  # fmt: skip
-
-
-def _other_method(run: RunDir) -> str:
-    """The command of ``run`` with another method; "" if other methods may not take all of its options."""
-    words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
-    options = {word.partition("=")[0] for word in words.split() if word.startswith("-")}
-    if not f"{words} ".startswith(f"{title} ") or options - SHARED or run.info["preset"] not in PRESETS:
-        return ""
-    methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
-    name = next((spec.name for spec in methods if spec.trains and not spec.stage and spec.name != run.spec.method), "")
-    return name and f"skelbench run {name}{words.removeprefix(title)}"
+    for command, purpose in (
+        ("skelbench plugins list methods", "other methods: run one in the same way"),
+        ((compare if compares else "skelbench runs list") + where, "all runs side by side"),
+        ("skelbench compare --table flops" + where, "cost at the paper's token grids"),
+    ):
+        out.print(styled(f"  {command}", (f"  # {purpose}", "dim")), soft_wrap=True)
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -140,10 +119,12 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
 def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) -> None:
     """Print the chance level, and for a quick run on the default synthetic split the reference run."""
     out.print(f"Chance: {1 / classes:.1%} ({classes} classes).")
-    data = run.spec.data
-    if (run.preset, data.name, data.split) == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
+    asked = run.preset, run.spec.data.name, run.spec.data.split
+    if asked == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
         slim, raw = (", ".join(f"{name} {values[i]:.1%}" for name, values in REFERENCE.items()) for i in (0, 1))
-        out.print(f"Reference: slim after 160,000 clips reaches {slim}; raw has {raw}.")
+        more = f" Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}"
+        shipped = (Path(__file__).parents[2] / "results" / "reference").is_dir()  # in a checkout only
+        out.print(f"Reference: slim after 160,000 clips, {slim}; raw, {raw}.{more if shipped else ''}", soft_wrap=True)
 
 
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
@@ -157,9 +138,8 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
 
 
 def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Kinds and texts of what went wrong while a run was trained, with advice if it did not end."""
-    found = [(kind, fact) for kind in ADVICE for fact in info.get(kind) or ()]
-    texts = [(kind, describe(fact) + ("" if "until" in fact else f". {ADVICE[kind]}")) for kind, fact in found]
+    """Kinds of what went wrong while a run was trained, and texts with advice."""
+    texts = [(kind, f"{describe(fact)}. {ADVICE[kind]}") for kind in ADVICE for fact in info.get(kind) or ()]
     return [*texts, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
 
 

@@ -1,20 +1,8 @@
 """Detect collapse and shortcuts from the lines of metrics.jsonl alone (torch-free).
 
-The limits were measured on the synthetic data with preset ``quick``, 16 clips a step. Both detectors read the
-diagnostic steps only (:mod:`skelbench.training.diagnostics`).
-
-**Collapse**
-
-* Features: an effective rank below ``RANK``; healthy methods stay above 2.5 at masked tokens. Readouts may share an
-  offset that a probe ignores, hence the lower ``READOUT_RANK``.
-* Prototypes: the teacher uses fewer than ``PROTOTYPES``. Sinkhorn keeps 9 of 10 in use, no centering 2.
-* Assignments: the teacher gives the samples fewer than ``ASSIGNMENTS`` different distributions, counted as
-  exp(entropy of the mean distribution) / exp(mean entropy).
-
-**Shortcut**
-
-Over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
-clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
+The limits were measured on the synthetic data with preset ``quick``, 16 clips a step; docs/monitoring.md lists them.
+Healthy methods stay above a rank of 2.5 at masked tokens, where readouts may share an offset that a probe ignores, and
+above 0.43 of the information about the clip. Sinkhorn keeps 9 of 10 prototypes in use, no centering 2.
 """
 
 from __future__ import annotations
@@ -28,12 +16,14 @@ RANK = 1.5
 READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
+"""Different distributions of the teacher: exp(entropy of the mean distribution) / exp(mean entropy)."""
 PATIENCE = 3
 """Consecutive diagnostic steps beyond a limit that make a collapse; one batch can look collapsed by chance."""
 MIN_CLIPS = 8
 """Smaller batches are not judged: the rank of so few rows is low anyway."""
 
 CLIP_FRACTION = 0.25
+"""Fraction of the teacher's information, over WINDOW diagnostic steps."""
 WINDOW = 5
 CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")

@@ -143,7 +143,6 @@ class Trainer:
         recompute_blocks(self.method, recompute)
         self.recompute, self.micro_batches = recompute, micro_batches
 
-    # ------------------------------------------------------------------------------------------ views
     def views(self, step: int) -> Views:
         """This process's views of ``step``; the draws do not depend on the number of processes."""
         return self._micro_batches(step, 1)[0]
@@ -165,7 +164,6 @@ class Trainer:
         order, own = self.order(step), distributed.own_share(self.spec.train.batch_size)
         return [self.views_of(step, ids) for ids in np.array_split(order[own], count)]
 
-    # ------------------------------------------------------------------------------------------ one step
     def step_info(self, step: int, turn: str = "main", micro_batches: int = 1) -> Step:
         """Facts about ``step`` for the method."""
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
@@ -245,7 +243,6 @@ class Trainer:
 
         return work
 
-    # ------------------------------------------------------------------------------------------ the loop
     def train(
         self,
         report: Report | None = None,

@@ -66,9 +66,10 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
 
 def test_a_training_without_evaluations_is_not_listed_as_done(made, shown):
     made.run("slim", None, seed=5)
-    text = shown("list")
-    assert "trained, not evaluated" in " ".join(rows(text)[3]) and "or: skelbench eval 4" in text
-    assert json.loads(shown("list", "--json"))[3]["outcome"] == "trained, not evaluated"
+    (entry,) = (entry for entry in json.loads(shown("list", "--json")) if entry["seed"] == 5)
+    text, number = shown("list"), entry["number"]
+    assert entry["outcome"] == "trained, not evaluated" and f"#{number} trained, not evaluated: " in text
+    assert f"or: skelbench eval {number}" in text and text.count("trained, not") == 2
 
 
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):

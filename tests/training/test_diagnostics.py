@@ -148,7 +148,7 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
 
     from skelbench.cli.summary import print_summary
 
-    print_summary([(run, {})], None, made, session.data_root)
+    print_summary([(run, {})], None, made)
     assert said[0].removeprefix("warning: ") in capsys.readouterr().out
 
 

@@ -58,5 +58,5 @@ def test_a_run_says_and_records_it(resolved, noting, capsys, monkeypatch):
 
     from skelbench.cli.summary import print_summary
 
-    print_summary([(run, {})], None, made, session.data_root)
+    print_summary([(run, {})], None, made)
     assert f"shortcut: {describe(found)}" in " ".join(capsys.readouterr().out.split())
