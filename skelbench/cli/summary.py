@@ -122,9 +122,9 @@ def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) ->
     asked = run.preset, run.spec.data.name, run.spec.data.split
     if asked == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
         slim, raw = (", ".join(f"{name} {values[i]:.1%}" for name, values in REFERENCE.items()) for i in (0, 1))
-        more = f" Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}"
-        shipped = (Path(__file__).parents[2] / "results" / "reference").is_dir()  # in a checkout only
-        out.print(f"Reference: slim after 160,000 clips, {slim}; raw, {raw}.{more if shipped else ''}", soft_wrap=True)
+        out.print(f"Reference: slim after 160,000 clips has {slim}; raw has {raw}.")
+        if (Path(__file__).parents[2] / "results" / "reference").is_dir():  # in a checkout only
+            out.print(f"Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}", soft_wrap=True)
 
 
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
@@ -157,6 +157,8 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     encoder, step = cost["encoder"], cost["step"]
     single, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
+    if not parameters["encoder"]:
+        return [("encoder", "none: raw coordinates, no FLOPs")]
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
     if (bodies := encoder.get("bodies", 1)) > 1:
         giga = f"{macs / 1e9:.4f} GMACs, {2e-9 * macs:.4f} GFLOPs per clip, whose {bodies} body slots it reads together"
@@ -166,8 +168,6 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
         text = f"{2 * flops:.3f} GFLOPs per clip with two bodies"
         facts.append(("training step", f"{text}: all views, teacher, heads, backward"))
     peak, how = cost["peak_memory"]["bytes"] / 2**20, cost["peak_memory"]["how"]
-    if not parameters["encoder"]:  # raw coordinates
-        return facts
     return [
         *facts,
         ("parameters", f"{parameters['encoder']:,} in the encoder, {parameters['trainable']:,} trained"),

@@ -47,14 +47,12 @@ _NAMES = {
 _TEXTS = {
     "effective rank": "{name} point nearly all in one direction (effective rank {value:.3g})",
     "prototypes used": "the teacher uses only {value:.3g} prototypes for {name}",
-    "different assignments": "the teacher gives nearly all {name} the same prototypes ({value:.3g} different "
-    "assignments)",
+    "different assignments": "the teacher gives nearly all {name} the same prototypes ({value:.3g} distinct)",
     CLIP_INFORMATION: "only {value:.0%} of the information in the prototypes of {name} is about the clip; the rest is "
     "about place, view and body slot",
 }
 ADVICE = {
-    "collapse": "If the accuracy is not above the untrained baseline, try a lower --set train.lr or a larger "
-    "--batch-size.",
+    "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
     "shortcut": "Features may not tell clips apart; try other augmentations or masks.",
 }
 
