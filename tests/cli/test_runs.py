@@ -180,3 +180,7 @@ def test_the_plugin_files_of_a_run_are_in_commands_to_repeat(made):
     edit(path / "run.json", environment=environment, spec=spec.model_dump(mode="json"), id=spec.id)
     with pytest.raises(SkelbenchError, match=r"method 'bees' of run .* --plugin bees.py: give that"):
         load_encoder(SimpleNamespace(host=Host()), RunDir(path), "last", None)
+
+
+def test_a_stopped_run_resumes_without_an_option(fails):
+    fails(["run", "slim", "--resume"], "the same command without it resumes a stopped run")
