@@ -7,8 +7,7 @@ import sys
 # Before anything imports torch: threads that wait for each other on shared cores cost more than they bring.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Without compiled modules on disk every process of the tests would compile the same files again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from small import silent_session, tiny_run, write_small_store
 
 from skelbench.core.threads import usable_cores
 
+sys.dont_write_bytecode = False
 gc.disable()  # imports make a million objects and no garbage
 
 

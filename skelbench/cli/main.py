@@ -184,7 +184,9 @@ def _usage(error: TyperException) -> int:
     message = " ".join(error.format_message().split()).rstrip(".")
     if option := next((option for option in ONE_NUMBER if message.startswith(f"Invalid value for '{option}'")), ""):
         message = f"{option} {ONE_NUMBER[option]}"
-    if near := getattr(error, "possibilities", None):
+    if getattr(error, "option_name", "") == "--resume":
+        message = "there is no option --resume: the same command without it resumes a stopped run"
+    elif near := getattr(error, "possibilities", None):
         message = f"{error.message}; did you mean {' or '.join(sorted(near))}?"
     return fail(f"{message}{'' if message.endswith('?') else ';'} see `{where} --help`", error.exit_code)
 

@@ -127,6 +127,6 @@ def conclude(session: Session, run_dir: Any, resolved: Resolved, protocols: list
 
     results = controls.conclude(session, run_dir, resolved, protocols, force, uncounted)
     if chief:
-        print_summary(results.pairs, results.cost, resolved, session.data_root)
+        print_summary(results.pairs, results.cost, resolved)
     session.features.clear()  # the next seed has other features
     return results

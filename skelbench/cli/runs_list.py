@@ -13,6 +13,8 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
 
+UNEVALUATED = "trained, not evaluated"
+
 if TYPE_CHECKING:
     from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.table import Table
@@ -56,6 +58,11 @@ def list_runs(
     for run in runs:
         if run.reason:
             out.print(f"#{numbers[run.name]} {run.outcome}: {run.name}: {run.reason}", soft_wrap=True)
+    if waiting := [str(fact["number"]) for fact in facts if fact["outcome"] == UNEVALUATED]:
+        from skelbench.cli.summary import named_root
+
+        again = f"skelbench eval {waiting[0]}{named_root(store.root)}"
+        out.print(f"#{', #'.join(waiting)} {UNEVALUATED}: issue its command again, or: {again}", soft_wrap=True)
 
 
 def _facts(number: int, run: ReadRun) -> dict[str, Any]:
@@ -66,6 +73,9 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
     about = run.about
     standard = [record for record in run.records() if record["standard"]]
     accuracy = {record["spec"]["protocol"]: record["metrics"]["accuracy"] for record in standard}
+    outcome = outcome_now(run)
+    if outcome == "done" and run.spec.views and not run.records():
+        outcome = UNEVALUATED
     return {
         "number": number,
         "id": about["id"],
@@ -74,7 +84,7 @@ def _facts(number: int, run: ReadRun) -> dict[str, Any]:
         "dataset": about["data"],
         "preset": about["preset"] + ("+" if about["modified"] else ""),
         **{key: about[key] for key in ("split", "tokens", "encoder", "changed", "seed", "reason")},
-        "outcome": outcome_now(run),
+        "outcome": outcome,
         "linear": accuracy.get("linear"),
         "knn": accuracy.get("knn"),
         "made": _iso(about["created"]),

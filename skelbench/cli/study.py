@@ -257,4 +257,5 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
                 then = study.then.replace("RUN", run.name) + run.plugin_files + where + named_data(session.data_root)
                 out.print(f"  {plain(then)}", soft_wrap=True)
     if study.figure in host.names("figures"):
-        out.print(styled(f"  skelbench plot {study.figure}{where}", ("  # as a figure", "dim")), soft_wrap=True)
+        plot = f"  skelbench plot {study.figure}{' --all' if changed else ''}{where}"
+        out.print(styled(plot, ("  # as a figure", "dim")), soft_wrap=True)

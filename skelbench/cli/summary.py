@@ -14,17 +14,19 @@ from skelbench.core.spec import DataSpec, EvalSpec, listed
 from skelbench.data.store.roots import data_root
 from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
 from skelbench.pipeline.presets import BLURB, SETTING
-from skelbench.plugin.descriptors import MethodSpec
-from skelbench.plugin.host import get_host
 from skelbench.records import measures
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import default_root
-from skelbench.training.anomalies import UNMOVED, describe
+from skelbench.training.anomalies import ADVICE, UNMOVED, describe
 
 if TYPE_CHECKING:
     from skelbench.evaluation.outcomes import Outcomes
     from skelbench.pipeline.resolve import Resolved
+
+
+REFERENCE = {"linear": (0.598, 0.140), "knn": (0.558, 0.397)}
+"""Test accuracy of ``results/reference/small-synthetic/slim-160000.zip`` and of raw coordinates, by probe."""
 
 
 def print_header(resolved: Resolved, device: str) -> None:
@@ -59,18 +61,17 @@ def named_data(folder: Path) -> str:
     return "" if folder == data_root() else f" --data-root {shlex.quote(str(folder))}"
 
 
-def print_summary(
-    pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved, data: Path
-) -> None:
+def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, Any] | None, resolved: Resolved) -> None:
     """Print accuracy next to the controls with paired tests, cost, speed, directory of the run and next commands.
 
-    ``pairs``: run and its records by protocol, the run itself first. ``data``: folder of the data sets.
+    ``pairs``: run and its records by protocol, the run itself first.
     """
     run, records = pairs[0]
     if records:
         _print_accuracy(pairs)
         for protocol in records:
             _print_further(protocol, pairs)
+        _print_perspective(run, records, resolved.store.num_classes)
         _print_notes(records.values())
     info = run.info
     for kind, warning in anomalies(info):
@@ -79,30 +80,15 @@ def print_summary(
     print_facts([*facts, ("training", training_text(info))], title="Cost (FLOPs = 2 MACs, matrix products only)")
     out.print(f"\nThe run is stored in {run.path}")
     out.print("Next:")
-    where, commands = named_root(run.path.parent), []
-    if again := _other_method(run):
-        commands.append((again + named_data(data), "another method, the same conditions"))
+    where = named_root(run.path.parent)
     compare = "skelbench compare" + (" --all" if resolved.modified else "")
     compares = any(name.startswith("linear") for name in records)
-    commands.append((compare if compares else "skelbench runs list", "all runs side by side"))
-    commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
-    for command, purpose in commands:
-        out.print(styled(f"  {command}{where}", (f"  # {purpose}", "dim")), soft_wrap=True)
-    if resolved.preset not in ("paper", "ablation", "imported"):
-        out.print(f"Compare results of preset {resolved.preset} with this preset only; they are not the paper's.",
-                  style="dim")  # fmt: skip
-
-
-def _other_method(run: RunDir) -> str:
-    """The command of ``run`` with another method; "" if some of its settings may be settings of the method."""
-    words, title = run.info["environment"].get("command", ""), f"skelbench run {run.title}"
-    if not f"{words} ".startswith(f"{title} ") or any(
-        option in words for option in ("--set", "--config", "--init-from")
+    for command, purpose in (
+        ("skelbench plugins list methods", "other methods: run one in the same way"),
+        ((compare if compares else "skelbench runs list") + where, "all runs side by side"),
+        ("skelbench compare --table flops" + where, "cost at the paper's token grids"),
     ):
-        return ""
-    methods = (spec for spec in get_host().all("methods") if isinstance(spec, MethodSpec))
-    name = next((spec.name for spec in methods if spec.trains and not spec.stage and spec.name != run.spec.method), "")
-    return name and f"skelbench run {name}{words.removeprefix(title)}"
+        out.print(styled(f"  {command}", (f"  # {purpose}", "dim")), soft_wrap=True)
 
 
 def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -130,6 +116,17 @@ def _print_accuracy(pairs: list[tuple[Any, dict[str, Any]]]) -> None:
     print_basis(tests)
 
 
+def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) -> None:
+    """Print the chance level, and for a quick run on the default synthetic split the reference run."""
+    out.print(f"Chance: {1 / classes:.1%} ({classes} classes).")
+    asked = run.preset, run.spec.data.name, run.spec.data.split
+    if asked == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
+        slim, raw = (", ".join(f"{name} {values[i]:.1%}" for name, values in REFERENCE.items()) for i in (0, 1))
+        out.print(f"Reference: slim after 160,000 clips has {slim}; raw has {raw}.")
+        if (Path(__file__).parents[2] / "results" / "reference").is_dir():  # in a checkout only
+            out.print(f"Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}", soft_wrap=True)
+
+
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
     """Print the units that intervals and p of differences are computed over, and cautions about them."""
     for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
@@ -141,9 +138,9 @@ def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
 
 
 def anomalies(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Kinds and texts of problems during the training of a run."""
-    anomalies = [(kind, describe(fact)) for kind in ("collapse", "shortcut") for fact in info.get(kind) or ()]
-    return [*anomalies, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
+    """Kinds and texts, with advice, of problems during the training of a run."""
+    texts = [(kind, f"{describe(fact)}. {ADVICE[kind]}") for kind in ADVICE for fact in info.get(kind) or ()]
+    return [*texts, *([("unmoved", UNMOVED)] if info.get("unmoved") else [])]
 
 
 def training_text(info: Mapping[str, Any]) -> str:
@@ -160,6 +157,8 @@ def cost_facts(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
     encoder, step = cost["encoder"], cost["step"]
     single, many = cost["latency"]["batch 1"], cost["latency"]["batch 64"]
     macs, parameters = encoder["macs"], cost["parameters"]
+    if not parameters["encoder"]:
+        return [("encoder", "none: raw coordinates, no FLOPs")]
     giga = f"{macs / 1e9:.4f} GMACs per body; {2e-9 * macs:.4f} GFLOPs for one body, {4e-9 * macs:.4f} for two"
     if (bodies := encoder.get("bodies", 1)) > 1:
         giga = f"{macs / 1e9:.4f} GMACs, {2e-9 * macs:.4f} GFLOPs per clip, whose {bodies} body slots it reads together"

@@ -185,7 +185,7 @@ class _Meter:
 
     @property
     def facts(self) -> str:
-        """``312.5 clips/s, ETA 0:12, loss=3.21`` as far as known."""
+        """``312.5 clips/s, ETA 12 s, loss=3.21`` as far as known."""
         parts = [f"{name}={_number(value)}" for name, value in self.fields.items()]
         if self._first and self.done > self._first[1] and (seconds := time.monotonic() - self._first[0]) > 0:
             rate = (self.done - self._first[1]) / seconds
@@ -237,10 +237,11 @@ def _lines(meter: _Meter, label: str, console: Console) -> Iterator[Callable[...
 
 
 def duration(seconds: float) -> str:
-    """``0:07``, ``12:30``, ``1:02:03``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    """``7 s``, ``13 min``, ``1 h 05 min``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"
 
 
 def _number(value: Any) -> str:

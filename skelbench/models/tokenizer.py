@@ -87,7 +87,6 @@ class Tokenizer(nn.Module):
         standardise: applied to coordinates before they are cut into patches.
 
     >>> tokenizer = Tokenizer(Grid(frames=16, patch=8, joints=25), dim=8, learned_time=True)
-    >>> tokenizer.reset_parameters()
     >>> tokenizer(torch.randn(2, 16, 25, 3)).shape
     torch.Size([2, 50, 8])
     """
@@ -109,6 +108,8 @@ class Tokenizer(nn.Module):
         self.register_parameter("mask_token", None)
         self.joint_embed = nn.Parameter(torch.empty(grid.joints + class_position, dim))
         self.time_embed = nn.Parameter(torch.empty(grid.times, dim)) if learned_time else None
+        with torch.random.fork_rng(devices=[]):  # an encoder draws again, with the same state of the generator
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Initialize: PyTorch's default for the projection (the public codes' Xavier rule skips their convolution),

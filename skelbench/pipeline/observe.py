@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.user_config import said
@@ -16,6 +16,9 @@ from skelbench.plugin.descriptors import ObserverSpec
 from skelbench.plugin.host import Host
 from skelbench.plugin.plugin_errors import plugin_code
 from skelbench.plugin.status import one_line
+
+if TYPE_CHECKING:
+    from skelbench.training.loop import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,10 @@ class Observer:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics after ``step`` steps: ``loss``, ``lr``, ``epoch``, ...; some are missing in some lines."""
+
+    def measure(self, trainer: Trainer) -> Mapping[str, float]:
+        """Further figures of a diagnostic step, logged with the others; must not change the training."""
+        return {}
 
     def run_finished(self, outcome: str) -> None:
         """Training ended: done, interrupted, diverged or failed."""
@@ -82,9 +89,16 @@ class Observing:
         for name, observer in list(self._working.items()):
             self._call(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
 
-    def _call(self, name: str, event: str, call: Callable[[], Any]) -> None:
+    def measure(self, trainer: Trainer) -> dict[str, float]:
+        """Figures of all observers at a diagnostic step."""
+        figures: dict[str, float] = {}
+        for name, observer in list(self._working.items()):
+            figures |= self._call(name, "measure", partial(observer.measure, trainer)) or {}
+        return figures
+
+    def _call(self, name: str, event: str, call: Callable[[], Any]) -> Any:
         try:
-            call()
+            return call()
         except (Exception, SystemExit) as error:
             self._working.pop(name, None)
             log.warning("observer %s failed (%s) and is skipped, the run continues: %s", name, event, one_line(error))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def _train(session: Session, resolved: Resolved, run: RunDir) -> RunDir:
             run.update(*removed, **fields)
 
     outcome, facts = "failed", {"steps": 0, "clips_seen": 0, "train_seconds": 0.0}
-    attempt = _Attempt(session, resolved, run, record, observers.tell)
+    attempt = _Attempt(session, resolved, run, record, observers)
     observers.tell("run_started")
     try:
         if trains:
@@ -127,7 +128,7 @@ class _Attempt:
     resolved: Resolved
     run: RunDir
     record: Callable[..., None]
-    notify: Callable[..., None]
+    observers: Observing
     stopped_in_last_step: bool = False
 
     def train(self) -> dict[str, Any]:
@@ -169,7 +170,10 @@ class _Attempt:
                 report(0, note=note)
             try:
                 seconds = trainer.train(
-                    report, lambda step, line: self.notify("log", step=step, metrics=line), self.record
+                    report,
+                    lambda step, line: self.observers.tell("log", step=step, metrics=line),
+                    self.record,
+                    partial(self.observers.measure, trainer),
                 )
             finally:
                 undo(trainer.device)

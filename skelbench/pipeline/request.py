@@ -216,7 +216,8 @@ class RunRequest(Work, Request):
     probes: Annotated[Names, Option("linear,knn", flag="--probe", metavar="NAMES")] = ("linear", "knn")
     """Protocols of the evaluation, comma separated; none = train only."""
     observe: Annotated[Names | None, Option(metavar="NAME")] = None
-    """Also write the training log for tensorboard, mlflow or csv. Repeatable (SKELBENCH_OBSERVE)."""
+    """Also write the training log for tensorboard, mlflow or csv, or knn: accuracy while training. Repeatable
+    (SKELBENCH_OBSERVE)."""
 
 
 class EvaluationRequest(Work):

@@ -1,20 +1,8 @@
 """Detect collapse and shortcuts from the lines of metrics.jsonl alone (torch-free).
 
-The limits were measured on the synthetic data with preset ``quick``, 16 clips a step. Both detectors read the
-diagnostic steps only (:mod:`skelbench.training.diagnostics`).
-
-**Collapse**
-
-* Features: an effective rank below ``RANK``; healthy methods stay above 2.5 at masked tokens. Readouts may share an
-  offset that a probe ignores, hence the lower ``READOUT_RANK``.
-* Prototypes: the teacher uses fewer than ``PROTOTYPES``. Sinkhorn keeps 9 of 10 in use, no centering 2.
-* Assignments: the teacher gives the samples fewer than ``ASSIGNMENTS`` different distributions, counted as
-  exp(entropy of the mean distribution) / exp(mean entropy).
-
-**Shortcut**
-
-Over ``WINDOW`` diagnostic steps, less than ``CLIP_FRACTION`` of the teacher's information is about the
-clip; the rest is about the place in the token grid, the view or the body slot. Healthy methods stay above 0.43.
+The limits were measured on the synthetic data with preset ``quick``, 16 clips a step; docs/monitoring.md lists them.
+Healthy methods stay above a rank of 2.5 at masked tokens, where readouts may share an offset that a probe ignores, and
+above 0.43 of the information about the clip. Sinkhorn keeps 9 of 10 prototypes in use, no centering 2.
 """
 
 from __future__ import annotations
@@ -28,12 +16,14 @@ RANK = 1.5
 READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
+"""Different distributions of the teacher: exp(entropy of the mean distribution) / exp(mean entropy)."""
 PATIENCE = 3
 """Number of consecutive diagnostic steps beyond a limit that make a collapse; one may be chance."""
 MIN_CLIPS = 8
 """Smallest batch that is judged: the rank of fewer rows is low anyway."""
 
 CLIP_FRACTION = 0.25
+"""Fraction of the teacher's information, over WINDOW diagnostic steps."""
 WINDOW = 5
 CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
@@ -48,11 +38,22 @@ Anomaly = dict[str, Any]
 it; step and epoch of the first value beyond the limit; ``until``: the step that ended it, if one did."""
 
 _NAMES = {
-    "masked": "features at masked positions",
-    "cls": "class token",
+    "masked": "features at masked tokens",
+    "cls": "class tokens",
     "pooled": "pooled features",
-    "mfp": "the teacher's prototypes of masked tokens",
-    "cl": "the teacher's prototypes of class tokens",
+    "mfp": "masked tokens",
+    "cl": "class tokens",
+}
+_TEXTS = {
+    "effective rank": "{name} point nearly all in one direction (effective rank {value:.3g})",
+    "prototypes used": "the teacher uses only {value:.3g} prototypes for {name}",
+    "different assignments": "the teacher gives nearly all {name} the same prototypes ({value:.3g} distinct)",
+    CLIP_INFORMATION: "only {value:.0%} of the information in the prototypes of {name} is about the clip; the rest is "
+    "about place, view and body slot",
+}
+ADVICE = {
+    "collapse": "If the accuracy is no better than untrained, try a lower train.lr or a larger batch.",
+    "shortcut": "Features may not tell clips apart; try other augmentations or masks.",
 }
 
 
@@ -140,12 +141,7 @@ class Shortcut(AnomalyDetector):
 
 
 def describe(anomaly: Anomaly) -> str:
-    """Description of an anomaly for a log: ``features at masked positions: effective rank 1.12 since step 300``."""
+    """Clause that describes an anomaly: ``class tokens point nearly all in one direction (effective rank 1.12) since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
-    since = f"since step {anomaly['step']}" + (f" until step {anomaly['until']}" if "until" in anomaly else "")
-    if anomaly["measure"] == CLIP_INFORMATION:
-        return (
-            f"{name}: only {anomaly['value']:.0%} of their information is about the clip {since}, the rest is about "
-            "place, view and body slot"
-        )
-    return f"{name}: {anomaly['measure']} {anomaly['value']:.3g} {since}"
+    until = f" until step {anomaly['until']}" if "until" in anomaly else ""
+    return f"{_TEXTS[anomaly['measure']].format(name=name, value=anomaly['value'])} since step {anomaly['step']}{until}"

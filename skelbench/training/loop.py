@@ -143,7 +143,6 @@ class Trainer:
         recompute_blocks(self.method, recompute)
         self.recompute, self.micro_batches = recompute, micro_batches
 
-    # ------------------------------------------------------------------------------------------ views
     def views(self, step: int) -> Views:
         """This process's views of ``step``; the draws do not depend on the number of processes."""
         return self._micro_batches(step, 1)[0]
@@ -165,7 +164,6 @@ class Trainer:
         order, own = self.order(step), distributed.own_share(self.spec.train.batch_size)
         return [self.views_of(step, ids) for ids in np.array_split(order[own], count)]
 
-    # ------------------------------------------------------------------------------------------ one step
     def step_info(self, step: int, turn: str = "main", micro_batches: int = 1) -> Step:
         """Facts about ``step`` for the method."""
         keyed = Keyed(derive_seed(self.spec.seed, "method") & 0x7FFFFFFF, step)
@@ -245,23 +243,23 @@ class Trainer:
 
         return work
 
-    # ------------------------------------------------------------------------------------------ the loop
     def train(
         self,
         report: Report | None = None,
         on_line: Callable[[int, dict[str, float]], None] | None = None,
         on_anomaly: Callable[..., None] | None = None,
+        measure: Callable[[], dict[str, float]] = dict,
     ) -> float:
         """Train from the saved state to the end of the schedule; return the seconds of training over all attempts.
 
         ``report(clips, **fields)`` feeds a progress bar (``note``: a line to print). ``on_line`` and ``on_anomaly``:
-        see :class:`~skelbench.training.metrics_log.MetricsLog`.
+        see :class:`~skelbench.training.metrics_log.MetricsLog`. ``measure``: further figures of a diagnostic step.
 
         Raises:
             Interrupted: SIGINT, SIGTERM or SIGUSR2 came; the state is saved.
             Diverged: a loss, gradient or weight is not finite; the last good state is kept.
         """
-        self.log.on_line, self.log.on_anomaly = on_line, on_anomaly
+        self.log.on_line, self.log.on_anomaly, self.measure = on_line, on_anomaly, measure
         batch, (start, seconds_before) = self.spec.train.batch_size, self._resume(report)
         started = time.monotonic()
         with (
@@ -328,7 +326,9 @@ class Trainer:
             self.finite.check_now()
             place = {"step": count, "epoch": self.epoch(count), "clips_seen": count * self.spec.train.batch_size}
             if not self.rank:
-                values_shown |= self.log.write(place | values | diagnostics | clock, values)
+                measured = self.measure() if self.diagnostics.is_due(count) else {}
+                line = place | values | diagnostics | measured | clock
+                values_shown |= self.log.write(line, values) | measured
         return values_shown
 
     def _diverged(self, step: int, quantity: str, value: float) -> NoReturn:

@@ -64,6 +64,14 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     assert "slim, trial" in (text := shown("list")) and "\nTrials: " in text
 
 
+def test_a_training_without_evaluations_is_not_listed_as_done(made, shown):
+    made.run("slim", None, seed=5)
+    (entry,) = (entry for entry in json.loads(shown("list", "--json")) if entry["seed"] == 5)
+    text, number = shown("list"), entry["number"]
+    assert entry["outcome"] == "trained, not evaluated" and f"#{number} trained, not evaluated: " in text
+    assert f"or: skelbench eval {number}" in text and text.count("trained, not") == 2
+
+
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     shown("tag", "1", "mine")
     assert [row[0] for row in rows(shown("list", "--sort", "-linear", "--method", "slim"))] == ["3", "1"]
@@ -172,3 +180,7 @@ def test_the_plugin_files_of_a_run_are_in_commands_to_repeat(made):
     edit(path / "run.json", environment=environment, spec=spec.model_dump(mode="json"), id=spec.id)
     with pytest.raises(SkelbenchError, match=r"method 'bees' of run .* --plugin bees.py: give that"):
         load_encoder(SimpleNamespace(host=Host()), RunDir(path), "last", None)
+
+
+def test_a_stopped_run_resumes_without_an_option(fails):
+    fails(["run", "slim", "--resume"], "the same command without it resumes a stopped run")

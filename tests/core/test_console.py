@@ -39,7 +39,7 @@ def test_progress_lines_are_limited_in_time_and_end_with_the_total(clock):
             report(1, **({"loss": 2.0 - step / 1000} if step % 100 == 0 else {}))
     lines = file.getvalue().splitlines()
     assert len(lines) in (5, 6)
-    assert lines[0].startswith("slim 8x25: 201/1000 clips (20 %), 20 clips/s, ETA 0:40, loss=")
+    assert lines[0].startswith("slim 8x25: 201/1000 clips (20 %), 20 clips/s, ETA 40 s, loss=")
     assert lines[-1].startswith("slim 8x25: 1000/1000 clips (100 %)")
 
 
@@ -49,7 +49,7 @@ def test_the_rate_of_a_resumed_run_excludes_earlier_work(clock):
         report(900)
         clock.now += 10
         report(20)
-    assert "2 clips/s, ETA 0:40" in file.getvalue().splitlines()[-1]
+    assert "2 clips/s, ETA 40 s" in file.getvalue().splitlines()[-1]
 
 
 def test_progress_on_a_terminal_is_a_bar_with_the_same_facts():

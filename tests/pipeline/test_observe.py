@@ -77,11 +77,13 @@ def test_what_is_observed_changes_nothing(watched, session, resolved):
     made = resolved("skeletonmae", epochs=1)
     plain = pretrain(session, made)
     kept, metrics = weights(plain), plain.metrics.read_text().splitlines()
-    seen = pretrain(watched("meddler", "notes"), made, force=True)
+    seen = pretrain(watched("meddler", "notes", "knn"), made, force=True)
     assert seen.path == plain.path and seen.spec.id == made.spec.id
     assert all(torch.equal(x, weights(seen)[name]) for name, x in kept.items())
     apart = ("clips_per_s", "seconds")
     lines = [[json.loads(line) for line in text] for text in (metrics, seen.metrics.read_text().splitlines())]
+    accuracies = [line.pop("knn") for line in lines[1] if "knn" in line]
+    assert len(accuracies) >= 2 and all(0 <= accuracy <= 1 for accuracy in accuracies)
     assert [{k: v for k, v in line.items() if k not in apart} for line in lines[0]] == [
         {k: v for k, v in line.items() if k not in apart} for line in lines[1]
     ]

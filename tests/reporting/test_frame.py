@@ -26,7 +26,7 @@ def test_a_row_says_what_the_run_is(made):
     assert (row["run"], row["title"], row["method"], row["variant"]) == (name, "slim:glcl-only", "slim", "glcl-only")
     assert (row["tokens"], row["frames"], row["patch"], row["data"]) == ("15x25+1", 120, 8, "f" * 12)
     assert row["exact"] and row["changed"] == "" and row["preset"] == "small"
-    assert row["collapse"].startswith("features at masked positions") and row["collapse"].endswith("since step 300")
+    assert row["collapse"].startswith("features at masked tokens") and row["collapse"].endswith("since step 300")
     assert row["gflops"] == 2e-9 * MACS[15] and row["step_gflops"] == 40 and row["batch_size"] == 32
     clips = made.store.find(name)[0].info["clips_seen"]
     assert row["train_flops"] == 2 * 40e9 * clips  # clips of two bodies

@@ -99,7 +99,9 @@ def test_a_low_rank_on_three_looks_in_a_row_is_a_collapse():
     assert [len(change) for change in changes] == [0] * 6 + [1, 0, 0] and PATIENCE == 3
     expected = {"what": "masked", "measure": "effective rank", "value": 1.12, "step": 5, "epoch": 0.5}
     assert collapse.found == changes[6] == [expected]
-    assert describe(expected) == "features at masked positions: effective rank 1.12 since step 5"
+    assert describe(expected) == (
+        "features at masked tokens point nearly all in one direction (effective rank 1.12) since step 5"
+    )
 
 
 def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
@@ -123,6 +125,7 @@ def test_a_collapse_that_ends_stays_in_the_record_with_its_end():
 def test_prototypes_have_collapsed_when_few_are_used_or_all_samples_get_the_same(entropy, used, measures):
     collapse, _ = follow([9, 9, 9], teacher_entropy_mfp=entropy, prototypes_used_mfp=used)
     assert [(found["what"], found["measure"]) for found in collapse.found] == [("mfp", name) for name in measures]
+    assert all("prototypes" in describe(found) and "masked tokens" in describe(found) for found in collapse.found)
 
 
 def test_a_readout_may_share_an_offset_that_would_be_a_collapse_of_a_prediction():
@@ -145,7 +148,7 @@ def test_a_collapsing_run_says_and_records_it_once(resolved, noting, capsys):
 
     from skelbench.cli.summary import print_summary
 
-    print_summary([(run, {})], None, made, session.data_root)
+    print_summary([(run, {})], None, made)
     assert said[0].removeprefix("warning: ") in capsys.readouterr().out
 
 

@@ -54,7 +54,7 @@ def test_an_encoder_that_nothing_reaches_is_said_to_be_as_it_began(resolved, not
     monkeypatch.setattr(Method, "forward", forward)
     run = pretrain(session, resolved("mamp", **{"train.lr": 1e-4}))
     assert run.info["unmoved"] and said == [f"warning: {UNMOVED}"]
-    print_summary([(run, {})], None, made, session.data_root)
+    print_summary([(run, {})], None, made)
     assert f"unmoved: {UNMOVED}" in " ".join(capsys.readouterr().out.split())
 
 

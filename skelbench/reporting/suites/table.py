@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from skelbench.evaluation.cost import BODIES
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting.builder import mean_of
@@ -56,7 +57,7 @@ def leaderboard(suite: Suite, inputs: TableInputs) -> Table:
         block=(*BLOCK, "tokens", "seeds"),
         extra=(
             mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),
-            mean_of(Column("step_gflops", "GFLOPs a step", ".3g"), "step_gflops"),
+            mean_of(Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ".3g"), "step_gflops", BODIES),
         ),
     )(inputs)
     return replace(table, notes=(*table.notes, *inputs.added_notes)) if table.rows else table

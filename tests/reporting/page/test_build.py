@@ -67,7 +67,10 @@ def test_the_summary_names_leaders_and_failures(page):
         "5 runs of 5 methods (with variants) and 1 of controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
     )
     assert "slim (8x25+1) leads with" in text and "; significantly different" in text
-    assert "ibot (seed 0) collapsed: features at masked positions: effective rank 1.12" in text
+    assert (
+        "ibot (seed 0) collapsed: features at masked tokens point nearly all in one direction (effective rank 1.12"
+        in text
+    )
     assert "amr (seed 0): failed" in text and "Not the paper's training" in text
     assert "1 folder skipped" in text and "1 run with changed settings skipped" in text
 
