@@ -1,7 +1,7 @@
 """Resampling of test clips, or of whole test subjects, for the difference of two classifiers (numpy).
 
 Shapes: ``C`` test clips, ``G`` subjects. ``total_C`` are whole numbers: the difference of each clip's outcomes, A minus
-B, summed over seeds and draws, in units of 1 / ``unit``.
+B, summed over seeds and draws, in units of 1 / ``unit``. ``seeds_n``: see :func:`seed_draws`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 TRUSTED = 6
-"""Fewer subjects carry no claim: over five no sign-flip test comes below p = 1/16."""
+"""Fewer subjects, or seeds, carry no test: over five no sign-flip test comes below p = 1/16."""
+SEEDS = 3
+"""Intervals over fewer seeds would be too wide to say anything."""
 
 LEAST = 1e-150
 """Smallest p value."""
@@ -45,7 +47,20 @@ class Resampled:
         return f"{self.count} {self.over}"
 
 
-def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95) -> Resampled:
+def seed_draws(spread: float, seeds: int, n: int) -> np.ndarray:
+    """``n`` deviations of the mean over ``seeds``, whose sample standard deviation is ``spread``: Student's t.
+
+    To draw three seeds with replacement would give their mean too little variation, and only ten values.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    share_n = (np.random.default_rng(1).permutation(n) + 0.5) / n
+    return np.asarray(stdtrit(seeds - 1, share_n)) * spread / math.sqrt(seeds)
+
+
+def over_clips(
+    total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95, seeds_n: np.ndarray | None = None
+) -> Resampled:
     """Percentile interval from ``n`` resamples of clips, and the exact sign-flip test (for outcomes 0 and 1 McNemar's).
 
     If all clips have the same difference, as many other clips as Wilson's interval allows may have any difference.
@@ -60,14 +75,15 @@ def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: f
 
     def resample() -> tuple[float, float]:
         draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (unit * clips)
-        return _quantiles(draws, (1 - confidence) / 2)
+        return _quantiles(draws if seeds_n is None else draws + seeds_n, (1 - confidence) / 2)
 
     return Resampled("clips", clips, sign_flips(totals, counts), resample)
 
 
 def over_subjects(
-    total_C: np.ndarray, subject_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95
-) -> Resampled | None:
+    total_C: np.ndarray, subject_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95,
+    seeds_n: np.ndarray | None = None,
+) -> Resampled | None:  # fmt: skip
     """Interval and p with whole subjects drawn at random; None for fewer than two subjects.
 
     Interval: ``n`` resamples of subjects with replacement, with expanded percentiles (Hesterberg 2015, "What teachers
@@ -77,7 +93,7 @@ def over_subjects(
     if len(total_G) < 2:
         return None
     values, counts = np.unique(total_G, return_counts=True)
-    resample = partial(bootstrap_subjects, total_G / unit, clips_G, n, confidence)
+    resample = partial(bootstrap_subjects, total_G / unit, clips_G, n, confidence, seeds_n)
     return Resampled("subjects", len(total_G), sign_flips(values, counts), resample)
 
 
@@ -90,14 +106,21 @@ def sums(subject_C: np.ndarray, value_C: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def bootstrap_subjects(
-    total_G: np.ndarray, clips_G: np.ndarray, n: int = 10000, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Expanded percentile interval of sum(total) / sum(clips) from ``n`` resamples of whole subjects, at least two."""
+    total_G: np.ndarray, clips_G: np.ndarray, n: int = 10000, confidence: float = 0.95,
+    seeds_n: np.ndarray | None = None,
+) -> tuple[float, float]:  # fmt: skip
+    """Expanded percentile interval of sum(total) / sum(clips) from ``n`` resamples of whole subjects, at least two.
+
+    With ``seeds_n`` the deviations of the resamples are expanded instead: a further tail would also stretch seeds.
+    """
     subjects = len(total_G)
     often_nG = _drawn(subjects, n)
     means_n = (often_nG @ total_G) / (often_nG @ clips_G)
     z = math.sqrt(subjects / (subjects - 1)) * t_quantile(0.5 + confidence / 2, subjects - 1)
-    return _quantiles(means_n, NormalDist().cdf(-z))
+    if seeds_n is None:
+        return _quantiles(means_n, NormalDist().cdf(-z))
+    middle, tail = total_G.sum() / clips_G.sum(), (1 - confidence) / 2
+    return _quantiles(middle - (means_n - middle) * z / NormalDist().inv_cdf(tail) + seeds_n, tail)
 
 
 @lru_cache(maxsize=4)

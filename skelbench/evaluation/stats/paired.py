@@ -12,12 +12,15 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.bootstrap import (
     LEAST,
+    SEEDS,
     TRUSTED,
     Resampled,
     bootstrap_subjects,
     design_effect,
     over_clips,
     over_subjects,
+    seed_draws,
+    sign_flips,
     t_quantile,
 )
 
@@ -119,7 +122,8 @@ class SeedsTest:
     spread: float | None = None
     """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
-    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
+    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips, over subjects, and over seeds
+    if there are :data:`TRUSTED`: the largest p."""
     by_clip: Resampled
     by_subject: Resampled | None = None
     """The same over subjects; None if subjects are not known or there is only one."""
@@ -137,13 +141,19 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider; of three
+        seeds or more also over seeds."""
         return self.wider.interval
 
     @property
     def over(self) -> str:
-        """Unit of the interval: ``400 clips``, ``20 subjects``."""
-        return str(self.wider)
+        """Units of the interval: ``400 clips``, ``3 seeds and 20 subjects``."""
+        return f"{self.seeds} seeds and {self.wider}" if self.seeds >= SEEDS else str(self.wider)
+
+    @property
+    def holds_over_seeds(self) -> bool:
+        """Whether the interval over seeds excludes 0; True for too few seeds to tell."""
+        return self.seeds < SEEDS or self.interval[0] > 0 or self.interval[1] < 0
 
     @property
     def half_width(self) -> float | None:
@@ -227,22 +237,26 @@ def seeds_test(
     [S, draws, C]. ``subject_C``: subject of each clip.
 
     A clip counts once, with the difference of its mean outcomes over seeds and draws. p is the exact probability of a
-    total at least as large under sign flips of clips, or of subjects. Variation over pre-training seeds is in
-    ``spread`` alone.
+    total at least as large under sign flips of clips, of subjects, or of six seeds or more.
     """
     sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
     a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
-    total_C, unit = _totals(a_SDC, b_SDC)
-    by_clip = over_clips(total_C, unit, n)
-    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
-    seeds = len(a_SDC)
-    differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
+    total_SC, unit = _totals(a_SDC, b_SDC)
+    total_C, seeds = total_SC.sum(0), len(total_SC)
+    difference_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
+    spread = float(difference_S.std(ddof=1)) if seeds > 1 else None
+    seeds_n = seed_draws(spread, seeds, n) if spread and seeds >= SEEDS else None
+    by_seed = sign_flips(*np.unique(total_SC.sum(1), return_counts=True)) if seeds >= TRUSTED else 0.0
+    divisor = math.gcd(seeds * unit, int(np.gcd.reduce(total_C)))
+    total_C, unit = total_C // divisor, seeds * unit // divisor
+    by_clip = over_clips(total_C, unit, n, seeds_n=seeds_n)
+    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n, seeds_n=seeds_n)
     return SeedsTest(
         seeds=seeds,
         clips=len(total_C),
         difference=float(total_C.sum() / (unit * len(total_C))),
-        spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        p_value=max(result.p_value for result in (by_clip, by_subject) if result),
+        spread=spread,
+        p_value=max(by_seed, *(result.p_value for result in (by_clip, by_subject) if result)),
         by_clip=by_clip,
         by_subject=by_subject,
         discordance=float(((total_C / unit) ** 2).mean()),
@@ -252,10 +266,7 @@ def seeds_test(
 
 
 def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
-    """Each clip's difference of mean outcomes over seeds and draws, as whole multiples of 1 / unit; unit."""
-    seeds, draws_a, draws_b = len(a_SDC), a_SDC.shape[1], b_SDC.shape[1]
-    common = math.lcm(draws_a, draws_b)
-    count_a_C, count_b_C = (side.sum((0, 1), dtype=np.int64) for side in (a_SDC, b_SDC))
-    total_C, unit = count_a_C * (common // draws_a) - count_b_C * (common // draws_b), seeds * common
-    divisor = math.gcd(unit, int(np.gcd.reduce(total_C)))
-    return total_C // divisor, unit // divisor
+    """Difference of each clip's mean outcomes over draws [S, C], as whole multiples of 1 / unit; unit."""
+    draws_a, draws_b = a_SDC.shape[1], b_SDC.shape[1]
+    unit = math.lcm(draws_a, draws_b)
+    return a_SDC.sum(1) * (unit // draws_a) - b_SDC.sum(1) * (unit // draws_b), unit
