@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from skelbench.cli.runs_diff import nearest, sentence
 from skelbench.cli.summary import print_header
 from skelbench.core.console import duration, make_table, out, print_facts
 from skelbench.core.text import setting_text
@@ -42,10 +43,12 @@ def planned(resolved: Resolved, protocols: list[str], session: Session) -> dict[
 
     spec, host = resolved.spec, session.host
     run = session.results.by_id(spec.id)
+    like = None if run else nearest(spec, session.results.read())
     facts: dict[str, Any] = {
         "id": spec.id,
         "state": run.outcome if run else "new",
         "directory": str(run.path) if run else None,
+        "nearest": like and {"run": like[0].name, "settings": like[1]},
         "method": resolved.title,
         "preset": resolved.preset,
         "setting": resolved.setting,
@@ -90,6 +93,8 @@ def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     yield "components", ", ".join(components)
     yield "pretrain id", f"{plan['id']} ({plan['state']}{': ' + plan['directory'] if plan['directory'] else ''})"
+    if like := plan["nearest"]:
+        yield "nearest run", f"differs from {like['run']} in {sentence(like['settings'])}"
     for name, evaluation in plan["evaluations"].items():
         yield f"eval id, {name}", evaluation
     yield "controls", ", ".join(f"{name} {control}" for name, control in plan["controls"].items())

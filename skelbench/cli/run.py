@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show spec, ids, parameters, cost and time; train nothing.")
     ] = False,
+    save_toml: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the run as a file for --config; with --seeds the first.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: the same as JSON, and nothing else.")
     ] = False,
@@ -61,6 +65,10 @@ def run(
         check_parent(member.method, member.spec, member.setting)
         check_protocols(session, member, protocols)
     chief = not distributed.rank()
+    if save_toml and chief:
+        from skelbench.cli.run_file import write_run
+
+        write_run(every[0], save_toml)
     if dry_run:
         from skelbench.cli.dry_run import show
 

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from skelbench.cli import runs_exchange, runs_list, runs_show
+from skelbench.cli import runs_diff, runs_exchange, runs_list, runs_show
 from skelbench.cli.options import ReadResults
 from skelbench.core.errors import SkelbenchError
 
 app = typer.Typer(no_args_is_help=True, help="What is in the results directory.")
 app.command("list")(runs_list.list_runs)
 app.command("show")(runs_show.show)
+app.command("diff")(runs_diff.diff)
 _RUN = "Run: name, id, number, or an unambiguous part of name or id."
 Run = Annotated[str, typer.Argument(help=_RUN)]
 

@@ -58,7 +58,7 @@ LAYOUT = builder.Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "accuracy over clips seen and training FLOPs, of trainings that differ in length"
-    return [TableSpec(name=NAME, target=":table", summary=summary)]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
 
 
 def table(inputs: TableInputs) -> Table:

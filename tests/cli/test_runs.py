@@ -64,6 +64,16 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
     assert "slim, trial" in (text := shown("list")) and "\nTrials: " in text
 
 
+def test_two_runs_differ_in_settings_and_accuracies(made, shown):
+    text = shown("diff", "1", "3")
+    assert [line.split() for line in sorted(text.splitlines())[-3:]] == [
+        ["seed", "0", "1"], ["linear", "50.0%", "75.0%"], ["knn", "40.0%", "40.0%"]
+    ]  # fmt: skip
+    found = json.loads(shown("diff", "1", "2", "--json"))
+    assert found["settings"]["method"] == ["slim", "mamp"] and found["accuracy"]["linear"] == [0.5, None]
+    assert "No setting differs" in shown("diff", "1", "1")
+
+
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     shown("tag", "1", "mine")
     assert [row[0] for row in rows(shown("list", "--sort", "-linear", "--method", "slim"))] == ["3", "1"]
