@@ -11,7 +11,6 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.bootstrap import (
-    LEAST,
     SEEDS,
     TRUSTED,
     Resampled,
@@ -19,7 +18,6 @@ from skelbench.evaluation.stats.bootstrap import (
     design_effect,
     over_clips,
     over_subjects,
-    seed_draws,
     sign_flips,
     t_quantile,
 )
@@ -35,19 +33,6 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
     return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
-
-
-def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
-    """Exact two-sided McNemar test of outcomes [C]: (b, c, p), b = clips that only A gets right, c = only B.
-
-    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2).
-    """
-    from scipy.special import bdtr
-
-    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    p = 2 * bdtr(min(only_a, only_b), only_a + only_b, 0.5)
-    return only_a, only_b, float(min(1.0, max(LEAST, p)))
 
 
 def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
@@ -122,8 +107,8 @@ class SeedsTest:
     spread: float | None = None
     """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
-    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips, over subjects, and over seeds
-    if there are :data:`TRUSTED`: the largest p."""
+    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips, subjects, and six seeds or
+    more, the largest p."""
     by_clip: Resampled
     by_subject: Resampled | None = None
     """The same over subjects; None if subjects are not known or there is only one."""
@@ -141,18 +126,18 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider; of three
-        seeds or more also over seeds."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider, and over
+        three seeds or more."""
         return self.wider.interval
 
     @property
     def over(self) -> str:
-        """Units of the interval: ``400 clips``, ``3 seeds and 20 subjects``."""
+        """Unit of the interval: ``400 clips``, ``3 seeds and 20 subjects``."""
         return f"{self.seeds} seeds and {self.wider}" if self.seeds >= SEEDS else str(self.wider)
 
     @property
     def holds_over_seeds(self) -> bool:
-        """Whether the interval over seeds excludes 0; True for too few seeds to tell."""
+        """Whether the interval over seeds excludes 0; True for too few seeds."""
         return self.seeds < SEEDS or self.interval[0] > 0 or self.interval[1] < 0
 
     @property
@@ -242,24 +227,21 @@ def seeds_test(
     sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
     a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
     total_SC, unit = _totals(a_SDC, b_SDC)
-    total_C, seeds = total_SC.sum(0), len(total_SC)
-    difference_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
-    spread = float(difference_S.std(ddof=1)) if seeds > 1 else None
-    seeds_n = seed_draws(spread, seeds, n) if spread and seeds >= SEEDS else None
+    seeds, total_C, whole = len(total_SC), total_SC.sum(0), len(total_SC) * unit
+    resampled = (total_SC, unit) if seeds >= SEEDS else (total_C, whole)
+    by_clip = over_clips(*resampled, n)
+    by_subject = None if subject_C is None else over_subjects(resampled[0], subject_C, resampled[1], n)
     by_seed = sign_flips(*np.unique(total_SC.sum(1), return_counts=True)) if seeds >= TRUSTED else 0.0
-    divisor = math.gcd(seeds * unit, int(np.gcd.reduce(total_C)))
-    total_C, unit = total_C // divisor, seeds * unit // divisor
-    by_clip = over_clips(total_C, unit, n, seeds_n=seeds_n)
-    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n, seeds_n=seeds_n)
+    differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
     return SeedsTest(
         seeds=seeds,
         clips=len(total_C),
-        difference=float(total_C.sum() / (unit * len(total_C))),
-        spread=spread,
+        difference=float(total_C.sum() / (whole * len(total_C))),
+        spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
         p_value=max(by_seed, *(result.p_value for result in (by_clip, by_subject) if result)),
         by_clip=by_clip,
         by_subject=by_subject,
-        discordance=float(((total_C / unit) ** 2).mean()),
+        discordance=float(((total_C / whole) ** 2).mean()),
         differing=float((total_C != 0).mean()),
         effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
     )
