@@ -10,7 +10,7 @@ import typer
 from skelbench.cli.options import numbers_of, request_options
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest, known_protocols, read_config
+from skelbench.pipeline.request import CHOICES, RunRequest, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def run(
         check_protocols(session, member, protocols)
     chief = not distributed.rank()
     if save_toml and chief:
-        from skelbench.cli.run_file import write_run
-
-        write_run(every[0], save_toml)
+        _save(every[0], save_toml)
     if dry_run:
         from skelbench.cli.dry_run import show
 
@@ -100,6 +98,21 @@ def _seeds(seeds: str | None, run_request: RunRequest) -> list[int | None]:
     if min(numbers) < 0:
         raise SkelbenchError(f"--seeds {seeds}: seeds are 0 or more")
     return [*numbers]
+
+
+def _save(resolved: Resolved, path: Path) -> None:
+    """Write data, seed, and all that differs from the preset as a TOML file for ``skelbench run METHOD --config``."""
+    from skelbench.pipeline.studies.files import literal
+
+    spec, changed = resolved.spec, resolved.modified
+    values = {"preset": resolved.preset, "native": resolved.setting == "native", "seed": spec.seed}
+    values |= {"budget": str(resolved.length.budget)} if resolved.length else {}
+    values |= {f"data.{name}": getattr(spec.data, name) for name in ("name", "split", "second_body", "min_frames")}
+    values |= {"grid.frames": spec.grid.frames, "grid.patch": spec.grid.patch, "encoder.kind": spec.encoder}
+    values |= {f"{key}.kind": changed[key] for key in CHOICES if key in changed}
+    values |= {key: value for key, value in changed.items() if "." in key}
+    lines = [f"{key} = {literal(value)}\n" for key, value in values.items()]
+    path.write_text(f"# skelbench run {resolved.title} --config {path.name}\n{''.join(lines)}")
 
 
 def print_previous_failure(session: Session, resolved: Resolved) -> None:

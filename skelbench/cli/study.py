@@ -122,7 +122,12 @@ def study(
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
-                _check_filled(host.get(kind, shown_by), protocols)
+                probe = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
+                if protocols and not any(name.startswith(probe) for name in protocols):
+                    more = f"--probe {','.join((probe, *protocols))}"
+                    raise SkelbenchError(
+                        f"table {shown_by} shows probe {probe}, which the study does not run; add {more}"
+                    )
         for request in chosen.requests():
             host.method(request.method)  # misspelt names fail before torch is imported
     import torch
@@ -173,16 +178,6 @@ def study(
         failures = work_through(states, engine, at_once, threads)
     _table(chosen, trials, session, protocols)
     conclude(trials, failures)
-
-
-def _check_filled(table: Any, protocols: list[str]) -> None:
-    """SkelbenchError for a table that the probes of a study do not fill."""
-    probe = getattr(table, "probe", "")  # figures have none
-    if protocols and not any(name.startswith(probe) for name in protocols):
-        raise SkelbenchError(
-            f"table {table.name} shows results of probe {probe}, and the study runs {', '.join(protocols)} only; add "
-            f'it: --probe {",".join((probe, *protocols))}, in a file probe = ["{probe}", ...]'
-        )
 
 
 def _list(host: Host) -> None:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,8 @@ def hash_of_code(place: Path) -> str:
 
 def hash_of_python(code: bytes) -> str:
     """Hash of Python code without its comments, docstrings and layout; of the bytes if they cannot be parsed."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # they are shown when the code is imported
-            code = repr(_plain(ast.parse(code))).encode()
-    except (SyntaxError, ValueError, RecursionError):
-        pass
+    with suppress(SyntaxError, ValueError, RecursionError), warnings.catch_warnings(action="ignore"):
+        code = repr(_plain(ast.parse(code))).encode()
     return hashlib.sha256(code).hexdigest()
 
 

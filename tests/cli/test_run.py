@@ -131,8 +131,8 @@ def test_a_dry_run_names_the_nearest_run_and_a_saved_file_gives_the_same_run(sma
     capsys.readouterr()
     file = str(small / "saved.toml")
     first = plan(*command("skeletonmae", "--seed", "2", "--set", "optimizer=sgd", "--save-toml", file, lr=0.5))
-    settings = first["nearest"]["settings"]
-    assert first["nearest"]["run"].startswith("skeletonmae-small") and settings["seed"] == [0, 2]
+    nearest, settings = first["nearest"]
+    assert nearest.startswith("skeletonmae-small") and settings["seed"] == [0, 2]
     assert settings["optimizer"] == ["adamw", "sgd"] and settings["train.lr"][1] == 0.5
     assert plan("run", "skeletonmae", "--config", file)["id"] == first["id"]
     assert plan(*command("skeletonmae"))["nearest"] is None

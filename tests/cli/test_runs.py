@@ -65,13 +65,11 @@ def test_runs_are_numbered_from_the_oldest_with_dates_and_reasons(made, shown):
 
 
 def test_two_runs_differ_in_settings_and_accuracies(made, shown):
-    text = shown("diff", "1", "3")
-    assert [line.split() for line in sorted(text.splitlines())[-3:]] == [
-        ["seed", "0", "1"], ["linear", "50.0%", "75.0%"], ["knn", "40.0%", "40.0%"]
-    ]  # fmt: skip
+    lines = [line.split() for line in shown("diff", "1", "3").splitlines()]
+    assert ["seed", "0", "1"] in lines and ["linear", "50.0%", "75.0%"] in lines
     found = json.loads(shown("diff", "1", "2", "--json"))
     assert found["settings"]["method"] == ["slim", "mamp"] and found["accuracy"]["linear"] == [0.5, None]
-    assert "No setting differs" in shown("diff", "1", "1")
+    assert "the same" in shown("diff", "1", "1")
 
 
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):

@@ -111,7 +111,7 @@ def test_paired_test_matches_clips_by_id(order):
     assert straight.p_value == pytest.approx(float(exact_p(9, 3)))
 
 
-def test_verdict_names_the_better_one_or_says_what_it_would_take():
+def test_verdict_names_the_better_one():
     a, b = outcomes(200, 60, 10, 30)
     ids = np.arange(300)
     assert paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict.startswith(
@@ -122,7 +122,6 @@ def test_verdict_names_the_better_one_or_says_what_it_would_take():
     verdict = paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict
     assert verdict.startswith("no difference shown between slim and untrained")
     assert "over 300 clips" in verdict
-    assert f"at least {100 * minimum_detectable_difference(300, 22 / 300):.1f} points" in verdict
     assert "no difference shown" in paired_test(ids, a, ids, a).verdict
 
 

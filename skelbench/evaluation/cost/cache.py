@@ -32,18 +32,14 @@ def key_of(method: MethodSpec, grid: GridSpec) -> str:
 
 
 def kept_rows(
-    host: Host,
-    pairs: Iterable[MethodOnGrid],
-    folder: Path | None = None,
-    again: bool = False,
+    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None, again: bool = False,
     report: Callable[[int], object] = lambda rows: None,
-) -> Iterator[CostRow]:
+) -> Iterator[CostRow]:  # fmt: skip
     """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted only if neither :data:`SHIPPED` nor ``folder``
     (:func:`cache_root`) has them, or ``again``.
 
     Each file in ``folder`` belongs to one version of the code that decides counts. A damaged file or entry is counted
-    again. Each count is written at once, so a killed command keeps its counts. ``report`` gets numbers of rows: first
-    of all kept rows, then 1 for each counted row.
+    again, and each count is written at once. ``report`` gets the number of kept rows, then 1 for each counted row.
     """
     pairs, encoders = [*pairs], dict[Any, MacCount]()
     keys, shipped = [key_of(*pair) for pair in pairs], {} if again else _read(SHIPPED)
