@@ -146,7 +146,7 @@ def skelbench_tables():
         "batch": "SLiM with half the batch, at as many clips and at as many steps",
     }
     return [
-        TableSpec(name=name, target=f"skelbench_plugins.slim.tables:{name.upper()}", summary=summary)
+        TableSpec(name=name, target=f"skelbench_plugins.slim.tables:{name.upper()}", summary=summary, probe="linear")
         for name, summary in summaries.items()
     ] + [
         TableSpec(

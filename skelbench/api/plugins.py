@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.hashing import hash_of_python
 from skelbench.plugin.descriptors import KINDS
-from skelbench.plugin.files import PluginFile, named_file
+from skelbench.plugin.files import named_file
 from skelbench.plugin.host import Host, forget_hosts, get_host, request_files, request_more, requested_files
 from skelbench.plugin.status import SINGULAR
 
@@ -26,7 +27,7 @@ def use_plugins(files: Sequence[Path | str] = ()) -> Host:
     if isinstance(files, str | Path):
         raise SkelbenchError(f"plugins={str(files)!r} is one name where a list is expected; write [{str(files)!r}]")
     named = [str(named_file(str(file), f"plugin {file}").absolute()) for file in files]
-    if any(item.requested and item.source_hash != _sha256(item.source) for item in get_host().plugins):
+    if any(item.requested and item.source_hash != _hash(item.source) for item in get_host().plugins):
         forget_hosts()
     host = request_more(named)
     try:
@@ -39,9 +40,9 @@ def use_plugins(files: Sequence[Path | str] = ()) -> Host:
     return host
 
 
-def _sha256(file: str) -> str | None:
+def _hash(file: str) -> str | None:
     try:
-        return PluginFile(Path(file)).sha256
+        return hash_of_python(Path(file).read_bytes())
     except OSError:
         return None
 

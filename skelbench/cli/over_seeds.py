@@ -32,9 +32,7 @@ def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
 
     run, records = found[0].pairs[0]
     columns, rows, tests = ["probe", f"{run.title}, %"], [], list[SeedsTest]()
-    columns += (
-        ["control", "difference, points", "over clips or subjects", "paired p"] if len(found[0].pairs) > 1 else []
-    )
+    columns += ["control", "difference, points", "95 % interval", "paired p"] if len(found[0].pairs) > 1 else []
     for protocol in records:
         own = frame(0, protocol)
         start = [protocol, mean(list(own["accuracy"]))]

@@ -134,7 +134,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("class", host.shown(about.target)),
             ("plugin", f"{plugin.name} ({plugin.dist} {plugin.version})" if plugin.dist else plugin.name),
             ("source", plugin.source),
-            ("source sha256", plugin.source_hash),
+            ("hash of code", plugin.source_hash),
         ],
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
@@ -181,7 +181,7 @@ def _show_plugin(host: Host, plugin: PluginStatus) -> None:
         [
             ("distribution", f"{plugin.dist} {plugin.version}".strip()),
             ("source", plugin.source),
-            ("source sha256", plugin.source_hash),
+            ("hash of code", plugin.source_hash),
             ("status", plugin.state),
             ("problem", plugin.error),
             ("offers", ", ".join(offered)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import plain
 from skelbench.data.store.roots import data_root
 from skelbench.pipeline.observe import named_observers
-from skelbench.pipeline.request import RunRequest, check_request, known_protocols, read_config
+from skelbench.pipeline.request import CHOICES, RunRequest, check_request, known_protocols, read_config
 from skelbench.pipeline.session import Session, open_session
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show settings, ids, cost, memory and time; train nothing.")
     ] = False,
+    save_toml: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the run as a file for --config; with --seeds the first.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> None:
     """Train METHOD, probe it, count its cost, and compare it with the untrained encoder and with raw coordinates.
@@ -64,6 +68,8 @@ def run(
         check_parent(member.method, member.spec, member.setting)
         check_protocols(session, member, protocols)
     chief = not distributed.rank()
+    if save_toml and chief:
+        _save(every[0], save_toml)
     if dry_run:
         from skelbench.cli.dry_run import show
 
@@ -95,6 +101,21 @@ def _seeds(seeds: str | None, run_request: RunRequest) -> list[int | None]:
     if min(numbers) < 0:
         raise SkelbenchError(f"--seeds {seeds}: seeds are 0 or more")
     return [*numbers]
+
+
+def _save(resolved: Resolved, path: Path) -> None:
+    """Write data, seed, and all that differs from the preset as a TOML file for ``skelbench run METHOD --config``."""
+    from skelbench.pipeline.studies.files import literal
+
+    spec, changed = resolved.spec, resolved.modified
+    values = {"preset": resolved.preset, "native": resolved.setting == "native", "seed": spec.seed}
+    values |= {"budget": str(resolved.length.budget)} if resolved.length else {}
+    values |= {f"data.{name}": getattr(spec.data, name) for name in ("name", "split", "second_body", "min_frames")}
+    values |= {"grid.frames": spec.grid.frames, "grid.patch": spec.grid.patch, "encoder.kind": spec.encoder}
+    values |= {f"{key}.kind": changed[key] for key in CHOICES if key in changed}
+    values |= {key: value for key, value in changed.items() if "." in key}
+    lines = [f"{key} = {literal(value)}\n" for key, value in values.items()]
+    path.write_text(f"# skelbench run {resolved.title} --config {path.name}\n{''.join(lines)}")
 
 
 def print_earlier_attempt(session: Session, resolved: Resolved, force: bool) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skelbench.cli import runs_exchange, runs_list, runs_show
 from skelbench.cli.options import RUN, ReadResults
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import setting_text
+
+if TYPE_CHECKING:
+    from skelbench.core.spec import RunSpec
 
 app = typer.Typer(no_args_is_help=True, help="List, show, tag, delete, export and add runs.")
 app.command("list")(runs_list.list_runs)
@@ -66,6 +74,54 @@ def remove(
     housekeeping.remove(store, list(chosen.values()), force)
     for name in chosen:
         out.print(f"removed {name}")
+
+
+@app.command()
+def diff(
+    first: Run,
+    second: Run,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    results: ReadResults = None,
+) -> None:
+    """Settings in which two runs differ, and the test accuracies of both."""
+    from skelbench.core.console import make_table, out
+    from skelbench.records.store import ResultStore
+
+    runs = [ResultStore(results).whole(name) for name in (first, second)]
+    changed = differences(*(run.spec for run in runs))
+    accuracy: dict[str, list[float | None]] = {}
+    for place, run in enumerate(runs):
+        for record in filter(itemgetter("standard"), run.records()):
+            accuracy.setdefault(record["spec"]["protocol"], [None, None])[place] = record["metrics"]["accuracy"]
+    if as_json:
+        facts = {"runs": [run.name for run in runs], "settings": changed, "accuracy": accuracy}
+        out.print(json.dumps(facts, indent=2), soft_wrap=True)
+        return
+    rows = [(key, *map(short, values)) for key, values in changed.items()] or [("settings", "the same", "the same")]
+    rows += [(name, *("" if x is None else f"{x:.1%}" for x in values)) for name, values in accuracy.items()]
+    out.print(make_table(("", *(f"{run.title} {run.spec.id}" for run in runs)), rows))
+
+
+def differences(first: RunSpec, second: RunSpec) -> dict[str, tuple[Any, Any]]:
+    """Dotted settings of two specs that differ. Views, which mostly follow from other settings, come last; settings of
+    a component that only one of the specs has are skipped."""
+    old, new = (_flat(spec.model_dump(mode="json")) for spec in (first, second))
+    keys = [key for key in {**old, **new} if (key in old and key in new) or key.startswith(("data.", "train."))]
+    keys.sort(key=lambda key: key.startswith("views."))
+    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
+
+
+def _flat(values: Mapping[str, Any], start: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = start + key.removesuffix("_config").replace("_source", " code")
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def short(value: Any) -> str:
+    """A setting as text, with the beginnings of hashes."""
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", setting_text(value))
 
 
 app.command("export")(runs_exchange.export)

@@ -87,7 +87,12 @@ def study(
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
-                host.get(kind, shown_by)
+                probe = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
+                if protocols and not any(name.startswith(probe) for name in protocols):
+                    more = f"--probe {','.join((probe, *protocols))}"
+                    raise SkelbenchError(
+                        f"table {shown_by} shows probe {probe}, which the study does not run; add {more}"
+                    )
         for request in chosen.requests():
             check_request(request, host, data_root or default_data_root())  # mistakes fail before torch is imported
     from skelbench.core.console import err

@@ -11,7 +11,9 @@ import numpy as np
 
 from skelbench.core.console import make_table, out, print_facts, styled
 from skelbench.core.spec import DataSpec, EvalSpec, listed
+from skelbench.core.text import trainings
 from skelbench.data.store.roots import data_root
+from skelbench.evaluation.stats.bootstrap import SEEDS
 from skelbench.evaluation.stats.paired import PairedTest, SeedsTest
 from skelbench.pipeline.presets import BLURB, SETTING
 from skelbench.records import measures
@@ -129,10 +131,11 @@ def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) ->
 
 def print_basis(tests: Sequence[PairedTest | SeedsTest]) -> None:
     """Print the units that intervals and p of differences are computed over, and cautions about them."""
-    for over in dict.fromkeys((str(test.by_clip), str(test.by_subject or "")) for test in tests):
+    for seeds, *over in dict.fromkeys((test.seeds, str(test.by_clip), str(test.by_subject or "")) for test in tests):
         units = " and over ".join(filter(None, over))
         more = "; the more conservative one is shown" if over[1] else ""
-        out.print(f"Differences: intervals and p over {units}{more}.", style="dim")
+        basis = f"{trainings(seeds)}{'; intervals also cover other seeds' if seeds >= SEEDS else ''}"
+        out.print(f"Differences: intervals and p over {units}{more}. They rest on {basis}.", style="dim")
     for caution in dict.fromkeys(test.caution for test in tests if test.caution):
         out.print(f"{caution[0].upper()}{caution[1:]}.", style="dim")
 

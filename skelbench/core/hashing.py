@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,3 +35,21 @@ def hash_of_code(place: Path) -> str:
         hasher.update(f"{path.relative_to(place)}\0".encode())
         hasher.update(hashlib.sha256(path.read_bytes()).digest())
     return hasher.hexdigest()
+
+
+def hash_of_python(code: bytes) -> str:
+    """Hash of Python code without its comments, docstrings and layout; of the bytes if they cannot be parsed."""
+    with suppress(SyntaxError, ValueError, RecursionError), warnings.catch_warnings(action="ignore"):
+        code = repr(_plain(ast.parse(code))).encode()
+    return hashlib.sha256(code).hexdigest()
+
+
+def _plain(node: Any) -> Any:
+    """A syntax tree as lists. Python versions differ in the empty fields of :func:`ast.dump`, so these are dropped."""
+    if isinstance(node, list):
+        docs = [item for item in node if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)]
+        return [_plain(item) for item in node if item not in docs]
+    if not isinstance(node, ast.AST):
+        return node
+    fields = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+    return [type(node).__name__, *((name, _plain(value)) for name, value in fields)]

@@ -28,6 +28,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "es" if noun.endswith("s") else "s")
 
 
+def trainings(seeds: int) -> str:
+    """Number of trainings that a claim rests on: ``one training``, ``3 trainings``."""
+    return {1: "one training", 2: "two trainings"}.get(seeds, f"{seeds} trainings")
+
+
 def plain(text: object) -> str:
     """``text`` on one line, without control characters."""
     text = str(text)

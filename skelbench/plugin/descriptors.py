@@ -175,6 +175,8 @@ class TableSpec(Descriptor):
     """A table of ``skelbench compare``: ``target`` names ``build(inputs) -> Table``, both of ``skelbench.report``."""
 
     needs_runs: bool = True
+    probe: str = ""
+    """Beginning of the names of the protocols that fill it: ``linear``; "" = any."""
     counts: bool = False
     """Whether it counts models of every method first, which is slow: a page of all tables skips it."""
 

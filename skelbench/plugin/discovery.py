@@ -14,6 +14,7 @@ from pathlib import Path
 
 from skelbench.core import user_config
 from skelbench.core.errors import did_you_mean
+from skelbench.core.hashing import hash_of_python
 from skelbench.core.version import __version__
 from skelbench.plugin.announcement import announced
 from skelbench.plugin.cache import Announcement, DescriptorCache, source_hash
@@ -98,7 +99,7 @@ class Discovery:
         status = PluginStatus(path.stem, source=str(path), path=str(path), requested=requested)
         file = PluginFile(path)
         try:
-            status.source_hash = file.sha256
+            status.source_hash = hash_of_python(file.code)
         except OSError as error:
             self._unreadable(status, error)
             return

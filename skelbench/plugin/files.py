@@ -19,8 +19,7 @@ from skelbench.plugin.plugin_errors import SINGLE
 
 
 def files_on_path() -> list[Path]:
-    """Return the files of ``SKELBENCH_PLUGIN_PATH`` or ``skelbench.toml``: files, and ``*.py`` (not ``_*.py``) of
-    folders."""
+    """Return the plugin files that the user's configuration names, and ``*.py`` (not ``_*.py``) of its folders."""
     files: list[Path] = []
     for path in said("plugins") or ():
         files += sorted(path.glob("[!_.]*.py")) if path.is_dir() else [path]

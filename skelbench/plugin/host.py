@@ -106,7 +106,7 @@ class Host:
         return self._entry(descriptor).plugin
 
     def identity(self, descriptor: Descriptor) -> str:
-        """Return ``"2"``, its version; for a single file, whose code has no version, ``"1 <sha256>"``."""
+        """Return ``"2"``, its version; for a single file, whose code has no version, ``"1 <hash>"``."""
         return " ".join(filter(None, (str(descriptor.version), self.origin(descriptor).source_hash)))
 
     def load(self, descriptor: Descriptor, field: str = "target") -> Any:

@@ -29,7 +29,7 @@ class PluginStatus:
     path: str = ""
     """File with its code."""
     source_hash: str | None = None
-    """sha256 of a single file, part of the identity of runs: its code has no version."""
+    """Hash of the code of a single file, part of the identity of runs: the code has no version."""
     requested: bool = False
     """Whether it was named on the command line: its failure is an error."""
     exception: BaseException | None = None

@@ -137,8 +137,8 @@ class ResultStore:
         if len(matches) == 1:
             return RunDir(matches[0].path).checked(), checkpoint or "last"
         if matches:
-            names = ", ".join(run.name for run in matches[:5])
-            raise SkelbenchError(f"{name!r} fits {len(matches)} runs ({names}...); give more of the name or the id")
+            names = ", ".join(run.name for run in matches[:5]) + (", ..." if len(matches) > 5 else "")
+            raise SkelbenchError(f"{name!r} fits {len(matches)} runs; give the name or the id of one: {names}")
         spellings = {part for run in runs for part in (run.name, run.title, _id(run))}
         if not spellings:
             raise SkelbenchError(f"no runs in {self.root}. Train one first: skelbench run slim --tokens 8")

@@ -110,7 +110,7 @@ LAYOUT = builder.Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "accuracy against pre-training FLOPs, clips per second, latency, memory and parameters"
-    return [TableSpec(name=NAME, target=":table", summary=summary)]
+    return [TableSpec(name=NAME, target=":table", summary=summary, probe="linear")]
 
 
 def table(inputs: TableInputs) -> Table:

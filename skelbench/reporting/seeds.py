@@ -26,7 +26,7 @@ SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
 """Footnote ``subjects`` of brackets."""
 INTERVALS = (
     "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
-    "clips, over subjects if so marked."
+    "clips, over subjects if so marked; brackets of differences also over seeds, if there are three."
 )
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"

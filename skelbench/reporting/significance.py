@@ -33,7 +33,8 @@ RANKS = (
 """Columns of rows that were tested among each other."""
 _TESTS = (
     "paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the larger p "
-    f"of clips and subjects, Holm-adjusted to {100 * ALPHA:.0f} %."
+    f"of clips and subjects, Holm-adjusted to {100 * ALPHA:.0f} %; with three seeds or more the 95 % interval over "
+    "seeds must exclude 0 too."
 )
 HOW = (
     "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not significantly different: "
@@ -69,8 +70,8 @@ def mark(
     tries = {(i, j): if_whole(partial(paired_over_seeds, store, runs[i], runs[j], read)) for i, j in pairs}
     tested = {pair: test for pair, test in tries.items() if test is not None}
     different = np.zeros((len(order), len(order)), dtype=bool)
-    for (i, j), p in zip(tested, holm([test.p_value for test in tested.values()])):
-        different[i, j] = different[j, i] = p <= ALPHA
+    for ((i, j), test), p in zip(tested.items(), holm([test.p_value for test in tested.values()])):
+        different[i, j] = different[j, i] = p <= ALPHA and test.holds_over_seeds
     untested = [(order[i], order[j]) for i, j in pairs if (i, j) not in tested]
     printed_ranks = ranks([float(format(values[place], ".1f")) for place in order])
     for place, rank, name in zip(order, printed_ranks, letters(different), strict=True):

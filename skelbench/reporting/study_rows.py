@@ -59,8 +59,7 @@ NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
     "seed; over raw: minus the clip's coordinates, no network. "
     f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, "
-    "Holm-adjusted over the rows of this group. Brackets and p apply to these trained encoders, not of other "
-    "pre-training seeds.",
+    "Holm-adjusted over the rows of this group; p says nothing about other pre-training seeds.",
     f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step.",
 )
 

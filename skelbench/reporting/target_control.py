@@ -50,7 +50,7 @@ COLLAPSED = "a collapse was recorded in training, of these features or others: `
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "one method with several prediction targets: accuracy, fall of the loss, effective rank"
-    return [TableSpec(name="target-control", target=":table", summary=summary)]
+    return [TableSpec(name="target-control", target=":table", summary=summary, probe="linear")]
 
 
 def table(inputs: TableInputs) -> Table:

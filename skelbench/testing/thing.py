@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.hashing import hash_of_python
 from skelbench.plugin.descriptors import KINDS, ComponentSpec, Descriptor, TargetSpec, TopologySpec
-from skelbench.plugin.files import PluginFile, named_file
+from skelbench.plugin.files import named_file
 from skelbench.plugin.host import Host, get_host, requesting
 from skelbench.plugin.status import SINGULAR
 from skelbench.testing.check import Check, CheckResult, run_checks
@@ -102,9 +103,9 @@ def find(what: What, kind: str | None = None) -> list[Thing]:
 
 def _in_file(path: Path, kind: str | None) -> list[Thing]:
     named_file(str(path), f"plugin {path}")
-    sha256 = PluginFile(path).sha256  # the file may also be found by another path
+    code = hash_of_python(path.read_bytes())  # the file may also be found by another path
     with requesting([path]) as host:
-        plugin = next(plugin for plugin in host.plugins if plugin.source_hash == sha256)
+        plugin = next(plugin for plugin in host.plugins if plugin.source_hash == code)
         if plugin.state != "ok":
             raise SkelbenchError(f"plugin {path} cannot be used ({plugin.state}): {plugin.error}")
         entries = [entry for entry in host.entries if entry.plugin is plugin and kind in (None, entry.kind)]

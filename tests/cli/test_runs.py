@@ -72,6 +72,14 @@ def test_a_training_without_evaluations_is_not_listed_as_done(made, shown):
     assert f"or: skelbench eval {number}" in text and text.count("trained, not") == 2
 
 
+def test_two_runs_differ_in_settings_and_accuracies(made, shown):
+    lines = [line.split() for line in shown("diff", "1", "3").splitlines()]
+    assert ["seed", "0", "1"] in lines and ["linear", "50.0%", "75.0%"] in lines
+    found = json.loads(shown("diff", "1", "2", "--json"))
+    assert found["settings"]["method"] == ["slim", "mamp"] and found["accuracy"]["linear"] == [0.5, None]
+    assert "the same" in shown("diff", "1", "1")
+
+
 def test_a_list_is_filtered_and_sorted_as_tables_are(made, shown, fails):
     shown("tag", "1", "mine")
     assert [row[0] for row in rows(shown("list", "--sort", "-linear", "--method", "slim"))] == ["3", "1"]

@@ -44,6 +44,17 @@ def test_a_count_is_made_once_and_read_back_whole(counted, tmp_path):
     assert first[0].encoder.uncounted_ops == {"softmax": 8} and first[0].visible_macs == 0.5
 
 
+def test_a_killed_command_keeps_its_counts_and_kept_rows_are_reported_at_once(counted, tmp_path):
+    pairs, reports = [(method, GRID) for method in METHODS], []
+    killed = kept_rows(HOST, pairs, tmp_path)
+    first = next(killed)  # the generator never comes to its end
+    assert next(kept_rows(HOST, pairs, tmp_path)) == first and counted == ["mamp"]
+    assert len(list(kept_rows(HOST, pairs, tmp_path, report=reports.append))) == 2
+    assert counted == ["mamp", "slim"] and reports == [1, 1]
+    list(kept_rows(HOST, pairs, tmp_path, again=True, report=reports.append))
+    assert len(counted) == 4 and reports[2:] == [0, 1, 1]
+
+
 def test_a_new_grid_or_version_is_counted_again(counted, tmp_path, monkeypatch):
     rows(tmp_path)
     rows(tmp_path, grid=GridSpec(frames=120, patch=8))

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skelbench.core.errors import SkelbenchError
+from skelbench.evaluation.stats.bootstrap import over_clips
 from skelbench.evaluation.stats.paired import (
     accuracy_interval,
     holm,
-    mcnemar,
     minimum_detectable_difference,
     paired_test,
     wilson,
@@ -54,9 +54,9 @@ def test_wilson_ends_solve_the_score_equation(case, confidence):
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 5))
-def test_mcnemar_is_the_exact_binomial_sum(b, c, both):
+def test_p_over_clips_is_mcnemars_exact_binomial_sum(b, c, both):
     a_right, b_right = outcomes(both, b, c, 1)
-    assert mcnemar(a_right, b_right) == (b, c, pytest.approx(float(exact_p(b, c)), rel=1e-9))
+    assert over_clips(a_right.astype(int) - b_right).p_value == pytest.approx(float(exact_p(b, c)), rel=1e-9)
 
 
 def holm_reference(ps: list[float], alpha: float) -> list[bool]:
@@ -94,7 +94,7 @@ def test_minimum_detectable_difference_has_about_the_promised_power_over_subject
     total_NG = drawn.reshape(400, subjects, -1).sum(2)
     signs_SG = np.array([(1, *rest) for rest in product((1, -1), repeat=subjects - 1)])
     extreme_N = (np.abs(signs_SG @ total_NG.T) >= np.abs(total_NG.sum(1))).mean(0)
-    by_clip_N = np.array([mcnemar(row >= 0, row <= 0)[2] for row in drawn])
+    by_clip_N = np.array([over_clips(row).p_value for row in drawn])
     assert 0.7 < (np.maximum(extreme_N, by_clip_N) <= alpha).mean() < 0.93
     assert minimum_detectable_difference(clips, rate, 1e-9 / 2**subjects, subjects=subjects) == math.inf
 
@@ -111,7 +111,7 @@ def test_paired_test_matches_clips_by_id(order):
     assert straight.p_value == pytest.approx(float(exact_p(9, 3)))
 
 
-def test_verdict_names_the_better_one_or_says_what_it_would_take():
+def test_verdict_names_the_better_one():
     a, b = outcomes(200, 60, 10, 30)
     ids = np.arange(300)
     assert paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict.startswith(
@@ -122,7 +122,6 @@ def test_verdict_names_the_better_one_or_says_what_it_would_take():
     verdict = paired_test(ids, a, ids, b, names=("slim", "untrained")).verdict
     assert verdict.startswith("no difference shown between slim and untrained")
     assert "over 300 clips" in verdict
-    assert f"at least {100 * minimum_detectable_difference(300, 22 / 300):.1f} points" in verdict
     assert "no difference shown" in paired_test(ids, a, ids, a).verdict
 
 

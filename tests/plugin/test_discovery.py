@@ -1,10 +1,10 @@
 """Entry points, packages and single files: what is read, and under which names."""
 
-import hashlib
 import os
 
 import pytest
 
+from skelbench.core.hashing import hash_of_python
 from skelbench.plugin.host import Host
 
 HOOK = """
@@ -80,11 +80,11 @@ def test_the_hash_of_a_single_file_is_its_identity_wherever_it_is(good, tmp_path
     moved = tmp_path / "elsewhere" / "a.py"
     moved.parent.mkdir()
     moved.write_bytes(path.read_bytes())
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    code = hash_of_python(path.read_bytes())
     host, other = Host([path]), Host([moved])
     for each in (host, other):
         bee = each.get("methods", "bee")
-        assert each.origin(bee).source_hash == sha256 and each.identity(bee) == f"1 {sha256}"
+        assert each.origin(bee).source_hash == code and each.identity(bee) == f"1 {code}"
     assert host.get("methods", "bee").target == other.get("methods", "bee").target
 
 

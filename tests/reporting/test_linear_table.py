@@ -5,7 +5,8 @@ import pytest
 from fabricated import Fabricated, correct
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.evaluation.stats.paired import holm, mcnemar, seeds_test
+from skelbench.evaluation.stats.bootstrap import over_clips
+from skelbench.evaluation.stats.paired import holm, seeds_test
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import GROUPS, table
@@ -42,10 +43,10 @@ def test_p_values_are_holm_adjusted_within_a_block(made):
         made.run("untrained", 0.25, preset=preset)
         for name in names:
             made.run(name, shares[name], preset=preset, epochs=7 if preset == "quick" else 5)
-    ps = holm([mcnemar(correct(share), control)[2] for share in shares.values()])
+    ps = holm([over_clips(1 * correct(share) - control).p_value for share in shares.values()])
     rows = {(row["method"].value, row["preset"].value): row["p_value"].value for row in build(made).rows}
     assert [rows[name, "small"] for name in shares] == pytest.approx(ps.tolist())
-    assert rows["slim", "quick"] == pytest.approx(mcnemar(correct(0.9), control)[2])
+    assert rows["slim", "quick"] == pytest.approx(over_clips(1 * correct(0.9) - control).p_value)
 
 
 def test_settings_stay_apart_and_are_shown_where_they_differ(made):
@@ -116,7 +117,7 @@ def test_rows_are_held_against_those_of_a_method(made):
     assert (
         over.interval == pytest.approx(tuple(100 * end for end in test.interval)) and over.interval_over == "400 clips"
     )
-    ps = [test.p_value, 1.0, mcnemar(correct(0.9), correct(0.1))[2]]  # slim, gfp, skeletonmae
+    ps = [test.p_value, 1.0, over_clips(1 * correct(0.9) - correct(0.1)).p_value]  # slim, gfp, skeletonmae
     assert [p, found["gfp", "8x25+1"][1], found["skeletonmae", "15x25+1"][1]] == pytest.approx(holm(ps).tolist())
     assert found["gfp", "8x25+1"][0].value == 0 and found["skeletonmae", "15x25+1"][0].value == pytest.approx(80)
     assert {found[key][0].value for key in found if key[0] in ("mamp", "amr", "dino")} == {None}

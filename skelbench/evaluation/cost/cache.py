@@ -5,7 +5,7 @@ Torch-free: if every count is there, PyTorch is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -31,35 +31,36 @@ def key_of(method: MethodSpec, grid: GridSpec) -> str:
     return canonical_json([method.name, method.version, own_setting(method), grid.model_dump(mode="json")])
 
 
-def kept_rows(host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None) -> Iterator[CostRow]:
+def kept_rows(
+    host: Host, pairs: Iterable[MethodOnGrid], folder: Path | None = None, again: bool = False,
+    report: Callable[[int], object] = lambda rows: None,
+) -> Iterator[CostRow]:  # fmt: skip
     """:func:`~skelbench.evaluation.cost.report.flops_rows`, counted only if neither :data:`SHIPPED` nor ``folder``
-    (:func:`cache_root`) has them.
+    (:func:`cache_root`) has them, or ``again``.
 
     Each file in ``folder`` belongs to one version of the code that decides counts. A damaged file or entry is counted
-    again.
+    again, and each count is written at once. ``report`` gets the number of kept rows, then 1 for each counted row.
     """
-    pairs, encoders, counted = [*pairs], dict[Any, MacCount](), False
-    shipped = _read(SHIPPED)
-    missing = any(key_of(*pair) not in shipped for pair in pairs)
+    pairs, encoders = [*pairs], dict[Any, MacCount]()
+    keys, shipped = [key_of(*pair) for pair in pairs], {} if again else _read(SHIPPED)
+    missing = not shipped.keys() >= {*keys}
     file = (folder or cache_root()) / f"costs-{digest(_states(host)) if missing else ''}.json"
     own = _read(file)
-    try:
-        for method, grid in pairs:
-            key = key_of(method, grid)
-            row = _row(shipped.get(key, own.get(key)))
-            if row is None:
-                from skelbench.evaluation.cost.report import flops_rows
+    kept = [None if again else _row(shipped.get(key, own.get(key))) for key in keys]
+    report(len(kept) - kept.count(None))
+    for pair, key, row in zip(pairs, keys, kept, strict=True):
+        if row is None:
+            from skelbench.evaluation.cost.report import flops_rows
 
-                row = next(flops_rows(host, [(method, grid)], encoders), None)
-                own |= {key: asdict(row)} if row else {}
-                counted = True
+            row = next(flops_rows(host, [pair], encoders), None)
             if row is not None:
-                yield row
-    finally:  # also if the command is stopped half-way
-        if counted:
-            with suppress(OSError):
-                write_json(file, own)
-                keep_newest(file.parent.glob("costs-*.json"), KEPT)
+                own[key] = asdict(row)
+                with suppress(OSError):
+                    write_json(file, own)
+                    keep_newest(file.parent.glob("costs-*.json"), KEPT)
+            report(1)
+        if row is not None:
+            yield row
 
 
 def _states(host: Host) -> list[str]:

@@ -1,7 +1,8 @@
 """Resampling of test clips, or of whole test subjects, for the difference of two classifiers (numpy).
 
-Shapes: ``C`` test clips, ``G`` subjects. ``total_C`` are whole numbers: the difference of each clip's outcomes, A minus
-B, summed over seeds and draws, in units of 1 / ``unit``.
+Shapes: ``C`` test clips, ``G`` subjects, ``S`` seeds that are resampled too. ``total_SC`` (or ``total_C``) are whole
+numbers: the difference of each clip's mean outcomes, A minus B, in units of 1 / ``unit``. All seeds of a resample have
+the same clips (Owen 2007, "The pigeonhole bootstrap").
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 TRUSTED = 6
-"""Smallest number of subjects for a claim: with five, no sign-flip test gives a p below 1/16."""
+"""Smallest number of subjects, or seeds, for a test: with five, no sign-flip test gives a p below 1/16."""
+SEEDS = 3
+"""Smallest number of seeds that is resampled."""
 
 LEAST = 1e-150
 """Smallest p value."""
@@ -45,40 +48,42 @@ class Resampled:
         return f"{self.count} {self.over}"
 
 
-def over_clips(total_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95) -> Resampled:
-    """Percentile interval from ``n`` resamples of clips, and the exact sign-flip test (for outcomes 0 and 1 McNemar's).
+def over_clips(total_SC: np.ndarray, unit: int = 1, n: int = 10000) -> Resampled:
+    """95 % percentile interval from ``n`` resamples of clips, and the exact sign-flip test (for outcomes 0 and 1
+    McNemar's).
 
     If all clips have the same difference, as many other clips as Wilson's interval allows may have any difference.
     """
-    totals, counts = np.unique(total_C, return_counts=True)
-    clips = len(total_C)
+    total_SC = np.atleast_2d(total_SC)
+    (seeds, clips), (totals, counts) = total_SC.shape, np.unique(total_SC.sum(0), return_counts=True)
     if len(totals) == 1:
-        z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
-        share, weight = float(totals[0] / unit), z2 / (clips + z2)
+        z2 = NormalDist().inv_cdf(0.975) ** 2
+        share, weight = float(totals[0] / (seeds * unit)), z2 / (clips + z2)
         interval = share - weight * (share + 1), share + weight * (1 - share)
         return Resampled("clips", clips, sign_flips(totals, counts), lambda: interval)
 
     def resample() -> tuple[float, float]:
-        draws = np.random.default_rng(0).multinomial(clips, counts / clips, size=n) @ totals / (unit * clips)
-        return _quantiles(draws, (1 - confidence) / 2)
+        kinds_SK, often_K = np.unique(total_SC, axis=1, return_counts=True)
+        drawn_nK = np.random.default_rng(0).multinomial(clips, often_K / clips, size=n)
+        draws = (_drawn(seeds, n, 1) * (drawn_nK @ kinds_SK.T)).sum(1) / (seeds * unit * clips)
+        return _quantiles(draws, 0.025)
 
     return Resampled("clips", clips, sign_flips(totals, counts), resample)
 
 
-def over_subjects(
-    total_C: np.ndarray, subject_C: np.ndarray, unit: int = 1, n: int = 10000, confidence: float = 0.95
-) -> Resampled | None:
+def over_subjects(total_SC: np.ndarray, subject_C: np.ndarray, unit: int = 1, n: int = 10000) -> Resampled | None:
     """Interval and p with whole subjects drawn at random; None for fewer than two subjects.
 
     Interval: ``n`` resamples of subjects with replacement, with expanded percentiles (Hesterberg 2015, "What teachers
     should know about the bootstrap", section 4.3). p: sign flips of the summed difference of each subject.
     """
-    total_G, clips_G = sums(subject_C, total_C)
-    if len(total_G) < 2:
+    rows = [sums(subject_C, total_C) for total_C in np.atleast_2d(total_SC)]
+    total_SG, clips_G = np.stack([total_G for total_G, _ in rows]), rows[0][1]
+    if len(clips_G) < 2:
         return None
-    values, counts = np.unique(total_G, return_counts=True)
-    resample = partial(bootstrap_subjects, total_G / unit, clips_G, n, confidence)
-    return Resampled("subjects", len(total_G), sign_flips(values, counts), resample)
+    values, counts = np.unique(total_SG.sum(0), return_counts=True)
+    resample = partial(bootstrap_subjects, total_SG / unit, clips_G, n)
+    return Resampled("subjects", len(clips_G), sign_flips(values, counts), resample)
 
 
 def sums(subject_C: np.ndarray, value_C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,21 +94,19 @@ def sums(subject_C: np.ndarray, value_C: np.ndarray) -> tuple[np.ndarray, np.nda
     return total_G, np.bincount(place_C.ravel(), minlength=len(subjects))
 
 
-def bootstrap_subjects(
-    total_G: np.ndarray, clips_G: np.ndarray, n: int = 10000, confidence: float = 0.95
-) -> tuple[float, float]:
+def bootstrap_subjects(total_SG: np.ndarray, clips_G: np.ndarray, n: int = 10000) -> tuple[float, float]:
     """Expanded percentile interval of sum(total) / sum(clips) from ``n`` resamples of whole subjects, at least two."""
-    subjects = len(total_G)
-    often_nG = _drawn(subjects, n)
-    means_n = (often_nG @ total_G) / (often_nG @ clips_G)
-    z = math.sqrt(subjects / (subjects - 1)) * t_quantile(0.5 + confidence / 2, subjects - 1)
+    total_SG, subjects = np.atleast_2d(total_SG), len(clips_G)
+    seeds, often_nG = len(total_SG), _drawn(subjects, n)
+    means_n = (_drawn(seeds, n, 1) * (often_nG @ total_SG.T)).sum(1) / (seeds * (often_nG @ clips_G))
+    z = math.sqrt(subjects / (subjects - 1)) * t_quantile(0.975, subjects - 1)
     return _quantiles(means_n, NormalDist().cdf(-z))
 
 
 @lru_cache(maxsize=4)
-def _drawn(subjects: int, n: int) -> np.ndarray:
-    """Number of copies of each subject in each of ``n`` resamples, [n, G]."""
-    drawn = np.random.default_rng(0).multinomial(subjects, np.full(subjects, 1 / subjects), size=n)
+def _drawn(count: int, n: int, seed: int = 0) -> np.ndarray:
+    """Number of copies of each subject, or seed, in each of ``n`` resamples, [n, count]."""
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=n)
     return drawn.astype(np.float64)
 
 
@@ -136,6 +139,7 @@ def sign_flips(totals: np.ndarray, counts: np.ndarray) -> float:
 
     Exact: the convolution of a binomial distribution per size of a total.
     """
+    totals = totals // max(1, int(np.gcd.reduce(totals)))
     chance = np.ones(1)  # probability of each sum of the positive sizes
     for size in np.unique(np.abs(totals[totals != 0])):
         heads = _fair_coin(int(counts[np.abs(totals) == size].sum()))

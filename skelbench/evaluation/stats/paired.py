@@ -11,13 +11,14 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.stats.bootstrap import (
-    LEAST,
+    SEEDS,
     TRUSTED,
     Resampled,
     bootstrap_subjects,
     design_effect,
     over_clips,
     over_subjects,
+    sign_flips,
     t_quantile,
 )
 
@@ -32,19 +33,6 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
     return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
-
-
-def mcnemar(correct_a: np.ndarray, correct_b: np.ndarray) -> tuple[int, int, float]:
-    """Exact two-sided McNemar test of outcomes [C]: (b, c, p), b = clips that only A gets right, c = only B.
-
-    p = min(1, 2 P[X <= min(b, c)]) with X binomial(b + c, 1/2).
-    """
-    from scipy.special import bdtr
-
-    a, b = np.asarray(correct_a, dtype=bool), np.asarray(correct_b, dtype=bool)
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    p = 2 * bdtr(min(only_a, only_b), only_a + only_b, 0.5)
-    return only_a, only_b, float(min(1.0, max(LEAST, p)))
 
 
 def t_half_width(sd: float, n: int, confidence: float = 0.95) -> float:
@@ -119,7 +107,8 @@ class SeedsTest:
     spread: float | None = None
     """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
-    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips or subjects, the larger p."""
+    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips, subjects, and six seeds or
+    more, the largest p."""
     by_clip: Resampled
     by_subject: Resampled | None = None
     """Test over subjects; None if subjects are not known or there is only one."""
@@ -137,13 +126,19 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider, and over
+        three seeds or more."""
         return self.wider.interval
 
     @property
     def over(self) -> str:
-        """Unit of the interval: ``400 clips``, ``20 subjects``."""
-        return str(self.wider)
+        """Unit of the interval: ``400 clips``, ``3 seeds and 20 subjects``."""
+        return f"{self.seeds} seeds and {self.wider}" if self.seeds >= SEEDS else str(self.wider)
+
+    @property
+    def holds_over_seeds(self) -> bool:
+        """Whether the interval over seeds excludes 0; True for too few seeds."""
+        return self.seeds < SEEDS or self.interval[0] > 0 or self.interval[1] < 0
 
     @property
     def half_width(self) -> float | None:
@@ -172,22 +167,14 @@ class PairedTest(SeedsTest):
 
     @property
     def verdict(self) -> str:
-        """Conclusion in words: the better result, or the smallest difference that the test would detect."""
+        """Conclusion in words: the better result, or that no difference is shown."""
         (name_a, name_b), (low, high), p = self.names, self.interval, self.p_value
         figures = f"{100 * low:+.1f} to {100 * high:+.1f} points at 95 % over {self.over}, p = {p:.2g}"
-        wider = self.wider
-        if wider.p_value < p:
-            figures += f" over {self.by_subject if wider is self.by_clip else self.by_clip}"
         figures += f", {self.clips} clips" if "subject" in self.over else ""
-        if p <= self.alpha:
-            winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
-            return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
-        subjects = self.by_subject.count if self.by_subject else None
-        independent = int(self.clips / self.effect)
-        least = minimum_detectable_difference(independent, self.discordance, self.alpha, subjects=subjects)
-        size = f"at least {100 * least:.1f} points" if math.isfinite(least) else "more disagreement"
-        size = "more subjects" if subjects and 2.0 ** (1 - subjects) > self.alpha else size
-        return f"no difference shown between {name_a} and {name_b} ({figures}; showing one would take {size})"
+        if p > self.alpha:
+            return f"no difference shown between {name_a} and {name_b} ({figures})"
+        winner, loser = (name_a, name_b) if self.difference > 0 else (name_b, name_a)
+        return f"{winner} is better than {loser} by {100 * abs(self.difference):.1f} points ({figures})"
 
 
 def paired_test(
@@ -227,35 +214,33 @@ def seeds_test(
     [S, draws, C]. ``subject_C``: subject of each clip.
 
     A clip counts once, with the difference of its mean outcomes over seeds and draws. p is the exact probability of a
-    total at least as large under sign flips of clips, or of subjects. Variation over pre-training seeds is in
-    ``spread`` alone.
+    total at least as large under sign flips of clips, of subjects, or of six seeds or more.
     """
     sides = [np.asarray(side, dtype=np.int64) for side in (correct_a, correct_b)]
     a_SDC, b_SDC = (side[:, None] if side.ndim == 2 else side for side in sides)
-    total_C, unit = _totals(a_SDC, b_SDC)
-    by_clip = over_clips(total_C, unit, n)
-    by_subject = None if subject_C is None else over_subjects(total_C, subject_C, unit, n)
-    seeds = len(a_SDC)
+    total_SC, unit = _totals(a_SDC, b_SDC)
+    seeds, total_C, whole = len(total_SC), total_SC.sum(0), len(total_SC) * unit
+    rows, scale = (total_SC, unit) if seeds >= SEEDS else (total_C, whole)
+    by_clip = over_clips(rows, scale, n)
+    by_subject = None if subject_C is None else over_subjects(rows, subject_C, scale, n)
+    by_seed = sign_flips(*np.unique(total_SC.sum(1), return_counts=True)) if seeds >= TRUSTED else 0.0
     differing_S = a_SDC.mean((1, 2)) - b_SDC.mean((1, 2))
     return SeedsTest(
         seeds=seeds,
         clips=len(total_C),
-        difference=float(total_C.sum() / (unit * len(total_C))),
+        difference=float(total_C.sum() / (whole * len(total_C))),
         spread=float(differing_S.std(ddof=1)) if seeds > 1 else None,
-        p_value=max(result.p_value for result in (by_clip, by_subject) if result),
+        p_value=max(by_seed, *(result.p_value for result in (by_clip, by_subject) if result)),
         by_clip=by_clip,
         by_subject=by_subject,
-        discordance=float(((total_C / unit) ** 2).mean()),
+        discordance=float(((total_C / whole) ** 2).mean()),
         differing=float((total_C != 0).mean()),
         effect=design_effect(total_C, subject_C) if subject_C is not None else 1.0,
     )
 
 
 def _totals(a_SDC: np.ndarray, b_SDC: np.ndarray) -> tuple[np.ndarray, int]:
-    """Each clip's difference of mean outcomes over seeds and draws, as whole multiples of 1 / unit; unit."""
-    seeds, draws_a, draws_b = len(a_SDC), a_SDC.shape[1], b_SDC.shape[1]
-    common = math.lcm(draws_a, draws_b)
-    count_a_C, count_b_C = (side.sum((0, 1), dtype=np.int64) for side in (a_SDC, b_SDC))
-    total_C, unit = count_a_C * (common // draws_a) - count_b_C * (common // draws_b), seeds * common
-    divisor = math.gcd(unit, int(np.gcd.reduce(total_C)))
-    return total_C // divisor, unit // divisor
+    """Difference of each clip's mean outcomes over draws [S, C], as whole multiples of 1 / unit; unit."""
+    draws_a, draws_b = a_SDC.shape[1], b_SDC.shape[1]
+    unit = math.lcm(draws_a, draws_b)
+    return a_SDC.sum(1) * (unit // draws_a) - b_SDC.sum(1) * (unit // draws_b), unit

@@ -25,11 +25,7 @@ Failures = dict[str, tuple[str, Path]]
 
 
 class ResourceRequest(Arguments):
-    """Resources that the options of ``skelbench study`` ask for; None = not given.
-
-    >>> ResourceRequest(cpus=4).given()
-    ['cpus']
-    """
+    """Resources that the options of ``skelbench study`` ask for; None = not given."""
 
     jobs: Annotated[int | None, Option("1 with a GPU, else one per core, at most 4"), Ge(1)] = None
     """Number of runs at the same time."""

@@ -13,7 +13,8 @@ import numpy as np
 from skelbench.core.hashing import derive_seed
 from skelbench.evaluation.linear import Linear
 from skelbench.evaluation.protocol import Features, advances
-from skelbench.evaluation.stats.paired import mcnemar, wilson
+from skelbench.evaluation.stats.bootstrap import over_clips
+from skelbench.evaluation.stats.paired import wilson
 from skelbench.reporting.diagnostics.frozen import Frozen, reversed_in_time
 
 PROBE = Linear(val_share=0.0)
@@ -55,8 +56,7 @@ def probe(
 
 def better(right_a: list[int], right_b: list[int]) -> float:
     """p-value of an exact two-sided sign test over clips: on which of them does one tell more directions?"""
-    a, b = np.asarray(right_a), np.asarray(right_b)
-    return mcnemar(a > b, b > a)[2]
+    return over_clips(np.sign(np.subtract(right_a, right_b))).p_value
 
 
 def of_run(subject: Frozen, sides: tuple[np.ndarray, np.ndarray], progress: Callable[..., Any]) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def per_class(rows: Sequence[Mapping[str, Any]], overall: PairedTest, classes: S
     )
     different = sum(row["p_holm"] <= 0.05 for row in rows)
     notes = (
-        f"{overall.verdict}.",
+        f"{overall.verdict}; one training each.",
         f"{different} of {len(rows)} classes differ at 5 % (exact paired test, the larger p of clips "
         "and subjects, Holm-adjusted over the classes); difference: second minus first, in points.",
     )

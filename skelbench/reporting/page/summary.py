@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from skelbench.core.text import counted
+from skelbench.core.text import counted, trainings
+from skelbench.evaluation.stats.bootstrap import SEEDS
 from skelbench.records.run_dir import ReadRun
 from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.linear import BLOCK
@@ -76,7 +77,7 @@ def _leaders(table: Table) -> Iterator[Sentence]:
 def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sentence:
     """Sentence on the first of ``methods``; both lists begin with the most accurate row."""
     first, accuracy = methods[0], _number(methods[0]["accuracy"])
-    seeds, over, p = (first[key].value for key in ("seeds", "difference", "p_value"))
+    over, p = (first[key].value for key in ("difference", "p_value"))
     different = _different(first, methods[1]) if len(methods) > 1 else None
     doubts = len(methods) > 1 and not different
     if len(methods) > 1:
@@ -85,14 +86,15 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
         text += {True: "significantly different", False: "not significantly different", None: "not tested"}[different]
     else:
         text = f"{place}: {_name(first)} reaches {accuracy:.1f} %, alone in its block"
-    text += f" ({counted(seeds, 'seed')})" if isinstance(seeds, int) else ""
+    fewest = min((row["seeds"].value for row in methods[:2] if isinstance(row["seeds"].value, int)), default=0)
+    text += f" ({trainings(fewest)})" if fewest else ""
     if not isinstance(over, int | float):
         of_seeds = " of every seed" if any(row["method"].value == "untrained" for row in controls) else ""
         text, doubts = f"{text}; no untrained baseline{of_seeds} to compare with", True
     else:
         text += f"; {over:+.1f} points over the untrained baseline".replace("-", "−")
         if isinstance(p, int | float):
-            better = p <= ALPHA and over > 0
+            better = p <= ALPHA and over > (first["difference"].plus_minus or 0 if fewest >= SEEDS else 0)
             text += f" (adjusted p = {p:.2g}{'' if better else ', not significant'})"
             doubts |= not better
     if controls and _number(controls[0]["accuracy"]) >= accuracy:

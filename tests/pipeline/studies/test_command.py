@@ -66,6 +66,7 @@ encoder.dim = 16
         (["batch", "--dataset", "small", "--set", "lrr=1"], "trial slim:half-batch-equal-steps 8t s0"),
         (["variant.toml"], "'glcl-only'"),
         (["probe.toml"], "'knn'"),
+        (["table.toml"], "--probe linear,knn"),
         (["budget.toml"], "clips=6x4"),
         (["grid.toml", "--set", "preset=small", "--preset", "quick"], "--preset"),
         (["late.toml"], "train.lr=-1.0"),
@@ -75,6 +76,7 @@ def test_a_mistake_in_any_trial_is_one_error_before_anything_starts(words, key, 
     written(place, GRID)
     written(place, GRID.replace("calm", "slim:glcl-onyl"), "variant.toml")
     written(place, "probe = 'knnn'" + GRID, "probe.toml")
+    written(place, "table = 'linear'\nprobe = 'knn'" + GRID, "table.toml")
     written(place, "budget = 'clips=6x4'" + GRID, "budget.toml")
     written(place, GRID + "[[trials]]\nmethod = 'calm'\ntrain.lr = -1.0\n", "late.toml")
     code, out, err = run_study(*words)

@@ -68,11 +68,7 @@ class Resources:
 
 
 def seconds_of(text: str) -> int:
-    """Parse ``4h``, ``1d12h``, ``90m`` or SLURM's ``4:00:00``, ``1-12:00:00``.
-
-    >>> seconds_of("1h30m"), seconds_of("1-00:30:00")
-    (5400, 88200)
-    """
+    """Parse ``4h``, ``1d12h``, ``90m`` or SLURM's ``4:00:00``, ``1-12:00:00``."""
     if parts := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text):
         days, hours, minutes, rest = (int(part or 0) for part in parts.groups())
         seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
@@ -86,11 +82,7 @@ def seconds_of(text: str) -> int:
 
 
 def slurm_time(seconds: float) -> str:
-    """Format seconds as SLURM does.
-
-    >>> slurm_time(90060)
-    '1-01:01:00'
-    """
+    """Format seconds as SLURM does: ``1-01:01:00``."""
     hours, rest = divmod(int(seconds), 3600)
     days, hours = divmod(hours, 24)
     return (f"{days}-" if days else "") + f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
