@@ -78,12 +78,12 @@ def remove(
 
 @app.command()
 def diff(
-    first: Run,
-    second: Run,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    first: Annotated[str, typer.Argument(help=RUN)],
+    second: Annotated[str, typer.Argument(help=RUN)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     results: ReadResults = None,
 ) -> None:
-    """Settings in which two runs differ, and the test accuracies of both."""
+    """Show the settings in which two runs differ, and the test accuracies of both."""
     from skelbench.core.console import make_table, out
     from skelbench.records.store import ResultStore
 

@@ -67,7 +67,7 @@ class Host:
                     f"has a problem ({plugin.state}): {plugin.error}"
                 )
         others = f"See `skelbench plugins list {kind}`."
-        raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind], others=others))
+        raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind], advice=others))
 
     def method(self, name: str) -> tuple[MethodSpec, str]:
         """Return the method that ``METHOD`` or ``METHOD:VARIANT`` names, and the variant ("" = none)."""

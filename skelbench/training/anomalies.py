@@ -141,7 +141,7 @@ class Shortcut(AnomalyDetector):
 
 
 def describe(anomaly: Anomaly) -> str:
-    """Clause for an anomaly: ``class tokens point nearly all in one direction (effective rank 1.12) since step 300``."""
+    """Clause for an anomaly: ``class tokens point nearly in one direction (effective rank 1.12) since step 300``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
     until = f" until step {anomaly['until']}" if "until" in anomaly else ""
     return f"{_TEXTS[anomaly['measure']].format(name=name, value=anomaly['value'])} since step {anomaly['step']}{until}"
