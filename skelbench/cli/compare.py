@@ -42,7 +42,8 @@ def compare(
     ] = False,
     sort: Sort = None,
     columns: Columns = None,
-    wide: Annotated[bool, typer.Option("--wide", help="On a terminal: every column, in long lines, paged.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Every column, in long lines; on a terminal paged.")] = False,
+    notes: Annotated[bool, typer.Option("--notes", help="Every note below the table, not only the first.")] = False,
     output: ToFile = None,
     results: Results = None,
 ) -> None:
@@ -82,4 +83,4 @@ def compare(
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, named) if (named := comma_separated(columns or "")) else built
-    put(built, format_, output, "Show them with --wide or --columns.", paged=wide)
+    put(built, format_, output, wide, notes)

@@ -53,7 +53,7 @@ def list_runs(
     built = _table(facts, {name.removeprefix("-").lower() for name in (*names, sort or "")})
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, names) if columns else built
-    out.print(Terminal(built, hint="Show them with --columns or --json."))
+    out.print(Terminal(built, hint="--json"))
     for run in runs:
         if run.reason:
             out.print(f"#{numbers[run.name]} {run.outcome}: {run.name}: {run.reason}", soft_wrap=True)

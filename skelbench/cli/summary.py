@@ -66,6 +66,8 @@ def print_summary(
 
     ``pairs``: run and its records by protocol, the run itself first. ``data``: folder of the data sets.
     """
+    from skelbench.reporting.frame import budget_of
+
     run, records = pairs[0]
     if records:
         _print_accuracy(pairs)
@@ -82,7 +84,7 @@ def print_summary(
     where, commands = named_root(run.path.parent), []
     if again := _other_method(run):
         commands.append((again + named_data(data), "another method, the same conditions"))
-    compare = "skelbench compare" + (" --all" if resolved.modified else "")
+    compare = "skelbench compare" + (" --all" if resolved.modified and not budget_of(run.info) else "")
     compares = any(name.startswith("linear") for name in records)
     commands.append((compare if compares else "skelbench runs list", "all runs side by side"))
     commands.append(("skelbench compare --table flops", "cost at the paper's token grids"))
@@ -189,7 +191,7 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 
 def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool = False) -> None:
     """Print evaluation records of a run, one row each; ``best_on_test``: also the highest test accuracy."""
-    selected = {"selected": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
+    selected = {"selected on train": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected, "further",
                "eval id")  # fmt: skip
     usual = {"further": "", "stream": "joint", "checkpoint": "last"}

@@ -30,29 +30,27 @@ def format_of(asked: str | None, output: Path | None) -> str:
 
 
 def say_left_out(inputs: TableInputs) -> None:
-    """That there are runs that ``--all`` would add."""
+    """Print what ``--all`` would add."""
     from skelbench.core.console import err
 
-    if n := inputs.left_out:
-        title, more = (
-            "1 run with settings changed from its preset or protocol is",
-            f"{n} runs with settings changed from their preset or protocol are",
-        )
-        err.print(f"note: {title if n == 1 else more} left out; see --all")
+    if left_out := inputs.left_out:
+        err.print(f"note: left out: {left_out}; --all shows them")
 
 
-def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:
-    """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see hidden columns, and ``paged``
-    shows all of them in a pager."""
+def put(table: Table, format_: str, output: Path | None, wide: bool = False, notes: bool = True) -> None:
+    """Print ``table`` or write it to ``output``. ``wide``: every column, on a terminal in a pager; ``notes``: every
+    note."""
     from skelbench.core.console import out
     from skelbench.reporting.render import render
     from skelbench.reporting.terminal import Terminal, in_lines
 
     if format_ == "terminal" and output is None:
-        if paged and out.is_terminal:
+        if not wide:
+            out.print(Terminal(table, notes=notes, hint="--wide"))
+        elif out.is_terminal:
             out.page(in_lines(table, out.width, whole=True, styled=True))
         else:
-            out.print(Terminal(table, hint=hint))
+            out.print(in_lines(table, out.width, whole=True), end="")
         return
     text = render(table, "md" if format_ == "terminal" else format_)
     if output is None:

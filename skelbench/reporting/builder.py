@@ -17,11 +17,13 @@ from skelbench.reporting.seeds import (
     adjust,
     alike,
     block_of,
+    chance,
     every_seed,
     footnotes,
     over_raw,
     percent,
     subjects_note,
+    word,
 )
 from skelbench.reporting.table import Cell, Column, Table, footnotes_of
 
@@ -45,7 +47,7 @@ def setting(key: str, **options: Any) -> Column:
     'Trained on'
     """
     header = _HEADERS.get(key, key.replace("_", " ").capitalize())
-    return Column(key, header, **dict[str, Any](shown="varies") | options)
+    return Column(key, header, headed=f"{word(key)} ", **dict[str, Any](shown="varies") | options)
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,11 @@ def build(
     used = {note for column in columns for note in column.footnotes} | {*footnotes_of(shown_rows, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
-    common = [f"All rows: {', '.join(constant)}."] if constant else []
-    every = (*common, *layout.notes, *notes, *subjects, *sentences)
-    table = Table(layout.title, tuple(columns), shown_rows, every, below)
+    if frame is not None and (guessed := chance(frame)):
+        constant.append(guessed)
+    common = f"All rows: {', '.join(constant)}." if constant else ""
+    every = (*sentences, *layout.notes, *notes, *subjects)
+    table = Table(layout.title, tuple(columns), shown_rows, every, below, common)
     return table.ranked(within=partial(block_of, layout.block))
 
 
@@ -236,12 +240,12 @@ def _significant(
         yield from [f"{where}: {note}"] if note else []
 
 
-SEEDS = Measure(Column("seeds", "Seeds", "d"), len)
+SEEDS = Measure(Column("seeds", "Seeds", "d", shown="varies"), len)
 LINEAR = Measure(
     Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")), accuracy, predicted="predicted"
 )
 KNN = Measure(
-    Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),
+    Column("knn", "1-NN", ".1f", best="max", beside=("pm",), bare=True),
     lambda group: percent(group["knn"]),
 )
 OVER_UNTRAINED = Measure(
@@ -249,7 +253,7 @@ OVER_UNTRAINED = Measure(
     lambda group: percent(group["accuracy"] - group["control_accuracy"]),
 )
 P_VALUE = Measure(Column("p_value", "p (Holm)", ".2g"), every_seed)
-OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",)), over_raw)
+OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",), bare=True), over_raw)
 RUN = Measure(Column("run", "Run"), lambda group: ", ".join(dict.fromkeys(map(str, group["run"]))))
 
 

@@ -61,7 +61,7 @@ def controls_beside(rows: DataFrame) -> DataFrame:
     """
     import pandas
 
-    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
+    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset", "budget"]
     for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
         tested = rows[rows["checkpoint"] == "last"]
         tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))

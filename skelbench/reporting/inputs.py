@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import counted
 from skelbench.data.store.splits import for_choosing
 from skelbench.plugin.descriptors import TableSpec
 from skelbench.plugin.host import Host
@@ -22,7 +23,7 @@ from skelbench.reporting.filters import Filters
 if TYPE_CHECKING:
     import pandas
 
-    from skelbench.reporting.table import Table
+    from skelbench.reporting.table import Column, Table
 
 Settings = TypeVar("Settings", bound=Spec)
 
@@ -66,6 +67,8 @@ class TableInputs:
     """Show the difference of every row to this METHOD or METHOD:VARIANT (``--against``)."""
     protocol: str = "linear"
     """Protocol of figures that show one (``--protocol``)."""
+    budgets: bool = True
+    """Tables show runs of which only the training budget was changed, in blocks of their own."""
     also_shown: Collection[str] = frozenset()
     """Runs with changed settings that a table shows all the same (``scaling``: other lengths)."""
     data_root: Path | None = None
@@ -106,6 +109,17 @@ class TableInputs:
         return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
 
     @property
+    def compared(self) -> pandas.DataFrame:
+        """``frame``, and runs of which only the training budget was changed: ``budget`` is not "" and tells them apart."""
+        if not self.budgets:
+            return self.frame.assign(budget="")
+        budgeted = self.every["budget"].astype(str) != ""
+        rows = self.every[budgeted | self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
+        self.also_shown = {*self.also_shown, *self.every["run"][budgeted]}
+        presets = rows["preset"].where(rows["budget"] == "", rows["preset"].astype(str).str.removesuffix("+"))
+        return rows.assign(preset=presets, changed=rows["changed"].where(rows["budget"] == "", ""))
+
+    @property
     def measures(self) -> dict[str, Measure]:
         """Metrics of the records, by name."""
         return {name: how for measures in self.frame["measures"] for name, (_, how) in measures.items()}
@@ -138,8 +152,8 @@ class TableInputs:
         assert isinstance(descriptor, TableSpec)
         if descriptor.counts:
             self.check_answered(name)
-        built = self.host.load(descriptor)(self)
-        table = replace(self.host.checked(descriptor, built, Table, "skelbench.reporting.table.Table"), name=name)
+        table = self.host.checked(descriptor, self.host.load(descriptor)(self), Table, "skelbench.reporting.table.Table")
+        table = replace(table, name=name, columns=[*map(partial(self._spelled, table), table.columns)])
         self.check_answered(name, table)
         if descriptor.needs_runs and table.rows:
             table = replace(table, notes=(*table.notes, *self.added_notes))
@@ -152,11 +166,25 @@ class TableInputs:
         notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (none,)
         return replace(table, notes=notes)
 
+    def _spelled(self, table: Table, column: Column) -> Column:
+        """``column``, with the names of methods as papers spell them."""
+        if column.key not in ("method", "title"):
+            return column
+        titles = {str(row[column.key].value) for row in table.rows if not row[column.key].published}
+        return replace(column, names={title: self.host.spelling(title) for title in titles})
+
     @property
-    def left_out(self) -> int:
-        """Number of runs with evaluations that ``--all`` would add."""
-        excluded = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
-        return len(set(excluded) - set(self.also_shown))
+    def left_out(self) -> str:
+        """What ``--all`` would add: ``2 runs with changed settings and 12 evaluations of ...``; "" for nothing."""
+        if not self.exact_only:
+            return ""
+        every = self.every[~self.every["run"].isin(set(self.also_shown))]
+        exact = every["exact"].astype(bool)
+        shown = every["run"].isin(set(every["run"][exact]))
+        runs, more = every["run"][~shown].nunique(), int((shown & ~exact).sum())
+        parts = [counted(runs, "run") + " with changed settings"] if runs else []
+        parts += [counted(more, "evaluation") + " of snapshots or with changed settings"] if more else []
+        return " and ".join(parts)
 
     @property
     def data_place(self) -> Path:

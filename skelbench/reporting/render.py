@@ -187,7 +187,7 @@ def to_json(table: Table) -> str:
         ],
         "rows": [{key: cell_json(cell) for key, cell in row.items()} for row in table.rows],
         "footnotes": dict(table.footnotes),
-        "notes": list(table.notes),
+        "notes": [note for note in (table.common, *table.notes) if note],
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -210,7 +210,7 @@ def _latex_text(text: str) -> str:
 def _latex_number(text: str) -> str:
     """A number with its spread as mathematics, in which a hyphen is a minus."""
     text = re.sub(r"e([+-]\d+)", lambda match: rf"\times10^{{{int(match[1])}}}", text)
-    text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace("%", r"\%")
+    text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace(" (", r"\ (").replace("%", r"\%")
     return f"${re.sub(r'(?<=[0-9]),(?=[0-9])', '{,}', text)}$"
 
 

@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 
 RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
-SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
-"""Footnote ``subjects`` of brackets."""
-INTERVALS = (
-    "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
-    "clips, over subjects if so marked."
-)
+INTERVALS = "±: 95 % over seeds; (a, b): two seeds; [a, b]: 95 % over test clips or subjects."
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
 """Note on the runs that :func:`newest` leaves out."""
 
-_WORDS = {"timed": "timed on", "memory_how": "memory is"}
+_WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version"}
+_TRAINED = ("tokens", "seeds")
+"""Columns that say nothing about ``raw``, which has neither."""
 _UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
@@ -88,22 +85,22 @@ def accuracy(group: DataFrame) -> Cell:
         float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
     )
     cell = percent(group["accuracy"])
-    notes = ("subjects",) if over.endswith("subjects") else ()
+    notes = list[str]()
     draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
     sd = first["accuracy_sd"] if len(group) == 1 and draws > 1 else None
     if sd is not None and sd == sd:
         half, noun = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
         cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {noun}")
-        notes = (f"over {noun}", *notes)
+        notes = [f"over {noun}"]
     low, high = interval
-    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
+    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=tuple(notes))
 
 
 def footnotes(frame: DataFrame) -> dict[str, str]:
     """Footnotes of the cells of this module."""
     drawn = sorted({noun or "draws" for noun in frame["drawn"]})
     over = {f"over {noun}": f"of one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
-    return {"raw": RAW, "subjects": SUBJECTS, **over}
+    return {"raw": RAW, **over}
 
 
 def percent(shares: Iterable[float]) -> Cell:
@@ -134,7 +131,6 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
         (100 * low, 100 * high),
         plus_minus_over="" if half is None else f"{seeds} seeds",
         interval_over=over,
-        footnotes=("subjects",) if over.endswith("subjects") else (),
     )
 
 
@@ -223,16 +219,32 @@ def metric(group: DataFrame, name: str) -> Cell:
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
     """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``).
 
-    Versions of the data count only within one data set and split.
+    Versions of the data count only within one data set and split; of presets the name without its changes.
     """
     if not rows:
         return set(), []
-    varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
+    trained = [row for row in rows if getattr(row.get("method"), "value", "") != "raw"] or rows
+    values = {key: [row[key] for row in (trained if key in _TRAINED else rows) if key in row] for key in keys}
+    texts = {key: [str(value).removesuffix("+") for value in column] for key, column in values.items()}
+    varying = {key for key in keys if key != "data" and len(set(texts[key])) > 1}
     if "data" in keys:
         versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
         varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
-        f"{_WORDS.get(key, key.replace('_', ' '))} {rows[0][key]}"
+        f"{word(key)} {texts[key][0]}"
         for key in keys
-        if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
+        if key not in varying | {"data"} and values[key] and values[key][0] not in (None, "", DEFAULTS.get(key))
     ]
+
+
+def word(key: str) -> str:
+    """The column ``key`` in a sentence."""
+    return _WORDS.get(key, key.replace("_", " "))
+
+
+def chance(frame: DataFrame) -> str:
+    """Accuracy of guessing, of each data set where they differ: ``chance 3.1 %``."""
+    classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
+    texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
+    same = len(set(texts.values())) == 1
+    return "chance " + (next(iter(texts.values())) if same else ", ".join(map(" ".join, texts.items()))) if texts else ""

@@ -122,10 +122,8 @@ def against_columns(title: str) -> tuple[Column, ...]:
 def how_against(title: str) -> str:
     """Note on the differences to the method ``title``."""
     return (
-        f"Over {title}: difference to its row of the block (of several to the one with the same tokens and settings), "
-        "over the seeds that both have; p: exact paired test on the same clips, the larger of that over clips and that "
-        "over subjects, Holm-adjusted over these differences of the block; it says nothing about other pre-training "
-        "seeds."
+        f"p over {title}: Holm-adjusted over these differences alone; letters of --significance and of the report: over "
+        "all pairs of rows."
     )
 
 

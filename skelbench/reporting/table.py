@@ -13,6 +13,8 @@ from skelbench.core.text import plain
 
 Value = float | int | str | bool | None
 Mark = Literal["best", "second"]
+_T_OF_TWO = 12.706204736432095
+"""97.5 % quantile of Student's t with one degree of freedom: half a t interval of two values / half their distance."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,14 @@ class Cell:
         if self.interval is not None:
             object.__setattr__(self, "interval", tuple(_plain(limit) for limit in self.interval))
 
+    @property
+    def seeds_range(self) -> tuple[float, float] | None:
+        """Both values of two seeds, of which a t interval says nothing; None for any other number of seeds."""
+        if self.plus_minus_over != "2 seeds" or self.plus_minus is None or not is_number(self.value):
+            return None
+        half = self.plus_minus / _T_OF_TWO
+        return float(self.value or 0) - half, float(self.value or 0) + half
+
 
 @dataclass(frozen=True)
 class Column:
@@ -66,6 +76,12 @@ class Column:
     """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
     """Its values are lines above the rows that share them; a column in CSV and JSON only."""
+    headed: str = ""
+    """Words before a value in such a line: ``preset ``."""
+    bare: bool = False
+    """Readers see values without spread and interval, which CSV and JSON have."""
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Value -> text for readers: ``slim`` -> ``SLiM``."""
 
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
@@ -74,7 +90,7 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, str):
-            return value
+            return self.names.get(value, value)
         long = self.format.endswith("g") and abs(value) >= 999.5  # which "g" gives an exponent
         text = format(value, ",.0f" if long else self.format)
         if not text.strip("-0.,%"):  # what rounds to zero has no sign
@@ -82,12 +98,15 @@ class Column:
         return text
 
     def spread(self, cell: Cell) -> str:
-        """Spread and interval behind the value of ``cell``: `` ± 1.2 [0.4, 3.1]``; "" for none."""
-        text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
-        if cell.interval is not None:
-            low, high = (self.text(limit) for limit in cell.interval)
-            text += f" [{low}, {high}]"
-        return text
+        """The one interval behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` of two seeds, else
+        `` [0.4, 3.1]`` over clips or subjects; "" for none."""
+        if self.bare:
+            return ""
+        if cell.seeds_range is not None:
+            return " ({}, {})".format(*map(self.text, cell.seeds_range))
+        if cell.plus_minus is not None:
+            return f" ± {self.text(cell.plus_minus).lstrip('+')}"
+        return "" if cell.interval is None else " [{}, {}]".format(*map(self.text, cell.interval))
 
 
 @dataclass(frozen=True)
@@ -104,8 +123,11 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    """The most important first: a terminal shows the first ones."""
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    common: str = ""
+    """What all rows have in common: a terminal shows it above them."""
     name: str = ""
     """Name of ``compare --table``; LaTeX labels the table by it, or by its title."""
 
@@ -143,8 +165,12 @@ class Table:
     @property
     def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
         """The rows with the heading readers see above them, in order; "" = none."""
-        key = next((column.key for column in self.columns if column.heads and column.shown), None)
-        heading = (lambda row: str(row[key].value)) if key else (lambda row: "")
+        columns = sorted((column for column in self.columns if column.heads and column.shown), key=lambda c: not c.headed)
+
+        def heading(row: Mapping[str, Cell]) -> str:
+            texts = ((column, column.text(row[column.key].value).removesuffix("+")) for column in columns)
+            return ", ".join(f"{column.headed}{text}" for column, text in texts if text)
+
         return [(text, list(rows)) for text, rows in groupby(self.rows, heading)]
 
     def markers(self, notes: Sequence[str]) -> str:
@@ -237,7 +263,8 @@ def shown_text(column: Column, cell: Cell) -> str:
 def below(table: Table) -> list[tuple[str, str]]:
     """(mark or "", text) of everything below the table."""
     footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
-    return (footnotes if table.rows else []) + [("", note) for note in table.notes]
+    notes = [note for note in (table.common, *table.notes) if note]
+    return (footnotes if table.rows else []) + [("", note) for note in notes]
 
 
 def column_named(table: Table, name: str, option: str) -> Column:
