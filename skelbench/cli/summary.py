@@ -191,7 +191,9 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 
 def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool = False) -> None:
     """Print evaluation records of a run, one row each; ``best_on_test``: also the highest test accuracy."""
-    selected = {"selected on train": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
+    selected = {"selected on train": "accuracy_selected"} | (
+        {"best on test": "accuracy_best_on_test"} if best_on_test else {}
+    )
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected, "further",
                "eval id")  # fmt: skip
     usual = {"further": "", "stream": "joint", "checkpoint": "last"}

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from skelbench.reporting.inputs import TableInputs
 
-_SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
-BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset")
+_SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
+BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
 """Columns in which rows that compete agree; of presets the name without its changes."""
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
@@ -120,7 +120,7 @@ class ColumnTable:
 
     def evaluations(self, inputs: TableInputs) -> DataFrame:
         """The evaluations that the table is about."""
-        frame = inputs.frame
+        frame = inputs.compared
         return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 NAME = "efficiency"
 _SETTING = [
-    "title", "dataset", "split", "data", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol",
-    "stream",
+    "title", "dataset", "split", "data", "tokens", "preset", "budget", "changed", "setting", "encoder", "hardware",
+    "protocol", "stream",
 ]  # fmt: skip
-_SHOWN = ("preset", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
+_SHOWN = ("preset", "budget", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
 _BLOCK = (
-    "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
+    "dataset", "split", "data", "setting", "preset", "budget", "protocol", "stream", "hardware", "timed", "memory_how",
+    "bodies",
 )  # fmt: skip
 """Columns in which rows that compete agree: times and memory can be compared on one machine alone."""
 
@@ -115,7 +116,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """One row per setting that was probed after its last epoch, on the data that it was trained on, over its seeds."""
-    frame = builder.probed(inputs.frame, checkpoint="last", source="")
+    frame = builder.probed(inputs.compared, checkpoint="last", source="")
     frame = frame[frame["method"] != "raw"]
     rows = builder.over_seeds(LAYOUT.columns, seeds_of(frame, _SETTING))
     for row, group in rows:

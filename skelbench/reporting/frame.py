@@ -32,9 +32,8 @@ COLUMNS = (
     "hardware",
     "seed", "protocol", "trained_on", "stream", "checkpoint",
     "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
-    "by_subject", "classes", "control_run", "control_accuracy", "difference", "interval", "p_value", "raw_evaluation", "raw_difference",
-    "raw_p_value",
-    "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
+    "by_subject", "classes", "control_run", "control_accuracy", "difference", "interval", "p_value",
+    "raw_evaluation", "raw_difference", "raw_p_value", "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
     "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 

@@ -110,7 +110,7 @@ class TableInputs:
 
     @property
     def compared(self) -> pandas.DataFrame:
-        """``frame``, and runs of which only the training budget was changed: ``budget`` is not "" and tells them apart."""
+        """``frame``, and runs of which only the training budget was changed: ``budget`` tells them apart."""
         if not self.budgets:
             return self.frame.assign(budget="")
         budgeted = self.every["budget"].astype(str) != ""
@@ -122,7 +122,7 @@ class TableInputs:
     @property
     def measures(self) -> dict[str, Measure]:
         """Metrics of the records, by name."""
-        return {name: how for measures in self.frame["measures"] for name, (_, how) in measures.items()}
+        return {name: how for measures in self.compared["measures"] for name, (_, how) in measures.items()}
 
     @property
     def added_notes(self) -> list[str]:
@@ -152,7 +152,9 @@ class TableInputs:
         assert isinstance(descriptor, TableSpec)
         if descriptor.counts:
             self.check_answered(name)
-        table = self.host.checked(descriptor, self.host.load(descriptor)(self), Table, "skelbench.reporting.table.Table")
+        table = self.host.checked(
+            descriptor, self.host.load(descriptor)(self), Table, "skelbench.reporting.table.Table"
+        )
         table = replace(table, name=name, columns=[*map(partial(self._spelled, table), table.columns)])
         self.check_answered(name, table)
         if descriptor.needs_runs and table.rows:

@@ -247,4 +247,6 @@ def chance(frame: DataFrame) -> str:
     classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
     texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
     same = len(set(texts.values())) == 1
-    return "chance " + (next(iter(texts.values())) if same else ", ".join(map(" ".join, texts.items()))) if texts else ""
+    return (
+        "chance " + (next(iter(texts.values())) if same else ", ".join(map(" ".join, texts.items()))) if texts else ""
+    )

@@ -122,7 +122,7 @@ def against_columns(title: str) -> tuple[Column, ...]:
 def how_against(title: str) -> str:
     """Note on the differences to the method ``title``."""
     return (
-        f"p over {title}: Holm-adjusted over these differences alone; letters of --significance and of the report: over "
+        f"p over {title}: Holm-adjusted over these differences alone, letters of --significance and of the report over "
         "all pairs of rows."
     )
 

@@ -155,7 +155,7 @@ class StudyTable:
         layout, filled, older = self.layout(), list[builder.Filled](), list[str]()
         for _, block in headline.groupby(keys, dropna=False):
             filled += self._filled(block, layout, inputs, older)
-        notes = [INTERVALS, f"p: of {self.against.lower()}, Holm-adjusted over the rows of a heading."]
+        notes = [INTERVALS, f'p of "{self.against}": Holm-adjusted over the rows of a heading.']
         if any(runs is None for _, runs in filled):
             notes.append(f"Rows without numbers have no run yet; see `skelbench study {self.name} --dry-run`.")
         if older:
@@ -220,9 +220,12 @@ class StudyTable:
             column("title", "Method"),
             Column("changed", "Changed settings", leads=True, shown="filled"),
             builder.LINEAR,
-            builder.Measure(Column("difference", self.against, "+.1f", beside=("pm", "interval")), lambda group: None),
-            builder.Measure(Column("p_value", "p (Holm)", ".2g"), lambda group: None),
-            builder.Measure(replace(builder.OVER_UNTRAINED.column, key="control"), _over_untrained),
+            builder.Measure(
+                Column("difference", self.against, "+.1f", beside=("pm", "interval"), shown="filled"),
+                lambda group: None,
+            ),
+            builder.Measure(Column("p_value", "p (Holm)", ".2g", shown="filled"), lambda group: None),
+            builder.Measure(replace(builder.OVER_UNTRAINED.column, key="control", bare=True), _over_untrained),
             builder.KNN,
             builder.OVER_RAW,
             builder.SEEDS,

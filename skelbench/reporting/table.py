@@ -165,7 +165,9 @@ class Table:
     @property
     def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
         """The rows with the heading readers see above them, in order; "" = none."""
-        columns = sorted((column for column in self.columns if column.heads and column.shown), key=lambda c: not c.headed)
+        columns = sorted(
+            (column for column in self.columns if column.heads and column.shown), key=lambda c: not c.headed
+        )
 
         def heading(row: Mapping[str, Cell]) -> str:
             texts = ((column, column.text(row[column.key].value).removesuffix("+")) for column in columns)
