@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from skelbench.cli.options import All, Columns, Format, Results, Sort, ToFile, is_there, request_options
+from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
 
@@ -37,6 +39,9 @@ def compare(
             "--best-on-test", help="Also the highest test accuracy of the probe's checkpoints: chosen on test data."
         ),
     ] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Also the shipped runs of the same data set, split and preset.")
+    ] = False,
     recount: Annotated[
         bool, typer.Option("--recount", help="Count the costs of tables flops and flops-detail again, for minutes.")
     ] = False,
@@ -65,12 +70,17 @@ def compare(
     from skelbench.core.console import err, out, progress
     from skelbench.records.store import ResultStore
     from skelbench.reporting.inputs import read_inputs
+    from skelbench.reporting.reference import with_reference
     from skelbench.reporting.table import sorted_by, with_columns
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
     options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
-    inputs = read_inputs(host, store, filters, all_, progress=progress, **options)
+    with with_reference(store) if reference else nullcontext(store) as shown:
+        inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
+        built = inputs.table(table)
+    if reference and not any(column.key == "setting" for column in built.columns):
+        raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
     if descriptor.needs_runs and not inputs.stored:
         studied = table != "linear" and table in host.names("studies")  # which is about any run
         start = f"study {table}" if studied else "run METHOD --tokens 8"
@@ -78,7 +88,6 @@ def compare(
         (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
         if not reads:
             return
-    built = inputs.table(table)
     if descriptor.needs_runs:
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built

@@ -143,6 +143,8 @@ def build(
     import pandas
 
     columns = [*_expanded(layout, inputs)]
+    if not any(_value(row.get("budget")) for row, _ in rows):  # rare, so not in every CSV
+        columns = [column for column in columns if column.key != "budget"]
     if not rows:
         columns_shown = tuple(replace(column, shown=column.shown is True) for column in columns)
         return Table(layout.title, columns_shown, notes=(layout.how,), footnotes=layout.footnotes)

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 COLUMNS = (
     "run", "group", "training", "title", "method", "version", "variant", "setting", "dataset", "split", "source",
     "data", "tokens", "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "budget", "probe",
-    "hardware",
-    "seed", "protocol", "trained_on", "stream", "checkpoint",
-    "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
-    "by_subject", "classes", "control_run", "control_accuracy", "difference", "interval", "p_value",
-    "raw_evaluation", "raw_difference", "raw_p_value", "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
-    "collapse", "finished", "evaluation", "predictions", "tags", "added",
+    "hardware", "seed", "protocol", "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected",
+    "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects", "by_subject", "classes",
+    "control_run", "control_accuracy", "difference", "interval", "p_value", "raw_evaluation", "raw_difference",
+    "raw_p_value", "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen",
+    "train_seconds", "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
 NUMBERS = (

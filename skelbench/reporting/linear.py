@@ -135,7 +135,7 @@ def table(inputs: TableInputs) -> Table:
     if grouped and len({row["group"] for row in (*own, *(row for row, _ in unmatched))} - {CONTROL_GROUP}) > 1:
         show.add("group")
     if any(row["trained_on"] not in ("", row["stream"]) for row in own):
-        show |= {"trained_on", "stream"}
+        show.add("trained_on")
     notes = [TRAINED_ON] if "trained_on" in show else []
     if printed:
         notes += published.notes(inputs.host, NAME)
@@ -176,7 +176,6 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         *map(setting, ("tokens", "preset", "budget", "changed", "encoder")),
         setting("hardware", leads=False, minor=True),
         setting("protocol"),
-        setting("trained_on", shown=False),
         *map(setting, ("stream", "checkpoint")),
         builder.LINEAR,
         *([builder.Measure(best, lambda group: percent(group[best.key]))] if inputs.best_on_test else []),
@@ -185,6 +184,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         builder.KNN,
         builder.OVER_RAW,
         Column("paper", "Paper", ".1f", published=True, shown="filled", beside=("pm",)),
+        setting("trained_on", leads=False, shown=False),
         builder.SEEDS,
         builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
         builder.mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),

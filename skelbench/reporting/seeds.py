@@ -140,8 +140,8 @@ def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
 
 
 def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Values of the block of a row; of presets the name without its changes."""
-    values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
+    """Values of the block of a row, "" for a column that it has not; of presets the name without its changes."""
+    values = (getattr(cell := row.get(key), "value", cell) for key in keys)
     return tuple(str(value or "").removesuffix("+") for value in values)
 
 

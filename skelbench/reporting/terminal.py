@@ -28,7 +28,7 @@ class Terminal:
     """
 
     def __init__(self, table: Table, whole: bool = False, notes: bool = True, hint: str = "") -> None:
-        """``hint``: option that shows hidden columns."""
+        """``hint``: option that shows hidden columns, ``--wide``."""
         self.table, self.whole, self.notes, self.hint = table, whole, notes, hint
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -56,7 +56,8 @@ class Terminal:
             if self.notes or lines[text] <= left:
                 left -= lines.pop(text)
                 yield Text(text, style="dim")
-        more = "" if self.notes or not lines else "More notes: --notes."
+        command = self.hint.removesuffix("--wide")
+        more = "" if self.notes or not lines else f"More notes: {command}--notes."
         names = [column.header for column in hidden]
         for count in range(len(names), 0, -1):
             rest = f" and {len(names) - count} more" if count < len(names) else ""
@@ -130,11 +131,11 @@ class Terminal:
         return grid
 
 
-def in_lines(table: Table, width: int, whole: bool = False, styled: bool = False) -> str:
+def in_lines(table: Table, width: int, whole: bool = False, styled: bool = False, notes: bool = True) -> str:
     """The text that a terminal of this width shows; ``whole``: with all columns, ``styled``: with ANSI styles."""
     from skelbench.core.console import WordConsole
 
-    terminal, out = Terminal(table, whole), io.StringIO()
+    terminal, out = Terminal(table, whole, notes), io.StringIO()
     colors = {"color_system": "standard" if styled else None, "force_terminal": True, "force_jupyter": False}
     console = WordConsole(file=out, width=width, **colors)
     if whole:
