@@ -42,12 +42,9 @@ def compare(
     reference: Annotated[
         bool, typer.Option("--reference", help="Also the shipped runs of the same data set, split and preset.")
     ] = False,
-    recount: Annotated[
-        bool, typer.Option("--recount", help="Count the costs of tables flops and flops-detail again, for minutes.")
-    ] = False,
     sort: Sort = None,
     columns: Columns = None,
-    wide: Annotated[bool, typer.Option("--wide", help="Every column, in long lines; on a terminal paged.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Every column, in long lines.")] = False,
     notes: Annotated[bool, typer.Option("--notes", help="Every note below the table, not only the first.")] = False,
     output: ToFile = None,
     results: Results = None,
@@ -75,7 +72,7 @@ def compare(
 
     format_ = format_of(format_, output)
     store = ResultStore(results)
-    options = {"significance": significance, "against": against, "best_on_test": best_on_test, "recount": recount}
+    options = {"significance": significance, "against": against, "best_on_test": best_on_test}
     with with_reference(store) if reference else nullcontext(store) as shown:
         inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
         built = inputs.table(table)

@@ -38,19 +38,16 @@ def say_left_out(inputs: TableInputs) -> None:
 
 
 def put(table: Table, format_: str, output: Path | None, wide: bool = False, notes: bool = True) -> None:
-    """Print ``table`` or write it to ``output``. ``wide``: every column, on a terminal in a pager; ``notes``: every
-    note."""
+    """Print ``table`` or write it to ``output``. ``wide``: every column; ``notes``: every note."""
     from skelbench.core.console import out
     from skelbench.reporting.render import render
     from skelbench.reporting.terminal import Terminal, in_lines
 
     if format_ == "terminal" and output is None:
-        if not wide:
-            out.print(Terminal(table, notes=notes, hint="--wide"))
-        elif out.is_terminal:
-            out.page(in_lines(table, out.width, whole=True, styled=True))
+        if wide:
+            out.print(in_lines(table, out.width, whole=True), end="", soft_wrap=True)
         else:
-            out.print(in_lines(table, out.width, whole=True), end="")
+            out.print(Terminal(table, notes=notes, hint="--wide"))
         return
     text = render(table, "md" if format_ == "terminal" else format_)
     if output is None:

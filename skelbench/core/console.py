@@ -44,15 +44,6 @@ class WordConsole(Console):
 class PipeConsole(WordConsole):
     """A console that does not fold sentences in a file or a pipe; tables there are :data:`WIDTH` columns wide."""
 
-    def page(self, text: str) -> None:
-        """Show ``text``, with ANSI styles, in the terminal's pager (``PAGER``).
-
-        less scrolls long lines sideways, and ends by itself where one screen is enough.
-        """
-        os.environ.setdefault("LESS", "-FRSX")
-        with self.pager(styles=True):
-            self.print(Text.from_ansi(text), soft_wrap=True)
-
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:
             super().print(*objects, **options)

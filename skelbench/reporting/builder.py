@@ -41,22 +41,14 @@ _HEADERS = {
 
 
 def setting(key: str, **options: Any) -> Column:
-    """Column of how rows were trained or evaluated, shown where rows differ in it.
-
-    >>> setting("trained_on").header
-    'Trained on'
-    """
+    """Column of how rows were trained or evaluated, shown where rows differ in it."""
     header = _HEADERS.get(key, key.replace("_", " ").capitalize())
     return Column(key, header, headed=f"{word(key)} ", **dict[str, Any](shown="varies") | options)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column and what fills it.
-
-    >>> Measure(Column("seeds", "Seeds", "d"), len).key
-    'seeds'
-    """
+    """A column and what fills it."""
 
     column: Column
     cell: Callable[[DataFrame], Any]
@@ -135,11 +127,9 @@ def build(
     texts: Mapping[str, str] | None = None,
     show: Collection[str] = (),
 ) -> Table:
-    """The table of ``layout`` with ``rows``.
-
-    ``inputs`` says which comparisons were asked for; ``notes`` and ``texts`` (of footnotes) come after the layout's;
-    ``show``: keys of columns that are shown in any case. A note counts the subjects of the rows' evaluations.
-    """
+    """The table of ``layout`` with ``rows``. ``inputs`` says which comparisons were asked for; ``notes`` and ``texts``
+    (of footnotes) come after the layout's; ``show``: keys of columns that are shown in any case. A note counts the
+    subjects of the rows' evaluations."""
     import pandas
 
     columns = [*_expanded(layout, inputs)]
@@ -260,8 +250,6 @@ RUN = Measure(Column("run", "Run"), lambda group: ", ".join(dict.fromkeys(map(st
 
 
 def mean_of(column: Column, name: str, scale: float = 1.0, per: float = 1.0) -> Measure:
-    """A column with the mean over seeds of the frame's column ``name``; empty unless every seed has it.
-
-    Shown in units of ``per`` / ``scale``.
-    """
+    """A column with the mean over seeds of the frame's column ``name``, in units of ``per`` / ``scale``; empty unless
+    every seed has it."""
     return Measure(column, lambda group: scale * float(group[name].mean(skipna=False)) / per)

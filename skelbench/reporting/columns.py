@@ -35,14 +35,8 @@ SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
 def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
-    """The headline of ``protocols`` as a column, or their metric ``metric``.
-
-    Of several protocols the one with most seeds is shown. ``predicted``: name of the predictions whose accuracy the
-    metric is.
-
-    >>> measured("map", "mAP", ("retrieval",), "map").protocols
-    ('retrieval',)
-    """
+    """The headline of ``protocols`` as a column, or their metric ``metric``, of the protocol with most seeds.
+    ``predicted``: name of the predictions whose accuracy the metric is."""
 
     def pick(group: DataFrame) -> DataFrame | None:
         groups = (group[group["protocol"] == name] for name in protocols)
@@ -181,10 +175,8 @@ class ColumnTable:
 
 
 def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """The evaluations of one row of a table: by each protocol, over the seeds of one training.
-
-    Where one protocol has several settings (``compare --all``), each is a row of its own.
-    """
+    """The evaluations of one row of a table: by each protocol, over the seeds of one training. Where one protocol has
+    several settings (``compare --all``), each is a row of its own."""
     import pandas
 
     for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):

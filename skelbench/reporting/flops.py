@@ -141,12 +141,7 @@ def _counted(inputs: TableInputs, table: str, shares: bool = False) -> Iterator[
         grids = [pair for pair in grids if not shares or (pair[1].frames, pair[1].patch) in budgets]
     elif shares:
         grids = with_reference(every, grids)
-    if inputs.recount:
-        from skelbench.evaluation.cost.report import flops_rows
-
-        rows = flops_rows(inputs.host, grids)
-    else:
-        rows = kept_rows(inputs.host, grids)
+    rows = kept_rows(inputs.host, grids)
     with inputs.track(total=len(grids), label="counting cost", unit="rows") as report:
         for row in rows:
             report(1)

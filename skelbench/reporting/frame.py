@@ -262,10 +262,8 @@ class _UsualSettings:
                     self._found.setdefault((record["spec"]["protocol"], place), record["spec"])
 
     def changed(self, run: ReadRun, record: Mapping[str, Any]) -> str:
-        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones.
-
-        "" if there are none, or if only data, checkpoint or streams differ: these have their own columns.
-        """
+        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones. "" if there are
+        none, or if only data, checkpoint or streams differ: these have their own columns."""
         if record["standard"]:
             return ""
         evaluated, changed = record["spec"], list[str]()
@@ -293,10 +291,8 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
-    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
-
-    For a snapshot they are interpolated in the log. Without a log they are its fraction of the totals.
-    """
+    """``clips_seen`` and ``train_seconds`` of a run or its snapshot. For a snapshot they are interpolated in the log.
+    Without a log they are its fraction of the totals."""
     totals = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
     if checkpoint == "last":
         return totals

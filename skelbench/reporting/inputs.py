@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.text import counted
 from skelbench.data.store.splits import for_choosing
-from skelbench.plugin.descriptors import TableSpec
+from skelbench.plugin.descriptors import Descriptor, TableSpec
 from skelbench.plugin.host import Host
 from skelbench.records.measures import Measure
 from skelbench.records.run_dir import ReadRun
@@ -23,7 +23,7 @@ from skelbench.reporting.filters import Filters
 if TYPE_CHECKING:
     import pandas
 
-    from skelbench.reporting.table import Column, Table
+    from skelbench.reporting.table import Table
 
 Settings = TypeVar("Settings", bound=Spec)
 
@@ -57,8 +57,6 @@ class TableInputs:
     progress: Callable[..., Any] | None = None
     """``progress(total=, label=, unit=)`` -> context manager that yields ``report(advance)``; ``None`` = silent."""
 
-    recount: bool = False
-    """Count costs again instead of reading counts that ship with skelbench or are cached (``--recount``)."""
     best_on_test: bool = False
     """Show the highest test accuracy of the probe's checkpoints too (``--best-on-test``)."""
     significance: bool = False
@@ -88,10 +86,8 @@ class TableInputs:
 
     @cached_property
     def every(self) -> pandas.DataFrame:
-        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``).
-
-        Trials of tuning, on held-out training subjects, are there only if ``only`` names them.
-        """
+        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``). Trials of tuning, on
+        held-out training subjects, are there only if ``only`` names them."""
         from skelbench.reporting.frame import frame
 
         every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
@@ -146,16 +142,11 @@ class TableInputs:
         Raises:
             SkelbenchError: unknown table, or one without columns for the options that are set.
         """
-        from skelbench.reporting.table import Table
-
         descriptor = self.host.get("tables", name)
         assert isinstance(descriptor, TableSpec)
         if descriptor.counts:
             self.check_answered(name)
-        table = self.host.checked(
-            descriptor, self.host.load(descriptor)(self), Table, "skelbench.reporting.table.Table"
-        )
-        table = replace(table, name=name, columns=[*map(partial(self._spelled, table), table.columns)])
+        table = self.built(descriptor)
         self.check_answered(name, table)
         if descriptor.needs_runs and table.rows:
             table = replace(table, notes=(*table.notes, *self.added_notes))
@@ -168,25 +159,27 @@ class TableInputs:
         notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (none,)
         return replace(table, notes=notes)
 
-    def _spelled(self, table: Table, column: Column) -> Column:
-        """``column``, with the names of methods as papers spell them."""
-        if column.key not in ("method", "title"):
-            return column
-        titles = {str(row[column.key].value) for row in table.rows if not row[column.key].published}
-        return replace(column, names={title: self.host.spelling(title) for title in titles})
+    def built(self, descriptor: Descriptor) -> Table:
+        """The table of ``descriptor``, with the names of methods as papers spell them."""
+        from skelbench.reporting.table import Table
+
+        made = self.host.load(descriptor)(self)
+        table = self.host.checked(descriptor, made, Table, "skelbench.reporting.table.Table")
+        keys = {column.key for column in table.columns} & {"method", "title"}
+        names = {str(row[key].value) for row in table.rows for key in keys if not row[key].published}
+        spelled = {name: self.host.spelling(name) for name in names}
+        columns = [replace(column, names=spelled) if column.key in keys else column for column in table.columns]
+        return replace(table, name=descriptor.name, columns=tuple(columns))
 
     @property
     def left_out(self) -> str:
         """What ``--all`` would add: ``2 runs with changed settings and 12 evaluations of ...``; "" for nothing."""
-        if not self.exact_only:
-            return ""
-        every = self.every[~self.every["run"].isin(set(self.also_shown))]
+        every = self.every[~self.every["run"].isin(set(self.also_shown))] if self.exact_only else self.every[:0]
         exact = every["exact"].astype(bool)
         shown = every["run"].isin(set(every["run"][exact]))
-        runs, more = every["run"][~shown].nunique(), int((shown & ~exact).sum())
-        parts = [counted(runs, "run") + " with changed settings"] if runs else []
-        parts += [counted(more, "evaluation") + " of snapshots or with changed settings"] if more else []
-        return " and ".join(parts)
+        counts = {"run": every["run"][~shown].nunique(), "evaluation": int((shown & ~exact).sum())}
+        ends = {"run": "with changed settings", "evaluation": "of snapshots or with changed settings"}
+        return " and ".join(f"{counted(n, noun)} {ends[noun]}" for noun, n in counts.items() if n)
 
     @property
     def data_place(self) -> Path:

@@ -109,10 +109,8 @@ class Papers:
 
 
 def table(inputs: TableInputs) -> Table:
-    """One row per setting of the evaluations in ``inputs``, averaged over its seeds.
-
-    A row's p-value is the largest of its seeds, Holm-adjusted over the rows of its block.
-    """
+    """One row per setting of the evaluations in ``inputs``, averaged over its seeds. A row's p-value is the largest of
+    its seeds, Holm-adjusted over the rows of its block."""
     frame = inputs.compared
     if inputs.against and inputs.against not in (titles := set(frame["title"])):
         unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")

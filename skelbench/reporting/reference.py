@@ -41,7 +41,5 @@ def with_reference(store: ResultStore) -> Iterator[ResultStore]:
             if info["id"] not in ids and (data["name"], data["split"], info["preset"]) in wanted:
                 ids.add(info["id"])
                 unpack(pack, root)
-                setting = info.get("setting", "shared").replace("shared", "")
-                named = "-".join(filter(None, ("reference", setting)))
-                write_json(root / info["name"] / "run.json", {**info, "setting": named})
+                write_json(root / info["name"] / "run.json", {**info, "setting": "reference"})
         yield ResultStore(root)

@@ -72,15 +72,11 @@ def table(inputs: TableInputs) -> Table:
 
 def trainings(inputs: TableInputs) -> DataFrame:
     """The evaluations of trained runs, with the column ``others``: changed settings other than the training length.
-
-    Without ``--all`` those that differ in nothing else, and their snapshots.
-    """
+    Without ``--all`` those that differ in nothing else, and their snapshots."""
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
-    trained = {}
-    for run in inputs.stored:
-        changes_made = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
-        trained[run.name] = run.about["changed"], changes_made
+    own = {run.name: {k: v for k, v in run.info["modified"].items() if k not in LENGTH} for run in inputs.stored}
+    trained = {run.name: (run.about["changed"], listed(own[run.name])) for run in inputs.stored}
     pairs = zip(frame["run"], frame["changed"])
     changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
     frame = frame.assign(others=[text.removeprefix(", ") for text in changes])

@@ -35,10 +35,8 @@ _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
 
 def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """Runs that belong in one row: alike in ``keys`` and, where it is there, in ``group``, ordered by seed.
-
-    A seed that occurs twice means that something else differs: every evaluation is then a row of its own.
-    """
+    """Runs of one row: alike in ``keys`` and ``group``, by seed. If a seed occurs twice, something else differs: every
+    evaluation is then a row of its own."""
     keys = [*keys, *(["group"] if "group" in frame else [])]
     for _, group in frame.groupby(keys, dropna=False, sort=False):
         if group["seed"].duplicated().any():
@@ -48,10 +46,8 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
-    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint.
-
-    A mean over other seeds at its end would look like a rise or a fall. Without such runs every run is by itself.
-    """
+    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint, as a mean
+    over other seeds at its end would look like a rise or a fall; else of every run by itself."""
     for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
         if (rows["checkpoint"] == "last").all():
             continue
@@ -64,11 +60,8 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
 
 
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row; None without a run.
-
-    Runs of one preset that differ in something else (a method's version) are not averaged: the runs that finished last
-    count, and the names of the others are added to ``older``.
-    """
+    """All seeds of a row, None without a run. Of runs that differ in something else (a method's version) those that
+    finished last count, and the names of the others are added to ``older``."""
     groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
     groups.sort(key=lambda group: group["finished"].astype(float).max())
     older.extend(name for group in groups[:-1] for name in group["run"])
@@ -76,10 +69,8 @@ def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws.
-
-    The bracket is the wider of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects.
-    """
+    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws; the bracket is the wider
+    of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects."""
     by_subject = group["by_subject"].tolist() if "by_subject" in group else ()
     interval, over = accuracy_interval(
         float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
@@ -166,8 +157,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
             continue
         count = int(subjects.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
-        partly = ", not known to some evaluations, which rest on clips alone" if len(subjects) < len(group) else ""
-        notes.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
+        notes.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else ""))
     yield f"Subjects: {'; '.join(notes)}."
 
 
@@ -187,11 +177,9 @@ def over_raw(group: DataFrame) -> Cell:
 
 
 def with_other_protocols(frame: DataFrame) -> DataFrame:
-    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint.
-
-    Adds the column ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``.
-    Evaluations with changed settings (k = 5) and what several evaluations measured do not count.
-    """
+    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint. Adds the column
+    ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``. Evaluations
+    with changed settings (k = 5) and what several evaluations measured do not count."""
     announced = frame[frame["probe"] == ""]
     knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
     accuracies = dict(zip(_places(knn), knn["accuracy"]))
@@ -217,10 +205,8 @@ def metric(group: DataFrame, name: str) -> Cell:
 
 
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
-    """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``).
-
-    Versions of the data count only within one data set and split; of presets the name without its changes.
-    """
+    """The ``keys`` in which ``rows`` differ, and the values that all have in common (``preset small``). Versions of the
+    data count within one data set and split only, presets without their changes."""
     if not rows:
         return set(), []
     trained = [row for row in rows if getattr(row.get("method"), "value", "") != "raw"] or rows

@@ -56,11 +56,9 @@ def mark(
     predicted: str,
     letters_key: str,
 ) -> str:
-    """Test all pairs of rows of one block; give the rows letters under ``letters_key``, and ranks if that is "letters".
-
-    ``values``: the accuracies, in percent; ``predicted``: see :func:`~skelbench.evaluation.outcomes.predictions`.
-    Returns the note on the block; "" for fewer than two rows.
-    """
+    """Test all pairs of rows of one block; give the rows letters under ``letters_key``, and ranks if that is
+    "letters". ``values``: the accuracies, in percent; ``predicted``: see
+    :func:`~skelbench.evaluation.outcomes.predictions`. Returns the note on the block; "" for fewer than two rows."""
     if len(there) < 2:
         return ""
     order = sorted(range(len(values)), key=lambda place: -values[place])

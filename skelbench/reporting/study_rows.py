@@ -67,11 +67,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Printed:
-    """Place of the published figures of a row: a published table, and method and variant as they are spelt there.
-
-    >>> Printed("slim-token_budget", "MAMP", "8x25").method
-    'MAMP'
-    """
+    """Place of the published figures of a row: a published table, and method and variant as they are spelt there."""
 
     table: str
     method: str
@@ -84,11 +80,7 @@ class Printed:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it.
-
-    >>> Row(method="slim", variant="glcl-only", grid=(64, 8)).title
-    'slim:glcl-only'
-    """
+    """One row of a study: the runs that fill it, what readers see of it, and where a paper has figures of it."""
 
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Column key -> text or number that is shown."""
@@ -167,10 +159,8 @@ class StudyTable:
     def _filled(
         self, block: DataFrame, layout: builder.Layout, inputs: TableInputs, older: list[str]
     ) -> Iterator[builder.Filled]:
-        """The rows of one block, tested among each other; rows without a run only beside usual evaluations.
-
-        Names of runs that later runs of the same rows replace are added to ``older``.
-        """
+        """The rows of one block, tested among each other; rows without a run only beside usual evaluations. Names of
+        runs that later runs of the same rows replace are added to ``older``."""
         rows, replaced = list(self.rows(block) if callable(self.rows) else self.rows), list[str]()
         runs = [newest(row.fits(block), replaced) for row in rows]
         filled = [row for row, group in zip(rows, runs, strict=True) if group is not None]
@@ -194,10 +184,8 @@ class StudyTable:
                 yield builder.Filled(common | {"changed": ""} | self._labels(row, block, inputs.host))
 
     def _labels(self, row: Row, runs: DataFrame, host: Host) -> dict[str, Any]:
-        """Title, grid and labels of a row, and its published figures.
-
-        Accuracies are those on the data set of ``runs``; costs do not depend on it.
-        """
+        """Title, grid and labels of a row, and its published figures. Accuracies are those on the data set of
+        ``runs``; costs do not depend on it."""
         grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
         cells = {"title": row.title, **grid, **row.labels}
         columns, dataset = {column.key for column in self.paper}, runs["dataset"].iloc[0]

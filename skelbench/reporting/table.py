@@ -13,8 +13,8 @@ from skelbench.core.text import plain
 
 Value = float | int | str | bool | None
 Mark = Literal["best", "second"]
-_T_OF_TWO = 12.706204736432095
-"""97.5 % quantile of Student's t with one degree of freedom: half a t interval of two values / half their distance."""
+T_OF_TWO = 12.706204736432095
+"""Half a 95 % t interval of two values / half their distance."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,6 @@ class Cell:
             object.__setattr__(self, name, _plain(getattr(self, name)))
         if self.interval is not None:
             object.__setattr__(self, "interval", tuple(_plain(limit) for limit in self.interval))
-
-    @property
-    def seeds_range(self) -> tuple[float, float] | None:
-        """Both values of two seeds, of which a t interval says nothing; None for any other number of seeds."""
-        if self.plus_minus_over != "2 seeds" or self.plus_minus is None or not is_number(self.value):
-            return None
-        half = self.plus_minus / _T_OF_TWO
-        return float(self.value or 0) - half, float(self.value or 0) + half
 
 
 @dataclass(frozen=True)
@@ -100,24 +92,19 @@ class Column:
     def spread(self, cell: Cell) -> str:
         """The one interval behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` of two seeds, else
         `` [0.4, 3.1]`` over clips or subjects; "" for none."""
-        if self.bare:
+        if self.bare or (cell.plus_minus is None and cell.interval is None):
             return ""
-        if cell.seeds_range is not None:
-            return " ({}, {})".format(*map(self.text, cell.seeds_range))
-        if cell.plus_minus is not None:
-            return f" ± {self.text(cell.plus_minus).lstrip('+')}"
-        return "" if cell.interval is None else " [{}, {}]".format(*map(self.text, cell.interval))
+        if cell.plus_minus is None or not isinstance(cell.value, int | float):
+            return " [{}, {}]".format(*map(self.text, cell.interval or ()))
+        if cell.plus_minus_over == "2 seeds":
+            half = cell.plus_minus / T_OF_TWO
+            return f" ({self.text(cell.value - half)}, {self.text(cell.value + half)})"
+        return f" ± {self.text(cell.plus_minus).lstrip('+')}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells.
-
-    >>> columns = (Column("name", "Method"), Column("accuracy", "Accuracy", ".1%", best="max"))
-    >>> rows = ({"name": "one", "accuracy": 0.5}, {"name": "two", "accuracy": 0.75})
-    >>> Table("Made up", columns, rows).ranked().rows[1]["accuracy"].mark
-    'best'
-    """
+    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells."""
 
     title: str
     columns: tuple[Column, ...]
@@ -203,11 +190,9 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in columns with a better end, or only in the columns ``keys``.
-
-        Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
-        never do. Values that read the same share their rank, and one value alone is not ranked.
-        """
+        """The same table with best and second-best marks in columns with a better end, or only in the columns
+        ``keys``. Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them;
+        published cells never do. Values that read the same share their rank, and one value alone is not ranked."""
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
         groups: dict[Any, list[dict[str, Cell]]] = {}
@@ -279,9 +264,7 @@ def column_named(table: Table, name: str, option: str) -> Column:
 
 def sorted_by(table: Table, name: str) -> Table:
     """``table`` by one column, ascending, or descending where ``-`` leads the name; rows without a value last.
-
-    Headings between rows become a column, as rows that share one need not stay together.
-    """
+    Headings between rows become a column, as rows that share one need not stay together."""
     key = column_named(table, name.removeprefix("-"), "--sort").key
 
     def order(row: Mapping[str, Cell]) -> tuple[bool, float, str]:

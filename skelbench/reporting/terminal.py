@@ -51,13 +51,14 @@ class Terminal:
                 yield Padding(narrowed._grid(rows, header=False), (0, 0, 0, 1), expand=False)
             yield Text()
         texts = [f"({mark}) {text}" if mark else text for mark, text in below(replace(narrowed.table, common=""))]
-        lines, left = {text: len(Text(text).wrap(console, width)) for text in texts}, LINES - 1
+        left, more = LINES - 1, ""
         for text in texts:
-            if self.notes or lines[text] <= left:
-                left -= lines.pop(text)
+            lines = len(Text(text).wrap(console, width))
+            if self.notes or lines <= left:
+                left -= lines
                 yield Text(text, style="dim")
-        command = self.hint.removesuffix("--wide")
-        more = "" if self.notes or not lines else f"More notes: {command}--notes."
+            else:
+                more = f"More notes: {self.hint.removesuffix('--wide')}--notes."
         names = [column.header for column in hidden]
         for count in range(len(names), 0, -1):
             rest = f" and {len(names) - count} more" if count < len(names) else ""
@@ -68,17 +69,9 @@ class Terminal:
         if more:
             yield Text(more.strip(), style="dim")
 
-    @property
-    def full_width(self) -> int:
-        """Width of all columns next to each other."""
-        return sum(self._width(column) + 2 for column in self.table.shown)
-
     def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
-        """The columns that fit next to each other, and the others.
-
-        The first leading column and the headline are kept first, then what an option asked for, other leading columns,
-        and the rest from the left; minor and empty columns are hidden first. A column may fit without its intervals.
-        """
+        """The columns that fit next to each other, and the others: first method and headline, then what an option asked
+        for, other leading columns, the rest from the left. A column may fit without its intervals."""
         columns = self.table.shown
         leading = [column for column in columns if column.leads] or list(columns[:1])
         filled = {column.key for column in columns if any(row[column.key].value is not None for row in self.table.rows)}
@@ -131,14 +124,11 @@ class Terminal:
         return grid
 
 
-def in_lines(table: Table, width: int, whole: bool = False, styled: bool = False, notes: bool = True) -> str:
-    """The text that a terminal of this width shows; ``whole``: with all columns, ``styled``: with ANSI styles."""
+def in_lines(table: Table, width: int, whole: bool = False, notes: bool = True) -> str:
+    """The text that a terminal of this width shows; ``whole``: with all columns."""
     from skelbench.core.console import WordConsole
 
     terminal, out = Terminal(table, whole, notes), io.StringIO()
-    colors = {"color_system": "standard" if styled else None, "force_terminal": True, "force_jupyter": False}
-    console = WordConsole(file=out, width=width, **colors)
-    if whole:
-        console.width = max(width, terminal.full_width)
-    console.print(terminal)
+    full = sum(terminal._width(column) + 2 for column in table.shown) if whole else 0
+    WordConsole(file=out, width=max(width, full), force_jupyter=False).print(terminal)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

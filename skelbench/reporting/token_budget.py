@@ -31,11 +31,8 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method and token grid; see :func:`skelbench.reporting.study_rows.build`.
-
-    Beside the rows that plugins announce: every other method that was run on more than one grid, and other grids of the
-    announced ones. Announced rows name method, variant, grid and published figures; the rest follows.
-    """
+    """A row per method and token grid: what plugins announce (method, variant, grid, published figures), other grids of
+    these, and every other method that was run on more than one grid."""
     announced = [row for row in chain.from_iterable(study_rows.announced(inputs, NAME)) if row.grid]
     study = StudyTable(
         name=NAME,
@@ -59,10 +56,8 @@ def table(inputs: TableInputs) -> Table:
 
 
 def rows_for(block: DataFrame, announced: Sequence[Row], fewer: bool = False) -> list[Row]:
-    """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``.
-
-    ``fewer``: announced rows of methods without a run are left out, and at a reduced size all that papers print.
-    """
+    """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``; with
+    ``fewer`` no rows of methods without a run, and at a reduced size nothing that papers print."""
     if fewer and block["preset"].iloc[0].removesuffix("+") not in SIZES:
         announced = [replace(row, printed=None, expected=False) for row in announced]
     elif fewer:
