@@ -34,7 +34,7 @@ def say_left_out(inputs: TableInputs) -> None:
     from skelbench.core.console import err
 
     if left_out := inputs.left_out:
-        err.print(f"note: left out: {left_out}; --all shows them")
+        err.print(f"note: {left_out} left out; --all shows them")
 
 
 def put(table: Table, format_: str, output: Path | None, wide: bool = False, notes: bool = True) -> None:

@@ -186,7 +186,7 @@ def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
         yield column.column if isinstance(column, Measure) else column
         if inputs and isinstance(column, Measure) and column.predicted:
             if inputs.against and layout.against:
-                yield from significance.against_columns(inputs.against)
+                yield from significance.against_columns(inputs.host.spelling(inputs.against))
             if inputs.significance:
                 yield from significance.RANKS if layout.ranks else (significance.letters_of(column.key),)
 
@@ -212,7 +212,7 @@ def _compared(
         for block in blocks:
             rows = [(row, runs) for row, runs in block if runs is not None]
             significance.mark_against(rows, inputs.against, inputs.store)
-        yield significance.how_against(inputs.against)
+        yield significance.how_against(inputs.host.spelling(inputs.against))
 
 
 def _significant(

@@ -133,7 +133,7 @@ class ColumnTable:
             setting("data", leads=True),
             Measure(setting("changed", leads=True), partial(_changed, measures)),
             Column("tokens", "Tokens", shown="filled"),
-            *map(setting, _SHOWN),
+            *(setting(key, leads=key == "budget") for key in _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(_seeds, measures)),
             *measures,
             *self.extra,

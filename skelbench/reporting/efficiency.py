@@ -76,7 +76,7 @@ LAYOUT = builder.Layout(
         builder.setting("data"),
         Column("dataset", "Data set", shown=False),
         Column("split", "Split", shown=False),
-        *map(builder.setting, _SHOWN),
+        *(builder.setting(key, heads=key in _BLOCK) for key in _SHOWN),
         builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),
         builder.Measure(Column("accuracy", "Linear", ".1f", best="max"), builder.LINEAR.cell),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),

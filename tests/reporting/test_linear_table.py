@@ -124,7 +124,7 @@ def test_rows_are_held_against_those_of_a_method(made):
     assert [p, found["gfp", "8x25+1"][1], found["skeletonmae", "15x25+1"][1]] == pytest.approx(holm(ps).tolist())
     assert found["gfp", "8x25+1"][0].value == 0 and found["skeletonmae", "15x25+1"][0].value == pytest.approx(80)
     assert {found[key][0].value for key in found if key[0] in ("mamp", "amr", "dino")} == {None}
-    assert any(note.startswith("p over mamp:") for note in built.notes)
+    assert any(note.startswith("p over MAMP:") for note in built.notes)
     with pytest.raises(SkelbenchError, match="'mam'; did you mean 'mamp'. A filter --method must name it too"):
         build(made, against="mam")
 

@@ -38,7 +38,7 @@ def by(built, *keys):
 
 
 def said(built):
-    return " ".join(built.notes)
+    return " ".join((built.common, *built.notes))
 
 
 # ------------------------------------------------------------------------------------------------ what fills a row
@@ -89,7 +89,7 @@ def test_blocks_are_ranked_and_tested_apart(made):
     assert len(built.rows) == 22  # rows without a run once for the same trainings, not for each probe
     marks = [row["accuracy"].mark for row in built.rows if row["accuracy"].value is not None]
     assert marks == ["second", "best"] * 5
-    assert {"split", "preset", "hardware", "protocol"} <= {column.key for column in built.shown}
+    assert {"split", "preset", "hardware", "protocol"} <= {column.key for column in built.columns if column.shown}
     assert "dataset moves" in said(built) and "preset small" not in said(built)
 
 
@@ -200,17 +200,33 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
     built = table(made, "token-budget")
     rows = by(built, "method", "frames", "patch")
     assert [(row["method"].value, row["tokens"].value) for row in built.rows] == [
-        *(("skeletonmae", f"{tokens}x25+1") for tokens in (8, 15, 30)),
         *(("mamp", f"{tokens}x25+1") for tokens in (8, 15, 30)),
-        ("sjepa", "30x25+1"),
-        ("gfp", "30x25+1"),
         ("slim:half-batch", "8x25+1"),
         *(("slim", f"{tokens}x25+1") for tokens in (8, 15, 30)),
     ]
     assert rows["mamp", 64, 8]["difference"].value == pytest.approx(-30)
     assert rows["mamp", 120, 8]["difference"].value == pytest.approx(-20)
     assert rows["slim", 64, 8]["p_value"].value == 1 and rows["mamp", 64, 8]["p_value"].value < 0.05
-    for empty in (("mamp", 120, 4), ("slim:half-batch", 64, 8), ("skeletonmae", 64, 8)):
+    for empty in (("mamp", 120, 4), ("slim:half-batch", 64, 8)):
         assert rows[empty]["difference"].value is None
     assert rows["slim", 120, 4]["gflops"].value == 1  # 0.25 GMAC per body, two bodies, two FLOPs each
     assert rows["slim", 120, 4]["step_gflops"].value == 80
+
+
+def test_published_token_budgets_are_beside_runs_of_their_size_alone(made):
+    for preset in ("small", "paper"):
+        made.run("mamp", 0.5, preset=preset)
+        made.run("mamp", 0.5, preset=preset, tokens=15)
+    rows = [
+        (row["preset"].value, row["tokens"].value, row["paper_gflops"].value)
+        for row in table(made, "token-budget").rows
+    ]
+    assert rows == [
+        ("paper", "8x25+1", 3.59), ("paper", "15x25+1", 8.36), ("paper", "30x25+1", 28.32),
+        ("small", "8x25+1", None), ("small", "15x25+1", None),
+    ]  # fmt: skip
+    assert {row["method"].value for row in table(made, "token-budget", exact_only=False).rows} > {
+        "mamp",
+        "skeletonmae",
+        "gfp",
+    }
