@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _HEADERS = {
     "dataset": "Data set", "data": "Data version", "changed": "Changed settings", "protocol": "Probe", "frames": "T",
     "patch": "P_T", "timed": "Timed on", "memory_how": "Memory is", "asked": "Trials asked for",
-    "budget": "Budget of a trial",
 }  # fmt: skip
 
 
@@ -141,7 +140,7 @@ def build(
     blocks = _blocks(layout.block, rows)
     for block in blocks:
         adjust([cell_row.row for cell_row in block])
-    own = [row for row, _ in rows if not is_printed(row)]
+    own = [row for row, _ in rows if not is_printed(row)] or [row for row, _ in rows]
     varying, constant = alike(own, [column.key for column in columns if column.shown == "varies"])
     sentences = [*_compared(layout, blocks, varying, inputs)] if inputs else []
     cells = [row for row, _ in rows]

@@ -57,7 +57,7 @@ def _metric(group: DataFrame, name: str) -> Cell:
     return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
 
 
-PLACE = (Column("dataset", "Data set", leads=True), Column("split", "Split", leads=True))
+PLACE = (setting("dataset", leads=True), setting("split", leads=True))
 """Columns of the data that a row is tested on."""
 
 
@@ -132,7 +132,7 @@ class ColumnTable:
             *self.place,
             setting("data", leads=True),
             Measure(setting("changed", leads=True), partial(_changed, measures)),
-            Column("tokens", "Tokens", shown="filled"),
+            setting("tokens", leads=True),
             *(setting(key, leads=key == "budget") for key in _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(_seeds, measures)),
             *measures,

@@ -94,11 +94,11 @@ LAYOUT = builder.Layout(
     ),
     _BLOCK,
     (
+        INTERVALS,
         "Pre-training: FLOPs of a training step per clip (all views, teacher, heads, forward and backward) times clips "
         f"seen, {BODIES} bodies, matrix products, 2 per multiply-accumulate: a budget, not ranked. "
         "Clips/s: over all seconds of training. Latency (median) and memory (64 clips): of the frozen encoder on the "
         "run's own machine; ranked only where hardware, device and threads agree.",
-        INTERVALS,
     ),
     {
         "costless": "no whole cost.json: `skelbench run` of the same settings counts and times it; trials of tuning "

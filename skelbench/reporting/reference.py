@@ -1,4 +1,4 @@
-"""``compare --reference``: the runs in ``results/reference`` of a checkout next to your own."""
+"""``compare --reference``: runs in ``results/reference`` of a checkout next to your own."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def with_reference(store: ResultStore) -> Iterator[ResultStore]:
     packs = sorted(FOLDER.glob("*/*.zip"))
     if not packs:
         raise SkelbenchError(
-            "the reference runs are not installed; they are in results/reference of the repository: issue the command "
-            "with a checkout, or add some of them with `skelbench runs add`"
+            "the reference runs are not installed: use a checkout of the repository, or add files of its folder "
+            "results/reference with `skelbench runs add`"
         )
     own = store.read()
     wanted = {(run.about["dataset"], run.about["split"], run.preset) for run in own}

@@ -32,7 +32,7 @@ LAYOUT = builder.Layout(
     "Accuracy in percent over the length of training",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
-        *(builder.setting(key, leads=True) for key in BLOCK),
+        *(builder.setting(key, leads=True, heads=True) for key in BLOCK),
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="filled"),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", leads=True), "clips_seen"),
@@ -47,9 +47,10 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
+        INTERVALS,
         "Every row is a training of its own with its whole learning rate schedule; another training length than the "
         f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
-        f"over seeds, Holm-adjusted over the rows of this group. {INTERVALS}",
+        f"over seeds, Holm-adjusted over the rows of a heading.",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )

@@ -27,7 +27,7 @@ INTERVALS = "±: 95 % over seeds; (a, b): two seeds; [a, b]: 95 % over test clip
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
 """Note on the runs that :func:`newest` leaves out."""
 
-_WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version"}
+_WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version", "place": "data"}
 _TRAINED = ("tokens", "seeds")
 """Columns that say nothing about ``raw``, which has neither."""
 _UNUSUAL = ("setting", "encoder", "stream")
@@ -209,12 +209,13 @@ def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[s
     data count within one data set and split only, presets without their changes."""
     if not rows:
         return set(), []
-    trained = [row for row in rows if getattr(row.get("method"), "value", "") != "raw"] or rows
-    values = {key: [row[key] for row in (trained if key in _TRAINED else rows) if key in row] for key in keys}
+    plain = [{key: getattr(cell, "value", cell) for key, cell in row.items()} for row in rows]
+    trained = [row for row in plain if row.get("method") != "raw"] or plain
+    values = {key: [row[key] for row in (trained if key in _TRAINED else plain) if key in row] for key in keys}
     texts = {key: [str(value).removesuffix("+") for value in column] for key, column in values.items()}
     varying = {key for key in keys if key != "data" and len(set(texts[key])) > 1}
     if "data" in keys:
-        versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
+        versions = {(row["dataset"], row["split"], row.get("data")) for row in plain}
         varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
         f"{word(key)} {texts[key][0]}"
@@ -232,7 +233,6 @@ def chance(frame: DataFrame) -> str:
     """Accuracy of guessing, of each data set where they differ: ``chance 3.1 %``."""
     classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
     texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
-    same = len(set(texts.values())) == 1
-    return (
-        "chance " + (next(iter(texts.values())) if same else ", ".join(map(" ".join, texts.items()))) if texts else ""
-    )
+    if len(set(texts.values())) == 1:
+        return f"chance {texts.popitem()[1]}"
+    return f"chance {', '.join(map(' '.join, texts.items()))}" if texts else ""

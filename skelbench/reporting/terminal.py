@@ -62,12 +62,13 @@ class Terminal:
         names = [column.header for column in hidden]
         for count in range(len(names), 0, -1):
             rest = f" and {len(names) - count} more" if count < len(names) else ""
-            line = f"Hidden{self.hint and f' ({self.hint} shows all)'}: {', '.join(names[:count])}{rest}. {more}"
-            if len(line) <= width or count == 1:
-                more = line
+            line = (
+                f"Hidden{self.hint and f' ({self.hint} shows all)'}: {', '.join(names[:count])}{rest}. {more}".strip()
+            )
+            if len(line) <= width:
                 break
-        if more:
-            yield Text(more.strip(), style="dim")
+        if hidden or more:
+            yield Text(line if hidden else more, style="dim")
 
     def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
         """The columns that fit next to each other, and the others: first method and headline, then what an option asked

@@ -58,10 +58,10 @@ def table(inputs: TableInputs) -> Table:
 def rows_for(block: DataFrame, announced: Sequence[Row], fewer: bool = False) -> list[Row]:
     """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``; with
     ``fewer`` no rows of methods without a run, and at a reduced size nothing that papers print."""
-    if fewer and block["preset"].iloc[0].removesuffix("+") not in SIZES:
-        announced = [replace(row, printed=None, expected=False) for row in announced]
-    elif fewer:
-        announced = [row for row in announced if row.method in set(block["method"])]
+    if fewer:
+        full, here = block["preset"].iloc[0].removesuffix("+") in SIZES, set(block["method"])
+        own = [row for row in announced if row.method in here]
+        announced = own if full else [replace(row, printed=None, expected=False) for row in own]
     rows: list[Row] = []
     for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {*CONTROLS})]):
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())

@@ -9,6 +9,8 @@ from fabricated import Fabricated
 
 from skelbench.cli.main import main
 from skelbench.core.files import read_json
+from skelbench.records.archive import pack
+from skelbench.reporting import reference
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -94,3 +96,18 @@ def test_names_that_nobody_has(results, fails):
     fails(["compare", "--table", "flops", "-o", "nowhere/x.md"], "there is no folder nowhere")
     fails(["compare", "--sort", "-acuracy"], "--sort: unknown column 'acuracy'; did you mean 'accuracy'?")
     fails(["plot", "curves", "--preset", "smal"], "unknown preset 'smal'; did you mean 'small'?")
+
+
+def test_reference_runs_are_a_group_of_their_own(results, tmp_path, capsys, monkeypatch, fails):
+    shipped = Fabricated(tmp_path / "shipped")
+    for preset in ("small", "quick"):
+        shipped.run("gfp", 0.5, preset=preset, seed=preset == "quick")
+    monkeypatch.setattr(reference, "FOLDER", tmp_path / "packs")
+    fails(["compare", "--reference"], "the reference runs are not installed")
+    (tmp_path / "packs" / "one").mkdir(parents=True)
+    for run in shipped.store.runs():
+        pack([run], tmp_path / "packs" / "one" / f"{run.name}.zip")
+    text = shown(capsys, "compare", "--reference", "--format", "csv")
+    rows = {row["method"]: (row["setting"], row["preset"]) for row in csv.DictReader(text.splitlines())}
+    assert rows == {"slim": ("shared", "small"), "mamp": ("shared", "small"), "gfp": ("reference", "small")}
+    fails(["compare", "--reference", "--table", "token-budget"], "table token-budget cannot show reference runs")
