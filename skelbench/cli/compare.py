@@ -40,7 +40,7 @@ def compare(
         ),
     ] = False,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Also the shipped runs of the same data set, split and preset.")
+        bool, typer.Option("--reference", help="Also shipped runs of the same data and preset.")
     ] = False,
     sort: Sort = None,
     columns: Columns = None,

@@ -21,11 +21,8 @@ LINES = 4
 
 
 class Terminal:
-    """A rich renderable of a table with its notes. A number is never cut.
-
-    The least important columns are hidden until the others fit the console; ``whole`` shows all in lines as long as
-    necessary. Below it are at most :data:`LINES` lines, or all notes with ``notes``.
-    """
+    """A rich renderable of a table. The least important columns are hidden until the others fit the console, unless
+    ``whole``; no number is cut. At most :data:`LINES` lines are below it, with ``notes`` all notes."""
 
     def __init__(self, table: Table, whole: bool = False, notes: bool = True, hint: str = "") -> None:
         """``hint``: option that shows hidden columns, ``--wide``."""
