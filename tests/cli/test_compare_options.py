@@ -99,14 +99,14 @@ def test_names_that_nobody_has(results, fails):
 
 
 def test_reference_runs_are_a_group_of_their_own(results, tmp_path, capsys, monkeypatch, fails):
-    shipped = Fabricated(tmp_path / "shipped")
-    for preset in ("small", "quick"):
-        shipped.run("gfp", 0.5, preset=preset, seed=preset == "quick")
-    monkeypatch.setattr(reference, "FOLDER", tmp_path / "packs")
+    shipped, packs = Fabricated(tmp_path / "shipped"), tmp_path / "packs" / "one"
+    shipped.run("gfp", 0.5)
+    shipped.run("gfp", 0.5, preset="quick", seed=1)
+    monkeypatch.setattr(reference, "FOLDER", packs.parent)
     fails(["compare", "--reference"], "the reference runs are not installed")
-    (tmp_path / "packs" / "one").mkdir(parents=True)
+    packs.mkdir(parents=True)
     for run in shipped.store.runs():
-        pack([run], tmp_path / "packs" / "one" / f"{run.name}.zip")
+        pack([run], packs / f"{run.name}.zip")
     text = shown(capsys, "compare", "--reference", "--format", "csv")
     rows = {row["method"]: (row["setting"], row["preset"]) for row in csv.DictReader(text.splitlines())}
     assert rows == {"slim": ("shared", "small"), "mamp": ("shared", "small"), "gfp": ("reference", "small")}

@@ -214,19 +214,9 @@ def test_token_budgets_are_compared_with_a_methods_own_dense_row(made):
 
 
 def test_published_token_budgets_are_beside_runs_of_their_size_alone(made):
-    for preset in ("small", "paper"):
-        made.run("mamp", 0.5, preset=preset)
-        made.run("mamp", 0.5, preset=preset, tokens=15)
-    rows = [
-        (row["preset"].value, row["tokens"].value, row["paper_gflops"].value)
-        for row in table(made, "token-budget").rows
-    ]
-    assert rows == [
-        ("paper", "8x25+1", 3.59), ("paper", "15x25+1", 8.36), ("paper", "30x25+1", 28.32),
-        ("small", "8x25+1", None), ("small", "15x25+1", None),
-    ]  # fmt: skip
-    assert {row["method"].value for row in table(made, "token-budget", exact_only=False).rows} > {
-        "mamp",
-        "skeletonmae",
-        "gfp",
-    }
+    for preset, epochs in (("small", 5), ("paper", 7)):
+        for tokens in (8, 15):
+            made.run("mamp", 0.5, preset=preset, tokens=tokens, epochs=epochs)
+    rows = [(row["preset"].value, row["paper_gflops"].value) for row in table(made, "token-budget").rows]
+    assert rows == [("paper", 3.59), ("paper", 8.36), ("paper", 28.32), ("small", None), ("small", None)]
+    assert len(table(made, "token-budget", exact_only=False).rows) > len(rows)
