@@ -204,9 +204,10 @@ def _compared(
 ) -> Iterator[str]:
     """Fill the columns of ``--significance`` and ``--against``; yields the notes on them."""
     if inputs.significance:
-        yield significance.HOW if layout.ranks else significance.HOW_LETTERS
+        yield significance.HOW
         for block in blocks:
             yield from _significant(layout, block, varying, inputs)
+        yield significance.TESTS
     if inputs.against and layout.against:
         for block in blocks:
             rows = [(row, runs) for row, runs in block if runs is not None]

@@ -31,15 +31,13 @@ RANKS = (
     Column("untested", "Not tested against (runs)", shown=False),
 )
 """Columns of rows that were tested among each other."""
-_TESTS = (
-    "paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the larger p "
-    f"of clips and subjects, Holm-adjusted to {100 * ALPHA:.0f} %."
-)
 HOW = (
-    "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not significantly different: "
-    f"{_TESTS}"
+    f"Rows that share a letter are not significantly different: all pairs tested, Holm-adjusted to {100 * ALPHA:.0f} %."
 )
-HOW_LETTERS = f"Letters behind a number: rows that share one are not significantly different in it: {_TESTS}"
+TESTS = (
+    "Letters: paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the "
+    "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
+)
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
 """Columns in which a row agrees with the row of ``--against``: the first tuple that singles one row out."""
 
