@@ -75,16 +75,16 @@ def compare(
     options = {"significance": significance, "against": against, "best_on_test": best_on_test}
     with with_reference(store) if reference else nullcontext(store) as shown:
         inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
+        if descriptor.needs_runs and not inputs.stored:
+            studied = table != "linear" and table in host.names("studies")  # which is about any run
+            start = f"study {table}" if studied else "run METHOD --tokens 8"
+            reads = output is not None or format_ != "terminal"  # not a person: a program gets an empty table
+            (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
+            if not reads:
+                return
         built = inputs.table(table)
     if reference and not any(column.key == "setting" for column in built.columns):
         raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
-    if descriptor.needs_runs and not inputs.stored:
-        studied = table != "linear" and table in host.names("studies")  # which is about any run
-        start = f"study {table}" if studied else "run METHOD --tokens 8"
-        reads = output is not None or format_ != "terminal"  # something else than a reader, which gets an empty table
-        (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")
-        if not reads:
-            return
     if descriptor.needs_runs:
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built
