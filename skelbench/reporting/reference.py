@@ -23,10 +23,7 @@ def with_reference(store: ResultStore) -> Iterator[ResultStore]:
     them, whose ``setting`` is ``reference``."""
     packs = sorted(FOLDER.glob("*/*.zip"))
     if not packs:
-        raise SkelbenchError(
-            "the reference runs are not installed: use a checkout of the repository, or add files of its folder "
-            "results/reference with `skelbench runs add`"
-        )
+        raise SkelbenchError("the reference runs are not installed; they are in results/reference of the repository")
     own = store.read()
     wanted = {(run.about["dataset"], run.about["split"], run.preset) for run in own}
     with tempfile.TemporaryDirectory(prefix="skelbench-reference-") as name:

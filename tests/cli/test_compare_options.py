@@ -45,7 +45,7 @@ def test_significance(results, capsys):
     text = shown(capsys, "compare", "--significance", "--format", "csv")
     rows = {row["method"]: (row["letters"], row["rank"]) for row in csv.DictReader(text.splitlines()) if row["run"]}
     assert rows == {"slim": ("a", "1"), "mamp": ("b", "2")}
-    assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
+    assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance", "--notes").split())
 
 
 @pytest.mark.parametrize(("option", "table"), [("--significance", "flops"), ("--best-on-test", "token-budget")])
