@@ -56,7 +56,7 @@ def tables(kept: Path) -> Iterator[tuple[str, str]]:
         if (kept / "tuned").exists():
             shutil.copytree(kept / "tuned", store.root / "tuned")
         changed = all(run.info["modified"] for run in store.read() if run.spec.method not in CONTROLS)
-        built, failed = build(TableInputs(get_host(), store, exact_only=not changed))
+        built, failed = build(TableInputs(get_host(), store, exact_only=not changed, budgets=False))
         if failed:
             raise SkelbenchError(f"tables of {kept.name}: {failed}")
         for name, table in built.items():

@@ -41,10 +41,10 @@ def results(path: Path | str | None = None) -> pandas.DataFrame:
 class TableView:
     """A table as ``skelbench compare`` shows it: a notebook shows it laid out, ``print`` as text."""
 
-    def __init__(self, table: Table, left_out: int = 0) -> None:
+    def __init__(self, table: Table, left_out: str = "") -> None:
         self.table = table
         self.left_out = left_out
-        """Runs with settings changed from their preset, which ``all=True`` would add."""
+        """What ``all=True`` would add: runs and evaluations with changed settings; "" for nothing."""
 
     def frame(self) -> pandas.DataFrame:
         """Raw numbers, one column per column of the table, hidden ones included."""
@@ -64,7 +64,7 @@ class TableView:
         return self.render()
 
     def _repr_html_(self) -> str:
-        note = f"<p>{self.left_out} runs made or evaluated with changed settings are left out; all=True shows them.</p>"
+        note = f"<p>Left out: {self.left_out}; all=True shows them.</p>"
         return self.render("html") + (note if self.left_out else "")
 
 
@@ -94,7 +94,7 @@ def compare(
     inputs.against = against
     built, descriptor = inputs.table(table), inputs.host.get("tables", table)
     needs_runs = isinstance(descriptor, TableSpec) and descriptor.needs_runs
-    return TableView(built, inputs.left_out if needs_runs else 0)
+    return TableView(built, inputs.left_out if needs_runs else "")
 
 
 @keywords(Filters)

@@ -54,7 +54,7 @@ def list_runs(
     built = _table(facts, {name.removeprefix("-").lower() for name in (*names, sort or "")})
     built = sorted_by(built, sort) if sort else built
     built = with_columns(built, names) if columns else built
-    out.print(Terminal(built, hint="Show them with --columns or --json."))
+    out.print(Terminal(built, hint="--json"))
     for run in runs:
         if run.reason:
             out.print(f"#{numbers[run.name]} {run.outcome}: {run.name}: {run.reason}", soft_wrap=True)
@@ -145,6 +145,6 @@ def _table(facts: list[dict[str, Any]], columns_asked: set[str]) -> Table:
         notes.append(
             "Trials: runs of a tuning, evaluated on held-out training clips and not on the test clips of a split."
         )
-    if files := sorted({fact["added"] for fact in facts} - {""}):
-        notes.append(f"Added from files: {'; '.join(files)}.")
+    if count := sum(bool(fact["added"]) for fact in facts):
+        notes.append(f"Added from files: {count} runs; --columns +added names the files.")
     return Table("Runs", columns, tuple(rows), tuple(notes))

@@ -43,6 +43,9 @@ def study(
     set_: Annotated[list[str] | None, option(RunRequest, "sets")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the trials; run nothing.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the study as a TOML file.")] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Print the table of the finished trials; run nothing.")
+    ] = False,
     observe: Observe = None,
     on: Annotated[str, typer.Option(metavar="ENGINE", help="Where trials run: local or slurm.")] = "local",
     emit: Annotated[bool, _queued("Print the job script; submit nothing.", flag="--emit")] = False,
@@ -131,6 +134,9 @@ def study(
             err.print(f"{trial.method}, {trial.resolved.spec.tokens} tokens: {length.sentence}", soft_wrap=True)
     if dry_run:
         show_trials(chosen, states, session, at_once)
+        return
+    if table:
+        _table(chosen, trials, session, protocols)
         return
     engine = engine_class(StudyContext(chosen.name, session, protocols), resources)
     if isinstance(engine, Queue):
@@ -228,6 +234,7 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     from skelbench.cli.summary import named_data, named_root
     from skelbench.core.console import err, out, styled
     from skelbench.core.text import plain
+    from skelbench.pipeline.budget import KINDS
     from skelbench.plugin.status import one_line
     from skelbench.reporting.inputs import TableInputs
     from skelbench.reporting.scaling import LENGTH
@@ -239,15 +246,15 @@ def _table(study: Study, trials: list[Trial], session: Session, protocols: list[
     host, results = session.host, session.results
     ids = {trial.id for trial in trials} | {trial.baseline.spec.id for trial in trials if trial.baseline}
     names = {run.name for run in results.read() if run.name.rsplit("-", 1)[-1] in ids}
-    free = LENGTH if study.table == SCALING else ()
+    free = LENGTH if study.table == SCALING else {f"budget {kind}" for kind in KINDS}
     changed = any(set(trial.resolved.modified).difference(free) for trial in trials)
     inputs = TableInputs(host, results, exact_only=not changed, only=names, progress=session.progress)
     # The table of a study shows exact presets only: without rows, or without such a table, print the general one.
     for table in dict.fromkeys(name for name in (study.table, "linear") if name in host.names("tables")):
         try:
-            built = host.load(host.get("tables", table))(inputs)
+            built = inputs.table(table)
             if built.rows or table == "linear":
-                out.print(Terminal(built))
+                out.print(Terminal(built, notes=False, hint="compare --wide"))
                 break
         except Exception as error:  # the runs are what hours went into
             err.print(f"note: table {table} could not be made: {plain(one_line(error))}", soft_wrap=True)

@@ -68,6 +68,8 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
 
     ``pairs``: run and its records by protocol, the run itself first.
     """
+    from skelbench.reporting.frame import budget_of
+
     run, records = pairs[0]
     if records:
         _print_accuracy(pairs)
@@ -83,7 +85,7 @@ def print_summary(pairs: list[tuple[Any, dict[str, Any]]], cost: Mapping[str, An
     out.print(f"\nThe run is stored in {run.path}")
     out.print("Next:")
     where = named_root(run.path.parent)
-    compare = "skelbench compare" + (" --all" if resolved.modified else "")
+    compare = "skelbench compare" + (" --all" if resolved.modified and not budget_of(run.info) else "")
     compares = any(name.startswith("linear") for name in records)
     for command, purpose in (
         ("skelbench plugins list methods", "other methods: run one in the same way"),
@@ -191,7 +193,9 @@ def _print_notes(records: Iterable[Mapping[str, Any]]) -> None:
 
 def print_records(run: RunDir, records: list[dict[str, Any]], best_on_test: bool = False) -> None:
     """Print evaluation records of a run, one row each; ``best_on_test``: also the highest test accuracy."""
-    selected = {"selected": "accuracy_selected"} | ({"best on test": "accuracy_best_on_test"} if best_on_test else {})
+    selected = {"selected on train": "accuracy_selected"} | (
+        {"best on test": "accuracy_best_on_test"} if best_on_test else {}
+    )
     columns = ("protocol", "stream", "checkpoint", "data", "accuracy", "95 % interval", "over", *selected, "further",
                "eval id")  # fmt: skip
     usual = {"further": "", "stream": "joint", "checkpoint": "last"}

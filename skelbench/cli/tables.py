@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from skelbench.cli.options import check_place
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.core.text import counted
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
@@ -30,26 +29,24 @@ def format_of(asked: str | None, output: Path | None) -> str:
 
 
 def say_left_out(inputs: TableInputs) -> None:
-    """Print how many runs ``--all`` would add."""
+    """Print what ``--all`` would add."""
     from skelbench.core.console import err
 
-    if inputs.left_out:
-        runs = counted(inputs.left_out, "run")
-        err.print(f"note: not shown: {runs} with changed settings or intermediate checkpoints; add --all")
+    if left_out := inputs.left_out:
+        err.print(f"note: not shown: {left_out}; add --all")
 
 
-def put(table: Table, format_: str, output: Path | None, hint: str = "", paged: bool = False) -> None:
-    """Print ``table`` or write it to ``output``. On a terminal ``hint`` says how to see hidden columns, and ``paged``
-    shows all of them in a pager."""
+def put(table: Table, format_: str, output: Path | None, wide: bool = False, notes: bool = True) -> None:
+    """Print ``table`` or write it to ``output``. ``wide``: every column; ``notes``: every note."""
     from skelbench.core.console import out
     from skelbench.reporting.render import render
     from skelbench.reporting.terminal import Terminal, in_lines
 
     if format_ == "terminal" and output is None:
-        if paged and out.is_terminal:
-            out.page(in_lines(table, out.width, whole=True, styled=True))
+        if wide:
+            out.print(in_lines(table, out.width, whole=True), end="", soft_wrap=True)
         else:
-            out.print(Terminal(table, hint=hint))
+            out.print(Terminal(table, notes=notes, hint="--wide"))
         return
     text = render(table, "md" if format_ == "terminal" else format_)
     if output is None:

@@ -16,7 +16,6 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +24,10 @@ from skelbench.core.text import plain, printable
 
 styled = Text.assemble
 """Text of strings and pairs of string and style: ``styled(("error:", "bold red"), " it stopped")``."""
+
+
+WIDTH = 120
+"""Width of tables without a terminal."""
 
 
 class WordConsole(Console):
@@ -39,16 +42,7 @@ class WordConsole(Console):
 
 
 class PipeConsole(WordConsole):
-    """A console that neither cuts nor folds text and tables in a file or a pipe."""
-
-    def page(self, text: str) -> None:
-        """Show ``text``, with ANSI styles, in the terminal's pager (``PAGER``).
-
-        less scrolls long lines sideways, and ends by itself where one screen is enough.
-        """
-        os.environ.setdefault("LESS", "-FRSX")
-        with self.pager(styles=True):
-            self.print(Text.from_ansi(text), soft_wrap=True)
+    """A console that does not fold sentences in a file or a pipe; tables there are :data:`WIDTH` columns wide."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         if self.is_terminal or "width" in options:
@@ -56,11 +50,7 @@ class PipeConsole(WordConsole):
         elif all(isinstance(item, str | Text) for item in objects):
             super().print(*objects, **{"soft_wrap": True, **options})
         else:
-            endless = self.options.update(width=10_000, max_width=10_000)
-            measured = [item for item in objects if hasattr(item, "__rich_measure__") and not isinstance(item, Text)]
-            widths = [Measurement.get(self, endless, item).maximum for item in measured]
-            wide = WordConsole(file=self.file, width=max(100, self.width, *widths))
-            wide.print(*objects, **options)
+            WordConsole(file=self.file, width=WIDTH).print(*objects, **options)
 
 
 out = PipeConsole()

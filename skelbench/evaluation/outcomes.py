@@ -32,6 +32,8 @@ class Outcomes(NamedTuple):
     """bool [draws, C]: whether each was recognised."""
     subject_C: np.ndarray | None
     """Subject of each clip; None if not known, or if there is one only."""
+    classes: int = 0
+    """Classes of the test clips."""
 
     @property
     def spread(self) -> float | None:
@@ -81,6 +83,7 @@ def outcomes_of(run: RunDir, record: Mapping[str, Any], named: str = "predicted"
         arrays["ids"][order],
         np.atleast_2d(arrays["correct"])[:, order],
         subjects[order] if subjects is not None and has_subjects else None,
+        len(np.unique(arrays["labels"])),
     )
 
 

@@ -17,11 +17,13 @@ from skelbench.reporting.seeds import (
     adjust,
     alike,
     block_of,
+    chance,
     every_seed,
     footnotes,
     over_raw,
     percent,
     subjects_note,
+    word,
 )
 from skelbench.reporting.table import Cell, Column, Table, footnotes_of
 
@@ -34,18 +36,13 @@ if TYPE_CHECKING:
 _HEADERS = {
     "dataset": "Data set", "data": "Data version", "changed": "Changed settings", "protocol": "Probe", "frames": "T",
     "patch": "P_T", "timed": "Timed on", "memory_how": "Memory is", "asked": "Trials asked for",
-    "budget": "Budget of a trial",
 }  # fmt: skip
 
 
 def setting(key: str, **options: Any) -> Column:
-    """Column of how rows were trained or evaluated, shown where rows differ in it.
-
-    >>> setting("trained_on").header
-    'Trained on'
-    """
+    """Column of how rows were trained or evaluated, shown where rows differ in it."""
     header = _HEADERS.get(key, key.replace("_", " ").capitalize())
-    return Column(key, header, **dict[str, Any](shown="varies") | options)
+    return Column(key, header, headed=f"{word(key)} ", **dict[str, Any](shown="varies") | options)
 
 
 @dataclass(frozen=True)
@@ -133,21 +130,21 @@ def build(
     texts: Mapping[str, str] | None = None,
     show: Collection[str] = (),
 ) -> Table:
-    """The table of ``layout`` with ``rows``.
-
-    ``inputs`` says which comparisons were asked for; ``notes`` and ``texts`` (of footnotes) come after the layout's;
-    ``show``: keys of columns that are shown in any case. A note counts the subjects of the rows' evaluations.
-    """
+    """The table of ``layout`` with ``rows``. ``inputs`` says which comparisons were asked for; ``notes`` and ``texts``
+    (of footnotes) come after the layout's; ``show``: keys of columns that are shown in any case. A note counts the
+    subjects of the rows' evaluations."""
     import pandas
 
     columns = [*_expanded(layout, inputs)]
+    if not any(_value(row.get("budget")) for row, _ in rows):  # rare, so not in every CSV
+        columns = [column for column in columns if column.key != "budget"]
     if not rows:
         columns_shown = tuple(replace(column, shown=column.shown is True) for column in columns)
         return Table(layout.title, columns_shown, notes=(layout.how,), footnotes=layout.footnotes)
     blocks = _blocks(layout.block, rows)
     for block in blocks:
         adjust([cell_row.row for cell_row in block])
-    own = [row for row, _ in rows if not is_printed(row)]
+    own = [row for row, _ in rows if not is_printed(row)] or [row for row, _ in rows]
     varying, constant = alike(own, [column.key for column in columns if column.shown == "varies"])
     sentences = [*_compared(layout, blocks, varying, inputs)] if inputs else []
     cells = [row for row, _ in rows]
@@ -168,9 +165,11 @@ def build(
     used = {note for column in columns for note in column.footnotes} | {*footnotes_of(shown_rows, below)}
     below = {key: text for key, text in below.items() if key in used}
     subjects = subjects_note(frame) if frame is not None else ()
-    common = [f"All rows: {', '.join(constant)}."] if constant else []
-    every = (*common, *layout.notes, *notes, *subjects, *sentences)
-    table = Table(layout.title, tuple(columns), shown_rows, every, below)
+    if frame is not None and (guessed := chance(frame)):
+        constant.append(guessed)
+    common = f"All rows: {', '.join(constant)}." if constant else ""
+    every = (*sentences, *layout.notes, *notes, *subjects)
+    table = Table(layout.title, tuple(columns), shown_rows, every, below, common)
     return table.ranked(within=partial(block_of, layout.block))
 
 
@@ -190,7 +189,7 @@ def _expanded(layout: Layout, inputs: TableInputs | None) -> Iterator[Column]:
         yield column.column if isinstance(column, Measure) else column
         if inputs and isinstance(column, Measure) and column.predicted:
             if inputs.against and layout.against:
-                yield from significance.against_columns(inputs.against)
+                yield from significance.against_columns(inputs.host.spelling(inputs.against))
             if inputs.significance:
                 yield from significance.RANKS if layout.ranks else (significance.letters_of(column.key),)
 
@@ -209,14 +208,15 @@ def _compared(
 ) -> Iterator[str]:
     """Fill the columns of ``--significance`` and ``--against``; yields the notes on them."""
     if inputs.significance:
-        yield significance.HOW if layout.ranks else significance.HOW_LETTERS
+        yield significance.HOW
         for block in blocks:
             yield from _significant(layout, block, varying, inputs)
+        yield significance.TESTS
     if inputs.against and layout.against:
         for block in blocks:
             rows = [(row, runs) for row, runs in block if runs is not None]
             significance.mark_against(rows, inputs.against, inputs.store)
-        yield significance.how_against(inputs.against)
+        yield significance.how_against(inputs.host.spelling(inputs.against))
 
 
 def _significant(
@@ -236,12 +236,12 @@ def _significant(
         yield from [f"{where}: {note}"] if note else []
 
 
-SEEDS = Measure(Column("seeds", "Seeds", "d"), len)
+SEEDS = Measure(Column("seeds", "Seeds", "d", shown="varies"), len)
 LINEAR = Measure(
     Column("accuracy", "Linear", ".1f", best="max", beside=("pm", "interval")), accuracy, predicted="predicted"
 )
 KNN = Measure(
-    Column("knn", "1-NN", ".1f", best="max", beside=("pm",)),
+    Column("knn", "1-NN", ".1f", best="max", beside=("pm",), bare=True),
     lambda group: percent(group["knn"]),
 )
 OVER_UNTRAINED = Measure(
@@ -249,13 +249,11 @@ OVER_UNTRAINED = Measure(
     lambda group: percent(group["accuracy"] - group["control_accuracy"]),
 )
 P_VALUE = Measure(Column("p_value", "p (Holm)", ".2g"), every_seed)
-OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",)), over_raw)
+OVER_RAW = Measure(Column("raw", "Over raw", "+.1f", shown="filled", beside=("pm",), bare=True), over_raw)
 RUN = Measure(Column("run", "Run"), lambda group: ", ".join(dict.fromkeys(map(str, group["run"]))))
 
 
 def mean_of(column: Column, name: str, scale: float = 1.0, per: float = 1.0) -> Measure:
-    """A column with the mean over seeds of the frame's column ``name``; empty unless every seed has it.
-
-    Shown in units of ``per`` / ``scale``.
-    """
+    """A column with the mean over seeds of the frame's column ``name``, in units of ``per`` / ``scale``; empty unless
+    every seed has it."""
     return Measure(column, lambda group: scale * float(group[name].mean(skipna=False)) / per)

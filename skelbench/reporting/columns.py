@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from skelbench.reporting.inputs import TableInputs
 
-_SHOWN = ("setting", "preset", "encoder", "stream", "checkpoint", "hardware")
-BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset")
+_SHOWN = ("setting", "preset", "budget", "encoder", "stream", "checkpoint", "hardware")
+BLOCK = ("dataset", "split", "data", "setting", "encoder", "stream", "checkpoint", "preset", "budget")
 """Columns in which rows that compete agree; of presets the name without its changes."""
 PRINTED = (
     "published, not measured here: at the full size and, where something is trained for it, mostly of the best epoch "
@@ -35,14 +35,8 @@ SMALLER = "preset {}: neither the size nor the training of the published rows"
 
 
 def measured(key: str, header: str, protocols: Sequence[str], metric: str = "", predicted: str = "") -> Measure:
-    """The headline of ``protocols`` as a column, or their metric ``metric``.
-
-    Of several protocols the one with most seeds is shown. ``predicted``: name of the predictions whose accuracy the
-    metric is.
-
-    >>> measured("map", "mAP", ("retrieval",), "map").protocols
-    ('retrieval',)
-    """
+    """The headline of ``protocols`` as a column, or their metric ``metric``, of the protocol with most seeds.
+    ``predicted``: name of the predictions whose accuracy the metric is."""
 
     def pick(group: DataFrame) -> DataFrame | None:
         groups = (group[group["protocol"] == name] for name in protocols)
@@ -63,7 +57,7 @@ def _metric(group: DataFrame, name: str) -> Cell:
     return replace(cell, plus_minus=half, plus_minus_over="corruption draws (sd)", footnotes=("sd",))
 
 
-PLACE = (Column("dataset", "Data set", leads=True), Column("split", "Split", leads=True))
+PLACE = (setting("dataset", leads=True), setting("split", leads=True))
 """Columns of the data that a row is tested on."""
 
 
@@ -120,7 +114,7 @@ class ColumnTable:
 
     def evaluations(self, inputs: TableInputs) -> DataFrame:
         """Return the evaluations for this table."""
-        frame = inputs.frame
+        frame = inputs.compared
         return frame[frame["title"].isin(list(self.titles))] if self.titles else frame
 
     def published_at(self, row: Row, figure: published.Figure) -> tuple[str, Mapping[str, str]]:
@@ -138,8 +132,8 @@ class ColumnTable:
             *self.place,
             setting("data", leads=True),
             Measure(setting("changed", leads=True), partial(_changed, measures)),
-            Column("tokens", "Tokens", shown="filled"),
-            *map(setting, _SHOWN),
+            setting("tokens", leads=True),
+            *(setting(key, leads=key == "budget") for key in _SHOWN),
             Measure(Column("seeds", "Seeds", shown="filled"), partial(_seeds, measures)),
             *measures,
             *self.extra,
@@ -181,10 +175,8 @@ class ColumnTable:
 
 
 def trainings(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """The evaluations of one row of a table: by each protocol, over the seeds of one training.
-
-    Where one protocol has several settings (``compare --all``), each is a row of its own.
-    """
+    """The evaluations of one row of a table: by each protocol, over the seeds of one training. Where one protocol has
+    several settings (``compare --all``), each is a row of its own."""
     import pandas
 
     for _, rows in frame.groupby([*keys, "training"], dropna=False, sort=False):

@@ -55,13 +55,11 @@ def question(record: Mapping[str, Any], seed: bool = True) -> str:
 
 
 def controls_beside(rows: DataFrame) -> DataFrame:
-    """``rows`` of the frame with controls in every block of rows that are tested against them.
-
-    ``raw`` has neither encoder nor preset, and presets may share an untrained encoder that one of them made.
-    """
+    """``rows`` of the frame with controls in every block of rows that are tested against them. ``raw`` has neither
+    encoder nor preset, and presets may share an untrained encoder that one of them made."""
     import pandas
 
-    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset"]
+    alike, places = ["dataset", "split", "protocol", "stream"], ["setting", "encoder", "preset", "budget"]
     for control, key in (("control_run", "run"), ("raw_evaluation", "evaluation")):
         tested = rows[rows["checkpoint"] == "last"]
         tested = tested.assign(preset=tested["preset"].astype(str).str.removesuffix("+"))

@@ -164,7 +164,7 @@ class Transfer(ColumnTable):
 
     def evaluations(self, inputs: TableInputs) -> DataFrame:
         """Evaluations by the protocols that measure on other data; ``dataset`` is the target."""
-        frame = inputs.frame
+        frame = inputs.compared
         elsewhere = {spec.name for spec in inputs.host.all("protocols") if getattr(spec, "elsewhere", False)}
         frame = frame[frame["protocol"].isin(elsewhere) & (frame["source"] != "")]
         targets = [text.removesuffix(f" (from {source})") for text, source in zip(frame["dataset"], frame["source"])]

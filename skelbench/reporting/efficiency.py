@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 NAME = "efficiency"
 _SETTING = [
-    "title", "dataset", "split", "data", "tokens", "preset", "changed", "setting", "encoder", "hardware", "protocol",
-    "stream",
+    "title", "dataset", "split", "data", "tokens", "preset", "budget", "changed", "setting", "encoder", "hardware",
+    "protocol", "stream",
 ]  # fmt: skip
-_SHOWN = ("preset", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
+_SHOWN = ("preset", "budget", "changed", "setting", "encoder", "hardware", "timed", "memory_how", "protocol", "stream")
 _BLOCK = (
-    "dataset", "split", "data", "setting", "preset", "protocol", "stream", "hardware", "timed", "memory_how", "bodies",
+    "dataset", "split", "data", "setting", "preset", "budget", "protocol", "stream", "hardware", "timed", "memory_how",
+    "bodies",
 )  # fmt: skip
 """Columns in which rows that compete agree: times and memory can be compared on one machine alone."""
 
@@ -75,7 +76,7 @@ LAYOUT = builder.Layout(
         builder.setting("data"),
         Column("dataset", "Data set", shown=False),
         Column("split", "Split", shown=False),
-        *map(builder.setting, _SHOWN),
+        *(builder.setting(key, heads=key in _BLOCK) for key in _SHOWN),
         builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),
         builder.Measure(Column("accuracy", "Linear", ".1f", best="max"), builder.LINEAR.cell),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", minor=True), "clips_seen"),
@@ -93,11 +94,11 @@ LAYOUT = builder.Layout(
     ),
     _BLOCK,
     (
+        INTERVALS,
         "Pre-training: FLOPs of a training step per clip (all views, teacher, heads, forward and backward) times clips "
         f"seen, {BODIES} bodies, matrix products, 2 per multiply-accumulate: a budget, not ranked. "
         "Clips/s: over all seconds of training. Latency (median) and memory (64 clips): of the frozen encoder on the "
         "run's own machine; ranked only where hardware, device and threads agree.",
-        INTERVALS,
     ),
     {
         "costless": "no whole cost.json: `skelbench run` of the same settings counts and times it; trials of tuning "
@@ -115,7 +116,7 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """One row per setting that was probed after its last epoch, on the data that it was trained on, over its seeds."""
-    frame = builder.probed(inputs.frame, checkpoint="last", source="")
+    frame = builder.probed(inputs.compared, checkpoint="last", source="")
     frame = frame[frame["method"] != "raw"]
     rows = builder.over_seeds(LAYOUT.columns, seeds_of(frame, _SETTING))
     for row, group in rows:

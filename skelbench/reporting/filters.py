@@ -22,13 +22,7 @@ _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "pr
 
 
 class Filters(Arguments):
-    """Wanted names by kind: a row needs one of each kind; an empty kind takes all. Several are comma separated.
-
-    >>> Filters(method=("slim",)).takes(method="slim:glcl-only")
-    True
-    >>> Filters(method=("slim",), dataset=("ntu60",)).takes(method="slim", dataset="pku2 (from ntu60 xsub)")
-    False
-    """
+    """Wanted names by kind: a row needs one of each kind; an empty kind takes all. Several are comma separated."""
 
     dataset: Annotated[Names, Option(metavar="NAMES", panel="Rows")] = ()
     """Only runs trained or tested on these datasets."""
@@ -55,9 +49,7 @@ class Filters(Arguments):
 
     def takes(self, **facts: str | Collection[str]) -> bool:
         """Whether a row with these facts is wanted; ``tag`` is a collection, kinds that are not given do not count.
-
-        Names may be written as in tables: ``small+``, ``pku2 (from ntu60 xsub)``.
-        """
+        Names may be written as in tables: ``small+``, ``pku2 (from ntu60 xsub)``."""
         return all(
             not getattr(self, kind) or not _names(kind, value).isdisjoint(getattr(self, kind))
             for kind, value in facts.items()
@@ -77,10 +69,8 @@ class Filters(Arguments):
         ]
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """The wanted rows of :func:`skelbench.reporting.frame.frame`.
-
-        Paired tests against the controls are in the frame already: a control need not be wanted itself.
-        """
+        """The wanted rows of :func:`skelbench.reporting.frame.frame`. Paired tests against the controls are in the
+        frame already: a control need not be wanted itself."""
         for kind in self.wanted:
             frame = frame.loc[[self.takes(**{kind: value}) for value in frame[_COLUMNS[kind]]]]
         return frame

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "run", "group", "training", "title", "method", "version", "variant", "setting", "dataset", "split", "source",
-    "data", "tokens", "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "probe", "hardware",
-    "seed", "protocol", "trained_on", "stream", "checkpoint",
-    "accuracy", "accuracy_selected", "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects",
-    "by_subject", "control_run", "control_accuracy", "difference", "p_value", "raw_evaluation", "raw_difference",
-    "raw_p_value",
-    "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen", "train_seconds",
-    "collapse", "finished", "evaluation", "predictions", "tags", "added",
+    "data", "tokens", "frames", "patch", "preset", "encoder", "exact", "standard", "changed", "budget", "probe",
+    "hardware", "seed", "protocol", "trained_on", "stream", "checkpoint", "accuracy", "accuracy_selected",
+    "accuracy_best_on_test", "accuracy_sd", "draws", "drawn", "n_test", "subjects", "by_subject", "classes",
+    "control_run", "control_accuracy", "difference", "interval", "p_value", "raw_evaluation", "raw_difference",
+    "raw_p_value", "measures", "gflops", "clip_gflops", "step_gflops", "train_flops", "batch_size", "clips_seen",
+    "train_seconds", "collapse", "finished", "evaluation", "predictions", "tags", "added",
 )  # fmt: skip
 
 NUMBERS = (
@@ -44,7 +43,10 @@ NUMBERS = (
 )  # fmt: skip
 """Columns of floats, NaN where there is no value."""
 
-DEFAULTS = {"encoder": RunSpec.model_fields["encoder"].default, "stream": "joint"}
+DEFAULTS = {
+    "encoder": RunSpec.model_fields["encoder"].default, "stream": "joint", "setting": "shared", "checkpoint": "last",
+    "protocol": "linear",
+}  # fmt: skip
 """Defaults, which notes of tables do not mention."""
 
 UNKNOWN = "settings of the probe"
@@ -64,14 +66,14 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
     * ``title``: what one types (``slim:glcl-only``); ``encoder``: its name with settings that its preset has not.
     * ``changed``: settings that differ from preset, variant and protocol (``train.lr=0.001, probe.k=5``); ``probe``:
       settings of the evaluation; ``exact``: there are none; ``standard``: none of the evaluation, nor another stream,
-      checkpoint or data.
+      checkpoint or data. ``budget``: ``clips=200`` where nothing but the training budget was changed.
     * ``group`` is the same for seeds of one setting, ``training`` for seeds of one training, whatever the evaluation.
     * ``trained_on``: streams of the training, of all fused runs; ``stream``: what was evaluated.
     * ``source``: data set and split of the training if the evaluation's differ; ``dataset`` then names both
       (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the data set.
     * ``draws``: how many were measured, ``drawn``: of what, ``accuracy_sd``: standard deviation over them.
     * ``subjects``: people in the test clips, None if unknown; ``by_subject``: recognized clips (means over draws) and
-      clips of each.
+      clips of each; ``classes``: number of classes of the test clips. ``interval``: of ``difference``, and its units.
     * ``raw_evaluation``: evaluation of the control ``raw``; ``evaluation`` and ``predictions`` lead to the outcome of
       every test clip (:func:`skelbench.evaluation.outcomes.outcomes_of`).
     * ``measures``: metrics by name, each with how it is written (:mod:`skelbench.records.measures`); ``collapse``: what
@@ -184,6 +186,7 @@ def _of_record(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict
         "source": source,
         "data": evaluated["data"]["fingerprint"][:12],
         "exact": not run.info["modified"] and record["standard"],
+        "budget": budget_of(run.info) if record["standard"] else "",
         "standard": record["standard"],
         **({"preset": record["preset"]} if "preset" in record and spec.method in CONTROLS else {}),
         "protocol": evaluated["protocol"],
@@ -197,6 +200,7 @@ def _of_record(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict
         "drawn": record.get("drawn", ""),
         "n_test": int(metrics["n_test"]),
         "subjects": by_subject and len(by_subject),
+        "classes": outcomes and outcomes.classes,
         "by_subject": by_subject,
         **spending,
         "train_flops": _train_flops(shared.costs[run], spending["clips_seen"]),
@@ -242,6 +246,7 @@ def _tests(run: ReadRun, record: Mapping[str, Any], shared: _Shared) -> dict[str
         if test:
             prefix = "" if seed else "raw_"
             cells |= {f"{prefix}difference": test.difference, f"{prefix}p_value": test.p_value}
+            cells |= {"interval": (test.interval, test.over)} if seed else {}
     return cells
 
 
@@ -257,10 +262,8 @@ class _UsualSettings:
                     self._found.setdefault((record["spec"]["protocol"], place), record["spec"])
 
     def changed(self, run: ReadRun, record: Mapping[str, Any]) -> str:
-        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones.
-
-        "" if there are none, or if only data, checkpoint or streams differ: these have their own columns.
-        """
+        """``probe.lr=0.1, probe.readout=mean``: settings of an evaluation that are not the usual ones. "" if there are
+        none, or if only data, checkpoint or streams differ: these have their own columns."""
         if record["standard"]:
             return ""
         evaluated, changed = record["spec"], list[str]()
@@ -288,10 +291,8 @@ def _settings(evaluated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spent(run: ReadRun, checkpoint: str) -> dict[str, float | None]:
-    """``clips_seen`` and ``train_seconds`` of a run or its snapshot.
-
-    For a snapshot they are interpolated in the log. Without a log they are its fraction of the totals.
-    """
+    """``clips_seen`` and ``train_seconds`` of a run or its snapshot. For a snapshot they are interpolated in the log.
+    Without a log they are its fraction of the totals."""
     totals = {name: run.info.get(name) for name in ("clips_seen", "train_seconds")}
     if checkpoint == "last":
         return totals
@@ -313,6 +314,12 @@ def _gflops(cost: Mapping[str, Any] | None, bodies: int) -> float | None:
 def _train_flops(cost: Mapping[str, Any] | None, clips: float | None) -> float | None:
     """FLOPs of pre-training on ``clips`` clips; None without a counted step or clip."""
     return BODIES * cost["step"]["flops_per_clip"] * clips if cost and cost["step"] and clips else None
+
+
+def budget_of(info: Mapping[str, Any]) -> str:
+    """Budget of a training, ``clips=200``, if it is the one changed setting; else ""."""
+    changed = listed(info["modified"])
+    return changed.removeprefix("budget ") if len(info["modified"]) == 1 and changed.startswith("budget ") else ""
 
 
 def but_for_seed(run: RunDir) -> str:

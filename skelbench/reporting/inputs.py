@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError
+from skelbench.core.text import counted
 from skelbench.data.store.splits import for_choosing
-from skelbench.plugin.descriptors import TableSpec
+from skelbench.plugin.descriptors import Descriptor, TableSpec
 from skelbench.plugin.host import Host
 from skelbench.records.measures import Measure
 from skelbench.records.run_dir import ReadRun
@@ -66,6 +67,8 @@ class TableInputs:
     """Show the difference of every row to this METHOD or METHOD:VARIANT (``--against``)."""
     protocol: str = "linear"
     """Protocol of figures that show one (``--protocol``)."""
+    budgets: bool = True
+    """Tables show runs of which only the training budget was changed, in blocks of their own."""
     also_shown: Collection[str] = frozenset()
     """Runs with changed settings that a table shows anyway (``scaling``: other lengths)."""
     data_root: Path | None = None
@@ -85,10 +88,8 @@ class TableInputs:
 
     @cached_property
     def every(self) -> pandas.DataFrame:
-        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``).
-
-        Trials of tuning, on held-out training subjects, are there only if ``only`` names them.
-        """
+        """Every evaluation record of a finished run (columns: ``skelbench.reporting.frame``). Trials of tuning, on
+        held-out training subjects, are there only if ``only`` names them."""
         from skelbench.reporting.frame import frame
 
         every = self.filters.rows(frame(self.stored))  # who is not wanted may be a control of who is
@@ -106,9 +107,20 @@ class TableInputs:
         return self.every[self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
 
     @property
+    def compared(self) -> pandas.DataFrame:
+        """``frame``, and runs of which only the training budget was changed: ``budget`` tells them apart."""
+        if not self.budgets:
+            return self.frame.assign(budget="")
+        budgeted = self.every["budget"].astype(str) != ""
+        rows = self.every[budgeted | self.every["exact"].astype(bool)] if self.exact_only else self.every.copy()
+        self.also_shown = {*self.also_shown, *self.every["run"][budgeted]}
+        presets = rows["preset"].where(rows["budget"] == "", rows["preset"].astype(str).str.removesuffix("+"))
+        return rows.assign(preset=presets, changed=rows["changed"].where(rows["budget"] == "", ""))
+
+    @property
     def measures(self) -> dict[str, Measure]:
         """Metrics of the records, by name."""
-        return {name: how for measures in self.frame["measures"] for name, (_, how) in measures.items()}
+        return {name: how for measures in self.compared["measures"] for name, (_, how) in measures.items()}
 
     @property
     def added_notes(self) -> list[str]:
@@ -132,14 +144,11 @@ class TableInputs:
         Raises:
             SkelbenchError: unknown table, or one without columns for the options that are set.
         """
-        from skelbench.reporting.table import Table
-
         descriptor = self.host.get("tables", name)
         assert isinstance(descriptor, TableSpec)
         if descriptor.counts:
             self.check_answered(name)
-        built = self.host.load(descriptor)(self)
-        table = replace(self.host.checked(descriptor, built, Table, "skelbench.reporting.table.Table"), name=name)
+        table = self.built(descriptor)
         self.check_answered(name, table)
         if descriptor.needs_runs and table.rows:
             table = replace(table, notes=(*table.notes, *self.added_notes))
@@ -152,11 +161,27 @@ class TableInputs:
         notes = (f"Only {self.filters}{adjusted}.", *table.notes) if table.rows else (none,)
         return replace(table, notes=notes)
 
+    def built(self, descriptor: Descriptor) -> Table:
+        """The table of ``descriptor``, with the names of methods as papers spell them."""
+        from skelbench.reporting.table import Table
+
+        made = self.host.load(descriptor)(self)
+        table = self.host.checked(descriptor, made, Table, "skelbench.reporting.table.Table")
+        keys = {column.key for column in table.columns} & {"method", "title"}
+        names = {str(row[key].value) for row in table.rows for key in keys if not row[key].published}
+        spelled = {name: self.host.spelling(name) for name in names}
+        columns = [replace(column, names=spelled) if column.key in keys else column for column in table.columns]
+        return replace(table, name=descriptor.name, columns=tuple(columns))
+
     @property
-    def left_out(self) -> int:
-        """Number of runs with evaluations that ``--all`` would add."""
-        excluded = self.every.loc[~self.every["exact"].astype(bool), "run"] if self.exact_only else ()
-        return len(set(excluded) - set(self.also_shown))
+    def left_out(self) -> str:
+        """What ``--all`` would add: ``2 runs with changed settings and 12 evaluations of ...``; "" for nothing."""
+        every = self.every[~self.every["run"].isin(set(self.also_shown))] if self.exact_only else self.every[:0]
+        exact = every["exact"].astype(bool)
+        shown = every["run"].isin(set(every["run"][exact]))
+        counts = {"run": every["run"][~shown].nunique(), "evaluation": int((shown & ~exact).sum())}
+        ends = {"run": "with changed settings", "evaluation": "of snapshots or with changed settings"}
+        return " and ".join(f"{counted(n, noun)} {ends[noun]}" for noun, n in counts.items() if n)
 
     @property
     def data_place(self) -> Path:

@@ -12,7 +12,7 @@ from skelbench.data.store.splits import full_name
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.reporting import builder, published
 from skelbench.reporting.controls import CONTROLS, controls_beside
-from skelbench.reporting.seeds import INTERVALS, metric, percent, seeds_of, with_other_protocols
+from skelbench.reporting.seeds import INTERVALS, block_of, metric, percent, seeds_of, with_other_protocols
 from skelbench.reporting.study_rows import figures_of
 from skelbench.reporting.table import Cell, Column, Table
 
@@ -28,7 +28,7 @@ GROUPS = (
 """Groups of methods in the order of the SLiM paper's Table 1. Rows that plugins announce (label ``group``) put a method
 into one of them, or into another, which then follows; methods that nobody announces are in the first."""
 CONTROL_GROUP = "Controls"
-BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset"]
+BLOCK = ["setting", "dataset", "split", "data", "encoder", "protocol", "stream", "checkpoint", "preset", "budget"]
 """Columns in which rows that compete agree; of presets the name without its changes."""
 _PLACE = ("stream", "dataset", "split")
 """Columns that a published figure and its row have in common."""
@@ -44,12 +44,12 @@ _FOOTNOTES = {
     "step",
 }
 TRAINED_ON = "Trained on: the streams of the training; stream: the input of the encoder in this evaluation."
-NOTE = (
-    f"Linear: after the probe's last step. {INTERVALS} p: exact paired test against the untrained encoder on the "
-    "same clips, the larger of that over clips (McNemar's) and that over subjects, the largest over seeds "
-    "(1 where they point in opposite directions), Holm-adjusted over the rows of a block (data set, split, "
-    "setting, preset, encoder, stream, checkpoint and probe); it says nothing about other pre-training seeds. "
-    "raw: the clip's coordinates, no network."
+NOTES = (
+    INTERVALS,
+    "p: against the untrained encoder, Holm-adjusted over the rows of a heading.",
+    "Linear: after the probe's last step. p: exact paired test on the same clips, the larger of that over clips "
+    "(McNemar's) and that over subjects, the largest over seeds (1 where they point in opposite directions); it says "
+    "nothing about other pre-training seeds. raw: the clip's coordinates, no network.",
 )
 
 
@@ -109,72 +109,82 @@ class Papers:
 
 
 def table(inputs: TableInputs) -> Table:
-    """One row per setting of the evaluations in ``inputs``, averaged over its seeds.
-
-    A row's p-value is the largest of its seeds, Holm-adjusted over the rows of its block.
-    """
-    if inputs.against and inputs.against not in (titles := set(inputs.frame["title"])):
+    """One row per setting of the evaluations in ``inputs``, averaged over its seeds. A row's p-value is the largest of
+    its seeds, Holm-adjusted over the rows of its block."""
+    frame = inputs.compared
+    if inputs.against and inputs.against not in (titles := set(frame["title"])):
         unknown = did_you_mean(inputs.against, sorted(titles), "method with a row here")
-        raise SkelbenchError(f"{unknown} A filter --method must name it too.")
-    frame = inputs.frame
+        changed = inputs.against in set(inputs.every["title"])
+        hint = "Its runs have changed settings: add --all." if changed else "A filter --method must name it too."
+        raise SkelbenchError(f"{unknown} {hint}")
     linear = controls_beside(builder.probed(with_other_protocols(frame)))
     layout = _layout(inputs)
     keys = ["title", *(column.key for column in layout.columns if isinstance(column, Column) and column.key in linear)]
     rows = builder.over_seeds(layout.columns, seeds_of(linear, keys))
     papers, show, own = Papers(inputs), set[str](), [row for row, _ in rows]
+    every_added = all(runs is not None and runs["added"].notna().all() for _, runs in rows)
     for row in own:
         papers.beside(row)
+        if every_added:  # a note says so
+            row["method"] = replace(row["method"], footnotes=tuple({*row["method"].footnotes} - {"added"}))
     unmatched = [builder.Filled(row) for row in papers.alone(own)]
-    if len({row["group"] for row in (*own, *(row for row, _ in unmatched))} - {CONTROL_GROUP}) > 1:
+    printed = bool(unmatched) or any(row["paper"].value is not None for row in own)
+    grouped = printed or len({block_of(BLOCK, row) for row in own}) == 1
+    if grouped and len({row["group"] for row in (*own, *(row for row, _ in unmatched))} - {CONTROL_GROUP}) > 1:
         show.add("group")
     if any(row["trained_on"] not in ("", row["stream"]) for row in own):
-        show |= {"trained_on", "stream"}
+        show.add("trained_on")
     notes = [TRAINED_ON] if "trained_on" in show else []
-    if unmatched or any(row["paper"].value is not None for row in own):
+    if printed:
         notes += published.notes(inputs.host, NAME)
-    layout = replace(layout, order=partial(_order, own, papers.order))
+    layout = replace(layout, order=partial(_order, own, papers.order if grouped else ()))
     return builder.build(layout, [*rows, *unmatched], inputs, notes=notes, show=show)
 
 
 def _order(own: Sequence[dict[str, Any]], groups: Sequence[str], row: dict[str, Any]) -> tuple[Any, ...]:
-    """Sort key: block, group, accuracy. Figures alone follow their group in the first block of their place."""
+    """Sort key: block, group (or controls last), accuracy. Figures alone follow their group in the first block of their
+    place."""
 
     def block(row: dict[str, Any]) -> tuple[Any, ...]:
-        return (row["setting"] != "shared", *(row[key] for key in BLOCK[1:-1]))
+        return row["setting"] != "shared", *block_of(BLOCK[1:], row)
 
     if row["method"].published:
         first = min(block(row_own) for row_own in own if all(row_own[key] == row[key].value for key in _PLACE))
         return first, groups.index(row["group"]), True, -row["paper"].value
-    return block(row), groups.index(row["group"]), False, -row["accuracy"].value
+    group = groups.index(row["group"]) if groups else row["group"] == CONTROL_GROUP
+    return block(row), group, False, -row["accuracy"].value
 
 
 def _layout(inputs: TableInputs) -> builder.Layout:
     """The columns: settings, measures, and the metrics of protocols (shown if ``--columns`` names them)."""
 
     def setting(key: str, **more: Any) -> Column:
-        return builder.setting(key, **{"leads": True, "beside": ("published",) if key in _PLACE else (), **more})
+        beside = ("published",) if key in _PLACE else ()
+        return builder.setting(key, **{"leads": True, "beside": beside, "heads": key in BLOCK, **more})
 
     best = Column("accuracy_best_on_test", "Best on test", ".1f", footnotes=("best",), beside=("pm",), asked=True)
-    selected = Column("accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True)
+    selected = Column(
+        "accuracy_selected", "Selected on train", ".1f", best="max", beside=("pm",), minor=True, bare=True
+    )
+    over = replace(builder.OVER_UNTRAINED.column, beside=("pm", "interval"))
     columns: list[Column | builder.Measure] = [
         Column("group", "Group", shown=False, heads=True),
         builder.Measure(Column("method", "Method", leads=True, beside=("published",)), _method),
         *map(setting, ("setting", "dataset", "split", "data")),
-        Column("tokens", "Tokens", leads=True),
-        *map(setting, ("preset", "changed", "encoder")),
+        *map(setting, ("tokens", "preset", "budget", "changed", "encoder")),
         setting("hardware", leads=False, minor=True),
         setting("protocol"),
-        setting("trained_on", shown=False),
         *map(setting, ("stream", "checkpoint")),
-        builder.SEEDS,
         builder.LINEAR,
-        builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
         *([builder.Measure(best, lambda group: percent(group[best.key]))] if inputs.best_on_test else []),
-        builder.KNN,
-        replace(builder.OVER_UNTRAINED, cell=_over_untrained),
+        builder.Measure(over, _over_untrained),
         builder.P_VALUE,
+        builder.KNN,
         builder.OVER_RAW,
         Column("paper", "Paper", ".1f", published=True, shown="filled", beside=("pm",)),
+        setting("trained_on", leads=False, shown=False),
+        builder.SEEDS,
+        builder.Measure(selected, lambda group: percent(group["accuracy_selected"])),
         builder.mean_of(Column("gflops", "GFLOPs, 1 body", ".2f"), "gflops"),
         builder.Measure(Column("clips_seen", "Clips seen", ",d", minor=True), _clips),
         builder.mean_of(Column("train_minutes", "Training, minutes", ".1f", minor=True), "train_seconds", per=60),
@@ -191,7 +201,7 @@ def _layout(inputs: TableInputs) -> builder.Layout:
         "`skelbench eval RUN --protocol linear` evaluates a finished run"
     )
     return builder.Layout(
-        "Linear evaluation: accuracy in percent", empty, columns, BLOCK, (NOTE,), _FOOTNOTES, against=True
+        "Linear evaluation: accuracy in percent", empty, columns, BLOCK, NOTES, _FOOTNOTES, against=True
     )
 
 
@@ -201,8 +211,13 @@ def _method(group: DataFrame) -> Cell:
 
 
 def _over_untrained(group: DataFrame) -> Cell:
-    cell = builder.OVER_UNTRAINED.cell(group)
-    return Cell(footnotes=("control",)) if cell.value is None and group["title"].iloc[0] not in CONTROLS else cell
+    cell, interval = builder.OVER_UNTRAINED.cell(group), group["interval"].iloc[0]
+    if cell.value is None:
+        return Cell(footnotes=("control",) * (group["title"].iloc[0] not in CONTROLS))
+    if len(group) > 1 or not isinstance(interval, tuple):
+        return cell
+    (low, high), over = interval
+    return replace(cell, interval=(100 * low, 100 * high), interval_over=over)
 
 
 def _clips(group: DataFrame) -> int | None:

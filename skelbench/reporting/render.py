@@ -25,10 +25,8 @@ FORMATS = ("terminal", "md", "csv", "json", "latex", "html")
 
 
 def render(table: Table, format: str = "terminal", width: int = 120) -> str:
-    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width``: columns of the terminal.
-
-    To print in color on a console, print :class:`~skelbench.reporting.terminal.Terminal` instead.
-    """
+    """``table`` as text in one of :data:`FORMATS`, ending in a newline; ``width``: columns of the terminal. To print
+    in color on a console, print :class:`~skelbench.reporting.terminal.Terminal` instead."""
     if format == "terminal":
         return in_lines(table, width)
     writers = {"md": markdown, "csv": to_csv, "json": to_json, "latex": latex, "html": html}
@@ -67,7 +65,6 @@ class _Markup(NamedTuple):
             yield (f"{self.raised % mark} " if mark else "") + self.text(text)
 
 
-# ------------------------------------------------------------------------------------------------ markdown, html
 def _markdown_text(text: str) -> str:
     text = re.sub(r"([\\|*`<]|\](?=\())", r"\\\1", plain(text))
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
@@ -123,7 +120,6 @@ def html(table: Table) -> str:
     return "\n".join([*lines, "</table>", *(f"<p>{text}</p>" for text in _HTML.below(table))]) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------ data
 def _raw(value: object) -> object:
     """JSON has no infinities, and CSV readers disagree about them."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -138,10 +134,8 @@ def _csv(value: object) -> object:
 
 
 def to_csv(table: Table) -> str:
-    """One line per row; text that begins like a formula stands behind an apostrophe.
-
-    Spread, limits and ``published`` get columns of their own where any cell has them, or ``Column.beside`` names them.
-    """
+    """One line per row; text that begins like a formula stands behind an apostrophe. Spread, limits and ``published``
+    get columns of their own where any cell has them, or ``Column.beside`` names them."""
     rows: list[list[object]] = [[] for _ in table.rows]
     header: list[str] = []
     for column in table.columns:
@@ -187,12 +181,11 @@ def to_json(table: Table) -> str:
         ],
         "rows": [{key: cell_json(cell) for key, cell in row.items()} for row in table.rows],
         "footnotes": dict(table.footnotes),
-        "notes": list(table.notes),
+        "notes": [note for note in (table.common, *table.notes) if note],
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------ latex
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "×": r"$\times$",
@@ -210,7 +203,7 @@ def _latex_text(text: str) -> str:
 def _latex_number(text: str) -> str:
     """A number with its spread as mathematics, in which a hyphen is a minus."""
     text = re.sub(r"e([+-]\d+)", lambda match: rf"\times10^{{{int(match[1])}}}", text)
-    text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace("%", r"\%")
+    text = text.replace(" ± ", r" \pm ").replace(" [", r"\ [").replace(" (", r"\ (").replace("%", r"\%")
     return f"${re.sub(r'(?<=[0-9]),(?=[0-9])', '{,}', text)}$"
 
 

@@ -32,7 +32,7 @@ LAYOUT = builder.Layout(
     "Accuracy in percent over the length of training",
     "nothing to compare yet: `skelbench study scaling` trains methods for different numbers of clips",
     (
-        *(builder.setting(key, leads=True) for key in BLOCK),
+        *(builder.setting(key, leads=True, heads=True) for key in BLOCK),
         Column("title", "Method", leads=True),
         Column("others", "Changed settings", leads=True, shown="filled"),
         builder.mean_of(Column("clips_seen", "Clips seen", ",.0f", leads=True), "clips_seen"),
@@ -47,9 +47,10 @@ LAYOUT = builder.Layout(
     ),
     BLOCK,
     (
+        INTERVALS,
         "Every row is a training of its own with its whole learning rate schedule; another training length than the "
         f"preset's does not count as a changed setting here. {FLOPS}. p: against the untrained encoder, the largest "
-        f"over seeds, Holm-adjusted over the rows of this group. {INTERVALS}",
+        f"over seeds, Holm-adjusted over the rows of a heading.",
     ),
     order=lambda row: (*(str(row[key]) for key in BLOCK), row["title"], row["others"], row["clips_seen"]),
 )
@@ -72,15 +73,11 @@ def table(inputs: TableInputs) -> Table:
 
 def trainings(inputs: TableInputs) -> DataFrame:
     """The evaluations of trained runs, with the column ``others``: changed settings other than the training length.
-
-    Without ``--all`` those that differ in nothing else, and their snapshots.
-    """
+    Without ``--all`` those that differ in nothing else, and their snapshots."""
     frame = inputs.every
     frame = frame[frame["clips_seen"].astype(float) > 0]
-    trained = {}
-    for run in inputs.stored:
-        changes_made = listed({key: value for key, value in run.info["modified"].items() if key not in LENGTH})
-        trained[run.name] = run.about["changed"], changes_made
+    own = {run.name: {k: v for k, v in run.info["modified"].items() if k not in LENGTH} for run in inputs.stored}
+    trained = {run.name: (run.about["changed"], listed(own[run.name])) for run in inputs.stored}
     pairs = zip(frame["run"], frame["changed"])
     changes = [changed.replace(*trained[run], 1) if trained[run][0] else changed for run, changed in pairs]
     frame = frame.assign(others=[text.removeprefix(", ") for text in changes])

@@ -22,26 +22,21 @@ if TYPE_CHECKING:
 
 RAW = "not shown to be better than coordinates without a network: paired p > 0.05 for at least one seed"
 """Footnote ``raw`` of the cells of :func:`over_raw`."""
-SUBJECTS = "the bracket is over test subjects, which is wider than over clips"
-"""Footnote ``subjects`` of brackets."""
-INTERVALS = (
-    "±: 95 % t interval over seeds, where there are several (published figures: as printed). Brackets: 95 % over test "
-    "clips, over subjects if so marked; brackets of differences also over seeds, if there are three."
-)
+INTERVALS = "±: 95 % over seeds; (a, b): two seeds; [a, b]: 95 % over test clips or subjects."
 
 OLDER = "left out, because later runs of the same rows differ in more than the seed:"
 """Note on runs that :func:`newest` skips."""
 
-_WORDS = {"timed": "timed on", "memory_how": "memory is"}
+_WORDS = {"timed": "timed on", "memory_how": "memory is", "data": "data version", "place": "data"}
+_TRAINED = ("tokens", "seeds")
+"""Columns that say nothing about ``raw``, which has neither."""
 _UNUSUAL = ("setting", "encoder", "stream")
 _EVALUATION = ["run", "dataset", "split", "stream", "checkpoint"]
 
 
 def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
-    """Runs that belong in one row: alike in ``keys`` and, where it is there, in ``group``, ordered by seed.
-
-    A seed that occurs twice means that something else differs: every evaluation is then a row of its own.
-    """
+    """Runs of one row: alike in ``keys`` and ``group``, by seed. If a seed occurs twice, something else differs: every
+    evaluation is then a row of its own."""
     keys = [*keys, *(["group"] if "group" in frame else [])]
     for _, group in frame.groupby(keys, dropna=False, sort=False):
         if group["seed"].duplicated().any():
@@ -51,10 +46,8 @@ def seeds_of(frame: DataFrame, keys: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
-    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint.
-
-    A mean over other seeds at its end would look like a rise or a fall. Without such runs every run is by itself.
-    """
+    """Evaluations along each training with snapshots, of the runs that were evaluated at every checkpoint, as a mean
+    over other seeds at its end would look like a rise or a fall; else of every run by itself."""
     for _, rows in frame.groupby([*keys, "group"], dropna=False, sort=False):
         if (rows["checkpoint"] == "last").all():
             continue
@@ -67,11 +60,8 @@ def ways_of(frame: DataFrame, keys: Sequence[str] = ()) -> Iterator[DataFrame]:
 
 
 def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
-    """All seeds of a row; None without a run.
-
-    Runs of one preset that differ in something else (a method's version) are not averaged: the runs that finished last
-    count, and the names of the others are added to ``older``.
-    """
+    """All seeds of a row, None without a run. Of runs that differ in something else (a method's version) those that
+    finished last count, and the names of the others are added to ``older``."""
     groups = [group.sort_values("seed") for _, group in fitting.groupby("group", sort=False)]
     groups.sort(key=lambda group: group["finished"].astype(float).max())
     older.extend(name for group in groups[:-1] for name in group["run"])
@@ -79,31 +69,29 @@ def newest(fitting: DataFrame, older: list[str]) -> DataFrame | None:
 
 
 def accuracy(group: DataFrame) -> Cell:
-    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws.
-
-    The bracket is the wider of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects.
-    """
+    """Mean accuracy in percent with its t interval over seeds, or of one seed over its draws; the bracket is the wider
+    of Wilson's 95 % interval on ``n_test`` clips and a bootstrap over subjects."""
     by_subject = group["by_subject"].tolist() if "by_subject" in group else ()
     interval, over = accuracy_interval(
         float(group["accuracy"].mean()), int(group["n_test"].iloc[0]), of_subjects(by_subject)
     )
     cell = percent(group["accuracy"])
-    notes = ("subjects",) if over.endswith("subjects") else ()
+    notes = list[str]()
     draws, first = int(group["draws"].fillna(1).max()) if "draws" in group else 1, group.iloc[0]
     sd = first["accuracy_sd"] if len(group) == 1 and draws > 1 else None
     if sd is not None and sd == sd:
         half, noun = 100 * t_half_width(float(sd), draws), first["drawn"] or "draws"
         cell = replace(cell, plus_minus=half, plus_minus_over=f"{draws} {noun}")
-        notes = (f"over {noun}", *notes)
+        notes = [f"over {noun}"]
     low, high = interval
-    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=notes)
+    return replace(cell, interval=(100 * low, 100 * high), interval_over=over, footnotes=tuple(notes))
 
 
 def footnotes(frame: DataFrame) -> dict[str, str]:
     """Footnotes of the cells of this module."""
     drawn = sorted({noun or "draws" for noun in frame["drawn"]})
     over = {f"over {noun}": f"of one seed: ± is a 95 % t interval over its {noun}" for noun in drawn}
-    return {"raw": RAW, "subjects": SUBJECTS, **over}
+    return {"raw": RAW, **over}
 
 
 def percent(shares: Iterable[float]) -> Cell:
@@ -134,7 +122,6 @@ def points(share: float, half: float | None, interval: tuple[float, float], seed
         (100 * low, 100 * high),
         plus_minus_over="" if half is None else f"{seeds} seeds",
         interval_over=over,
-        footnotes=("subjects",) if over.endswith("subjects") else (),
     )
 
 
@@ -144,8 +131,8 @@ def unusual_of(setting: str, encoder: str, stream: str) -> list[str]:
 
 
 def block_of(keys: Sequence[str], row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Values of a row's block; presets without the changes in their names."""
-    values = (row[key].value if isinstance(row[key], Cell) else row[key] for key in keys)
+    """Values of a row's block ("" for a column that it lacks); presets without the changes in their names."""
+    values = (getattr(cell := row.get(key), "value", cell) for key in keys)
     return tuple(str(value or "").removesuffix("+") for value in values)
 
 
@@ -170,8 +157,7 @@ def subjects_note(frame: DataFrame) -> Iterator[str]:
             continue
         count = int(subjects.max())
         few = f", too few to trust an interval over them, and p is {2.0 ** (1 - count):.2g} at least"
-        partly = ", not known to some evaluations, which rest on clips alone" if len(subjects) < len(group) else ""
-        notes.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else "") + partly)
+        notes.append(f"{count} of {dataset} / {split}" + (few if count < TRUSTED else ""))
     yield f"Subjects: {'; '.join(notes)}."
 
 
@@ -191,11 +177,9 @@ def over_raw(group: DataFrame) -> Cell:
 
 
 def with_other_protocols(frame: DataFrame) -> DataFrame:
-    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint.
-
-    Adds the column ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``.
-    Evaluations with changed settings (k = 5) and what several evaluations measured do not count.
-    """
+    """``frame`` with what other protocols measured for the same run, data, stream and checkpoint. Adds the column
+    ``knn`` (1-NN accuracy, NaN where there is none) and the metrics of other protocols to ``measures``. Evaluations
+    with changed settings (k = 5) and what several evaluations measured do not count."""
     announced = frame[frame["probe"] == ""]
     knn = announced[announced["protocol"] == "knn"].drop_duplicates(_EVALUATION, keep=False)
     accuracies = dict(zip(_places(knn), knn["accuracy"]))
@@ -223,16 +207,34 @@ def metric(group: DataFrame, name: str) -> Cell:
 def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[str], list[str]]:
     """Return the ``keys`` in which ``rows`` differ, and the values that all rows share (``preset small``).
 
-    Versions of the data count only within one dataset and split.
+    Versions of the data count only within one dataset and split. Changes of a preset do not count.
     """
     if not rows:
         return set(), []
-    varying = {key for key in keys if key != "data" and len({row[key] for row in rows}) > 1}
+    plain = [{key: getattr(cell, "value", cell) for key, cell in row.items()} for row in rows]
+    trained = [row for row in plain if row.get("method") != "raw"] or plain
+    values = {key: [row[key] for row in (trained if key in _TRAINED else plain) if key in row] for key in keys}
+    texts = {key: [str(value).removesuffix("+") for value in column] for key, column in values.items()}
+    varying = {key for key in keys if key != "data" and len(set(texts[key])) > 1}
     if "data" in keys:
-        versions = {(row["dataset"], row["split"], row["data"]) for row in rows}
+        versions = {(row["dataset"], row["split"], row.get("data")) for row in plain}
         varying |= {"data"} if len(versions) > len({place[:2] for place in versions}) else set()
     return varying, [
-        f"{_WORDS.get(key, key.replace('_', ' '))} {rows[0][key]}"
+        f"{word(key)} {texts[key][0]}"
         for key in keys
-        if key not in varying | {"data"} and rows[0][key] not in ("", DEFAULTS.get(key))
+        if key not in varying | {"data"} and values[key] and values[key][0] not in (None, "", DEFAULTS.get(key))
     ]
+
+
+def word(key: str) -> str:
+    """The column ``key`` in a sentence."""
+    return _WORDS.get(key, key.replace("_", " "))
+
+
+def chance(frame: DataFrame) -> str:
+    """Accuracy of guessing, of each data set where they differ: ``chance 3.1 %``."""
+    classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
+    texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
+    if len(set(texts.values())) == 1:
+        return f"chance {texts.popitem()[1]}"
+    return f"chance {', '.join(map(' '.join, texts.items()))}" if texts else ""

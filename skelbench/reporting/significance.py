@@ -31,16 +31,13 @@ RANKS = (
     Column("untested", "Not tested against (runs)", shown=False),
 )
 """Columns of rows that were tested among each other."""
-_TESTS = (
-    "paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the larger p "
-    f"of clips and subjects, Holm-adjusted to {100 * ALPHA:.0f} %; with three seeds or more the 95 % interval over "
-    "seeds must exclude 0 too."
-)
 HOW = (
-    "Rank: by the accuracy as it is shown, ties share one. Rows that share a letter are not significantly different: "
-    f"{_TESTS}"
+    f"Rows that share a letter are not significantly different: all pairs tested, Holm-adjusted to {100 * ALPHA:.0f} %."
 )
-HOW_LETTERS = f"Letters behind a number: rows that share one are not significantly different in it: {_TESTS}"
+TESTS = (
+    "Letters: paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the "
+    "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
+)
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())
 """Columns to match a row with its row of ``--against``; the first tuple that leaves exactly one row is used."""
 
@@ -123,10 +120,8 @@ def against_columns(title: str) -> tuple[Column, ...]:
 def how_against(title: str) -> str:
     """Note on the differences to the method ``title``."""
     return (
-        f"Over {title}: difference to its row of the block (of several to the one with the same tokens and settings), "
-        "over the seeds that both have; p: exact paired test on the same clips, the larger of that over clips and that "
-        "over subjects, Holm-adjusted over these differences of the block; it says nothing about other pre-training "
-        "seeds."
+        f"p over {title}: Holm-adjusted over these differences alone, letters of --significance and of the report over "
+        "all pairs of rows."
     )
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 BLOCK = (
-    "dataset", "split", "tokens", "frames", "patch", "preset", "encoder", "stream", "hardware", "protocol", "data",
+    "dataset", "split", "tokens", "frames", "patch", "preset", "budget", "encoder", "stream", "hardware", "protocol",
+    "data",
 )  # fmt: skip
 """Columns in which rows of a block agree."""
 
@@ -58,8 +59,8 @@ FOOTNOTES = {
 NOTES = (
     "Linear: after the probe's last step. Over untrained: minus the untrained encoder of the same shape, data and "
     "seed; over raw: minus the clip's coordinates, no network. "
-    f"{INTERVALS} p: exact sign-flip test over test clips and over subjects, the larger of both, "
-    "Holm-adjusted over the rows of this group; p says nothing about other pre-training seeds.",
+    "p: exact sign-flip test over test clips and over subjects, the larger of both. Brackets and p apply to these "
+    "trained encoders, not to other pre-training seeds.",
     f"GFLOPs: clips of {BODIES} bodies, matrix products, 2 per multiply-accumulate; step: all of a training step.",
 )
 
@@ -146,29 +147,28 @@ class StudyTable:
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The declared rows, filled block by block. Changed settings (``compare --all``) have blocks of their own."""
-        headline = builder.probed(with_other_protocols(inputs.frame), checkpoint="last", setting="shared")
-        changed = ~headline["exact"].astype(bool)
+        headline = builder.probed(with_other_protocols(inputs.compared), checkpoint="last", setting="shared")
+        headline = headline.assign(exact=headline["exact"].astype(bool) | (headline["budget"] != ""))
+        changed = ~headline["exact"]
         plain = headline.assign(preset=headline["preset"].astype(str).str.removesuffix("+"))
         keys = [*(plain[key] for key in self.block), changed, plain["changed"].where(changed, "")]
         layout, filled, older = self.layout(), list[builder.Filled](), list[str]()
         for _, block in headline.groupby(keys, dropna=False):
             filled += self._filled(block, layout, inputs, older)
-        notes = list[str]()
+        notes = [INTERVALS, f'p of "{self.against}": Holm-adjusted over the rows of a heading.']
         if any(runs is None for _, runs in filled):
             notes.append(f"Rows without numbers have no run yet; see `skelbench study {self.name} --dry-run`.")
         if older:
             notes.append(f"{OLDER[0].upper()}{OLDER[1:]} {', '.join(older)}.")
         if any(column.key in row for row, _ in filled for column in self.paper):
             notes += published.notes(inputs.host, self.name)
-        return builder.build(layout, filled, inputs, notes=[*notes, *NOTES, *_versions(filled)])
+        return builder.build(layout, filled, inputs, notes=[*notes, *self.notes, *NOTES, *_versions(filled)])
 
     def _filled(
         self, block: DataFrame, layout: builder.Layout, inputs: TableInputs, older: list[str]
     ) -> Iterator[builder.Filled]:
-        """The rows of one block, tested among each other; rows without a run only beside usual evaluations.
-
-        Names of runs that later runs of the same rows replace are added to ``older``.
-        """
+        """The rows of one block, tested among each other; rows without a run only beside usual evaluations. Names of
+        runs that later runs of the same rows replace are added to ``older``."""
         rows, replaced = list(self.rows(block) if callable(self.rows) else self.rows), list[str]()
         runs = [newest(row.fits(block), replaced) for row in rows]
         filled = [row for row, group in zip(rows, runs, strict=True) if group is not None]
@@ -192,10 +192,8 @@ class StudyTable:
                 yield builder.Filled(common | {"changed": ""} | self._labels(row, block, inputs.host))
 
     def _labels(self, row: Row, runs: DataFrame, host: Host) -> dict[str, Any]:
-        """Title, grid and labels of a row, and its published figures.
-
-        Accuracies are those on the data set of ``runs``; costs do not depend on it.
-        """
+        """Title, grid and labels of a row, and its published figures. Accuracies are those on the data set of
+        ``runs``; costs do not depend on it."""
         grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
         cells = {"title": row.title, **grid, **row.labels}
         columns, dataset = {column.key for column in self.paper}, runs["dataset"].iloc[0]
@@ -213,17 +211,20 @@ class StudyTable:
             return Column(key, header, format, shown=key in self.shown)
 
         columns: list[Column | builder.Measure] = [
-            *(builder.setting(key, leads=True) for key in BLOCK if key not in labels),
+            *(builder.setting(key, leads=True, heads=True) for key in BLOCK if key not in labels),
             *self.labels,
             column("title", "Method"),
             Column("changed", "Changed settings", leads=True, shown="filled"),
-            builder.SEEDS,
             builder.LINEAR,
-            builder.Measure(Column("difference", self.against, "+.1f", beside=("pm", "interval")), lambda group: None),
-            builder.Measure(Column("p_value", "p (Holm)", ".2g"), lambda group: None),
+            builder.Measure(
+                Column("difference", self.against, "+.1f", beside=("pm", "interval"), shown="filled"),
+                lambda group: None,
+            ),
+            builder.Measure(Column("p_value", "p (Holm)", ".2g", shown="filled"), lambda group: None),
+            builder.Measure(replace(builder.OVER_UNTRAINED.column, key="control", bare=True), _over_untrained),
             builder.KNN,
-            builder.Measure(replace(builder.OVER_UNTRAINED.column, key="control"), _over_untrained),
             builder.OVER_RAW,
+            builder.SEEDS,
             *self.extra,
             builder.mean_of(Column("gflops", f"GFLOPs, {BODIES} bodies", ",.2f"), "clip_gflops"),
             builder.mean_of(Column("step_gflops", f"Step GFLOPs, {BODIES} bodies", ",.2f"), "step_gflops", BODIES),
@@ -238,7 +239,7 @@ class StudyTable:
             f"(`skelbench study {self.name} --dry-run` lists it first)"
         )
         block = [*(key for key in BLOCK if key not in labels), "changed"]
-        return builder.Layout(self.title, how, columns, block, self.notes, FOOTNOTES | dict(self.footnotes))
+        return builder.Layout(self.title, how, columns, block, (), FOOTNOTES | dict(self.footnotes))
 
 
 def variants(

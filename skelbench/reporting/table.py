@@ -13,6 +13,8 @@ from skelbench.core.text import plain
 
 Value = float | int | str | bool | None
 Mark = Literal["best", "second"]
+T_OF_TWO = 12.706204736432095
+"""Half a 95 % t interval of two values / half their distance."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ class Column:
     """An option asked for it: a narrow terminal hides it after all but the first leading column and the headline."""
     heads: bool = False
     """Its values are lines above the rows that share them; a column in CSV and JSON only."""
+    headed: str = ""
+    """Words before a value in such a line: ``preset ``."""
+    bare: bool = False
+    """Readers see values without spread and interval, which CSV and JSON have."""
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Value -> text for readers: ``slim`` -> ``SLiM``."""
 
     def text(self, value: Value) -> str:
         """``value`` as readers see it; "" for ``None``."""
@@ -74,7 +82,7 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, str):
-            return value
+            return self.names.get(value, value)
         long = self.format.endswith("g") and abs(value) >= 999.5  # which "g" gives an exponent
         text = format(value, ",.0f" if long else self.format)
         if not text.strip("-0.,%"):  # what rounds to zero has no sign
@@ -82,30 +90,31 @@ class Column:
         return text
 
     def spread(self, cell: Cell) -> str:
-        """Spread and interval behind the value of ``cell``: `` ± 1.2 [0.4, 3.1]``; "" for none."""
-        text = "" if cell.plus_minus is None else f" ± {self.text(cell.plus_minus).lstrip('+')}"
-        if cell.interval is not None:
-            low, high = (self.text(limit) for limit in cell.interval)
-            text += f" [{low}, {high}]"
-        return text
+        """The one interval behind the value of ``cell``: `` ± 1.2`` over seeds, `` (0.4, 3.1)`` of two seeds, else
+        `` [0.4, 3.1]`` over clips or subjects; "" for none."""
+        if self.bare or (cell.plus_minus is None and cell.interval is None):
+            return ""
+        if cell.plus_minus is None or not isinstance(cell.value, int | float):
+            return " [{}, {}]".format(*map(self.text, cell.interval or ()))
+        if cell.plus_minus_over == "2 seeds":
+            half = cell.plus_minus / T_OF_TWO
+            return f" ({self.text(cell.value - half)}, {self.text(cell.value + half)})"
+        return f" ± {self.text(cell.plus_minus).lstrip('+')}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells.
-
-    >>> columns = (Column("name", "Method"), Column("accuracy", "Accuracy", ".1%", best="max"))
-    >>> rows = ({"name": "one", "accuracy": 0.5}, {"name": "two", "accuracy": 0.75})
-    >>> Table("Made up", columns, rows).ranked().rows[1]["accuracy"].mark
-    'best'
-    """
+    """Rows of cells by column key. Bare values in ``rows`` become cells; missing keys become empty cells."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    """The most important first: a terminal shows the first ones."""
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
+    common: str = ""
+    """What all rows have in common: a terminal shows it above them."""
     name: str = ""
     """Name of ``compare --table``; LaTeX labels the table by it, or by its title."""
 
@@ -143,8 +152,14 @@ class Table:
     @property
     def sections(self) -> list[tuple[str, list[Mapping[str, Cell]]]]:
         """The rows with the heading readers see above them, in order; "" = none."""
-        key = next((column.key for column in self.columns if column.heads and column.shown), None)
-        heading = (lambda row: str(row[key].value)) if key else (lambda row: "")
+        columns = sorted(
+            (column for column in self.columns if column.heads and column.shown), key=lambda c: not c.headed
+        )
+
+        def heading(row: Mapping[str, Cell]) -> str:
+            texts = ((column, column.text(row[column.key].value).removesuffix("+")) for column in columns)
+            return ", ".join(f"{column.headed}{text}" for column, text in texts if text)
+
         return [(text, list(rows)) for text, rows in groupby(self.rows, heading)]
 
     def markers(self, notes: Sequence[str]) -> str:
@@ -175,11 +190,9 @@ class Table:
         within: Sequence[str] | Callable[[Mapping[str, Cell]], Any] = (),
         keys: Collection[str] | None = None,
     ) -> Table:
-        """The same table with best and second-best marks in columns with a better end, or only in the columns ``keys``.
-
-        Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them; published cells
-        never do. Values that read the same share their rank, and one value alone is not ranked.
-        """
+        """The same table with best and second-best marks in columns with a better end, or only in the columns
+        ``keys``. Rows compete if they agree in the columns ``within``, or if ``within`` gives the same for them;
+        published cells never do. Values that read the same share their rank, and one value alone is not ranked."""
         rows = [dict(row) for row in self.rows]
         block = within if callable(within) else lambda row: tuple(row[key].value for key in within)
         groups: dict[Any, list[dict[str, Cell]]] = {}
@@ -237,7 +250,8 @@ def shown_text(column: Column, cell: Cell) -> str:
 def below(table: Table) -> list[tuple[str, str]]:
     """(mark or "", text) of everything below the table."""
     footnotes = [(table.markers([key]), text) for key, text in table.footnotes.items()]
-    return (footnotes if table.rows else []) + [("", note) for note in table.notes]
+    notes = [note for note in (table.common, *table.notes) if note]
+    return (footnotes if table.rows else []) + [("", note) for note in notes]
 
 
 def column_named(table: Table, name: str, option: str) -> Column:
@@ -250,9 +264,7 @@ def column_named(table: Table, name: str, option: str) -> Column:
 
 def sorted_by(table: Table, name: str) -> Table:
     """``table`` by one column, ascending, or descending where ``-`` leads the name; rows without a value last.
-
-    Headings between rows become a column, as rows that share one need not stay together.
-    """
+    Headings between rows become a column, as rows that share one need not stay together."""
     key = column_named(table, name.removeprefix("-"), "--sort").key
 
     def order(row: Mapping[str, Cell]) -> tuple[bool, float, str]:

@@ -84,7 +84,7 @@ def table(inputs: TableInputs) -> Table:
 def rows_of(inputs: TableInputs) -> list[Row]:
     """The announced rows of the methods that have runs, or of all while none has."""
     announced = study_rows.announced(inputs, NAME)
-    methods = set(inputs.frame["method"])
+    methods = set(inputs.compared["method"])
     rows: list[Row] = []
     for group in [group for group in announced if methods & {row.method for row in group}] or announced:
         start = len(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from skelbench.core.text import plain
@@ -11,59 +12,64 @@ from skelbench.reporting.table import Cell, Column, Table, below, shown_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.measure import Measurement
     from rich.table import Table as RichTable
     from rich.text import Text
 
 
+LINES = 4
+"""Lines below a table."""
+
+
 class Terminal:
-    """A rich renderable of a table with its notes. A number is never cut.
+    """A rich renderable of a table. The least important columns are hidden until the others fit the console, unless
+    ``whole``; no number is cut. At most :data:`LINES` lines are below it, with ``notes`` all notes."""
 
-    On a terminal the least important columns are hidden until the others fit, and a line names them. Files and pipes
-    get all columns in lines as long as necessary, as does a terminal with ``whole``.
-    """
-
-    def __init__(self, table: Table, whole: bool = False, hint: str = "") -> None:
-        """``hint``: how to see hidden columns."""
-        self.table, self.whole, self.hint = table, whole, hint
+    def __init__(self, table: Table, whole: bool = False, notes: bool = True, hint: str = "") -> None:
+        """``hint``: option that shows hidden columns, ``--wide``."""
+        self.table, self.whole, self.notes, self.hint = table, whole, notes, hint
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.constrain import Constrain
         from rich.padding import Padding
         from rich.text import Text
 
-        room = None if self.whole or not options.is_terminal else options.max_width
-        columns, hidden = self.columns_for(room) if room and self.table.rows else (list(self.table.shown), [])
-        narrowed = Terminal(self.table.narrowed(columns))
-        yield Text(self.table.title, style="bold")
+        width, table = options.max_width, self.table
+        fit = table.rows and not self.whole
+        columns, hidden = self.columns_for(width) if fit else (list(table.shown), [])
+        narrowed = Terminal(table.narrowed(columns))
+        yield Text(table.title, style="bold")
+        if table.common:
+            yield Text(table.common, style="dim")
         yield Text()
-        if self.table.rows:
-            yield Padding(narrowed._grid((), header=True), (0, 1))
+        if table.rows:
+            yield Padding(narrowed._grid((), header=True), (0, 0, 0, 1), expand=False)
             for heading, rows in narrowed.table.sections:
                 if heading:
                     yield Text(f" {plain(heading)}", style="italic")
-                yield Padding(narrowed._grid(rows, header=False), (0, 1))
+                yield Padding(narrowed._grid(rows, header=False), (0, 0, 0, 1), expand=False)
             yield Text()
-        if hidden:
-            names = ", ".join(column.header for column in hidden)
-            yield Text(f"Hidden (terminal too narrow): {names}.{self.hint and f' {self.hint}'}", style="dim")
-        for mark, text in below(narrowed.table):
-            yield Constrain(Text(f"({mark}) {text}" if mark else text, style="dim"), max(100, console.width))
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        from rich.measure import Measurement
-
-        if options.is_terminal and not self.whole:
-            return Measurement(options.max_width, options.max_width)
-        width = 1 + sum(self._width(column) + 3 for column in self.table.shown)
-        return Measurement(width, width)
+        texts = [f"({mark}) {text}" if mark else text for mark, text in below(replace(narrowed.table, common=""))]
+        left, more = LINES - 1, ""
+        for text in texts:
+            lines = len(Text(text).wrap(console, width))
+            if self.notes or lines <= left:
+                left -= lines
+                yield Text(text, style="dim")
+            else:
+                more = f"More notes: {self.hint.removesuffix('--wide')}--notes."
+        names = [column.header for column in hidden]
+        for count in range(len(names), 0, -1):
+            rest = f" and {len(names) - count} more" if count < len(names) else ""
+            line = (
+                f"Hidden{self.hint and f' ({self.hint} shows all)'}: {', '.join(names[:count])}{rest}. {more}".strip()
+            )
+            if len(line) <= width:
+                break
+        if hidden or more:
+            yield Text(line if hidden else more, style="dim")
 
     def columns_for(self, room: int) -> tuple[list[Column], list[Column]]:
-        """The columns that fit next to each other, and the others.
-
-        The first leading column and the headline are kept first, then what an option asked for, other leading columns,
-        and the rest from the left; minor and empty columns go first.
-        """
+        """The columns that fit next to each other, and the others: first method and headline, then what an option asked
+        for, other leading columns, the rest from the left. A column may fit without its intervals."""
         columns = self.table.shown
         leading = [column for column in columns if column.leads] or list(columns[:1])
         filled = {column.key for column in columns if any(row[column.key].value is not None for row in self.table.rows)}
@@ -71,18 +77,19 @@ class Terminal:
 
         def importance(column: Column) -> tuple[Any, ...]:
             named = column is leading[0] or column is headline
-            last = column.key not in filled, column.minor, column.best is None, columns.index(column)
+            last = column.key not in filled, column.minor, columns.index(column)
             return not named, not column.asked, column not in leading, *last
 
-        chosen, width_used = list[Column](), 1
+        chosen, width_used = dict[str, Column](), 0
         for column in sorted(columns, key=importance):
-            width = 3 + self._width(column)
-            if not chosen or column is headline or width_used + width <= room:
-                chosen.append(column)
-                width_used += width
-        return [column for column in columns if column in chosen], [
-            column for column in columns if column not in chosen
-        ]
+            for candidate in (column, replace(column, bare=True)):
+                width = 2 + self._width(candidate)
+                if not chosen or column is headline or width_used + width <= room:
+                    chosen[column.key] = candidate
+                    width_used += width
+                    break
+        keys = [column.key for column in columns if column.key in chosen]
+        return [chosen[key] for key in keys], [column for column in columns if column.key not in chosen]
 
     def _width(self, column: Column) -> int:
         """Least width in which no cell and no word of the header is broken."""
@@ -104,7 +111,7 @@ class Terminal:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, show_header=header)
+        grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, show_header=header, padding=(0, 1, 0, 0))
         for column in self.table.shown:
             style = "dim italic" if column.published else "bold"
             header_text, width = Text(self._header(column)), self._width(column)
@@ -115,14 +122,11 @@ class Terminal:
         return grid
 
 
-def in_lines(table: Table, width: int, whole: bool = False, styled: bool = False) -> str:
-    """The text that a terminal of this width shows; ``whole``: with all columns, ``styled``: with ANSI styles."""
+def in_lines(table: Table, width: int, whole: bool = False, notes: bool = True) -> str:
+    """The text that a terminal of this width shows; ``whole``: with all columns."""
     from skelbench.core.console import WordConsole
 
-    terminal, out = Terminal(table, whole), io.StringIO()
-    colors = {"color_system": "standard" if styled else None, "force_terminal": True, "force_jupyter": False}
-    console = WordConsole(file=out, width=width, **colors)
-    if whole:
-        console.width = max(width, terminal.__rich_measure__(console, console.options).maximum)
-    console.print(terminal)
+    terminal, out = Terminal(table, whole, notes), io.StringIO()
+    full = sum(terminal._width(column) + 2 for column in table.shown) if whole else 0
+    WordConsole(file=out, width=max(width, full), force_jupyter=False).print(terminal)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -11,6 +11,7 @@ from skelbench.plugin import TableSpec, hookimpl
 from skelbench.reporting import study_rows
 from skelbench.reporting.controls import CONTROLS
 from skelbench.reporting.inputs import TableInputs
+from skelbench.reporting.published import SIZES
 from skelbench.reporting.study_rows import BLOCK, PAPER_COLUMNS, Row, StudyTable
 from skelbench.reporting.table import Column, Table
 from skelbench.views.skeleton.grid import BUDGETS
@@ -30,21 +31,18 @@ def skelbench_tables() -> list[TableSpec]:
 
 
 def table(inputs: TableInputs) -> Table:
-    """A row per method and token grid; see :func:`skelbench.reporting.study_rows.build`.
-
-    Beside the rows that plugins announce: every other method that was run on more than one grid, and other grids of the
-    announced ones. Announced rows name method, variant, grid and published figures; the rest follows.
-    """
+    """A row per method and token grid: what plugins announce (method, variant, grid, published figures), other grids of
+    these, and every other method that was run on more than one grid."""
     announced = [row for row in chain.from_iterable(study_rows.announced(inputs, NAME)) if row.grid]
     study = StudyTable(
         name=NAME,
         title="Token budgets: linear accuracy in percent and cost",
-        rows=lambda block: rows_for(block, announced),
+        rows=lambda block: rows_for(block, announced, inputs.exact_only),
         labels=(
             Column("method", "Method", leads=True),
             Column("tokens", "Tokens", leads=True),
-            Column("frames", "T", "d"),
-            Column("patch", "P_T", "d"),
+            Column("frames", "T", "d", minor=True),
+            Column("patch", "P_T", "d", minor=True),
         ),
         against=f"Over {DENSE} tokens",
         paper=(PAPER_COLUMNS["paper_gflops"], PAPER_COLUMNS["paper_mean"]),
@@ -57,8 +55,13 @@ def table(inputs: TableInputs) -> Table:
     return study(inputs)
 
 
-def rows_for(block: DataFrame, announced: Sequence[Row]) -> list[Row]:
-    """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``."""
+def rows_for(block: DataFrame, announced: Sequence[Row], fewer: bool = False) -> list[Row]:
+    """The ``announced`` rows, method by method, and rows for other methods and grids of the runs in ``block``; with
+    ``fewer`` no rows of methods without a run, and at a reduced size nothing that papers print."""
+    if fewer:
+        full, here = block["preset"].iloc[0].removesuffix("+") in SIZES, set(block["method"])
+        own = [row for row in announced if row.method in here]
+        announced = own if full else [replace(row, printed=None, expected=False) for row in own]
     rows: list[Row] = []
     for method in dict.fromkeys([*(row.method for row in announced), *sorted(set(block["method"]) - {*CONTROLS})]):
         own = list({(row.variant, row.grid): row for row in announced if row.method == method}.values())

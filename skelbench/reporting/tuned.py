@@ -12,7 +12,7 @@ from skelbench.evaluation.stats.paired import t_half_width
 from skelbench.plugin import TableSpec, hookimpl
 from skelbench.records.tuned import Compared, Retrained, TuningRecord, read_all
 from skelbench.reporting import builder
-from skelbench.reporting.seeds import INTERVALS, SUBJECTS, accuracy, adjust, points
+from skelbench.reporting.seeds import INTERVALS, accuracy, adjust, points
 from skelbench.reporting.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ LAYOUT = builder.Layout(
         "missing": "retraining is not complete: issue the `skelbench tune` again",
         "diverged": "diverged when it was trained again: see the notes",
         "none": "every trial failed",
-        "subjects": SUBJECTS,
     },
     order=lambda row: tuple(str(row[key]) for key in BLOCK),
 )

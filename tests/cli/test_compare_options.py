@@ -9,6 +9,8 @@ from fabricated import Fabricated
 
 from skelbench.cli.main import main
 from skelbench.core.files import read_json
+from skelbench.records.archive import pack
+from skelbench.reporting import reference
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 
@@ -43,7 +45,7 @@ def test_significance(results, capsys):
     text = shown(capsys, "compare", "--significance", "--format", "csv")
     rows = {row["method"]: (row["letters"], row["rank"]) for row in csv.DictReader(text.splitlines()) if row["run"]}
     assert rows == {"slim": ("a", "1"), "mamp": ("b", "2")}
-    assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance").split())
+    assert "of 20 subjects, worth" in " ".join(shown(capsys, "compare", "--significance", "--notes").split())
 
 
 @pytest.mark.parametrize(("option", "table"), [("--significance", "flops"), ("--best-on-test", "token-budget")])
@@ -78,3 +80,18 @@ def test_names_that_nobody_has(results, fails):
     fails(["compare", "--table", "flops", "-o", "nowhere/x.md"], "there is no folder nowhere")
     fails(["compare", "--sort", "-acuracy"], "--sort: unknown column 'acuracy'; did you mean 'accuracy'?")
     fails(["plot", "curves", "--preset", "smal"], "unknown preset 'smal'; did you mean 'small'?")
+
+
+def test_reference_runs_are_a_group_of_their_own(results, tmp_path, capsys, monkeypatch, fails):
+    shipped, packs = Fabricated(tmp_path / "shipped"), tmp_path / "packs" / "one"
+    shipped.run("gfp", 0.5)
+    shipped.run("gfp", 0.5, preset="quick", seed=1)
+    monkeypatch.setattr(reference, "FOLDER", packs.parent)
+    fails(["compare", "--reference"], "the reference runs are not installed")
+    packs.mkdir(parents=True)
+    for run in shipped.store.runs():
+        pack([run], packs / f"{run.name}.zip")
+    text = shown(capsys, "compare", "--reference", "--format", "csv")
+    rows = {row["method"]: (row["setting"], row["preset"]) for row in csv.DictReader(text.splitlines())}
+    assert rows == {"slim": ("shared", "small"), "mamp": ("shared", "small"), "gfp": ("reference", "small")}
+    fails(["compare", "--reference", "--table", "token-budget"], "table token-budget cannot show reference runs")

@@ -23,12 +23,14 @@ def clock(monkeypatch):
     return clock
 
 
-def test_tables_are_not_cut_without_a_terminal():
+def test_tables_without_a_terminal_are_120_columns_wide_and_lose_nothing():
     piped = io.StringIO()
     PipeConsole(file=piped).print(make_table(("a", "b", "n"), [("x" * 70, "y" * 70, 1), ("[red]", "", 22)]))
     lines = piped.getvalue().splitlines()
-    assert any("x" * 70 in line and "y" * 70 in line and line.rstrip().endswith(" 1") for line in lines)
+    assert 100 < max(map(len, lines)) <= 120 and [piped.getvalue().count(letter) for letter in "xy"] == [70, 70]
     assert any("[red]" in line and line.rstrip().endswith("22") for line in lines)
+    PipeConsole(file=piped).print("z" * 200)
+    assert piped.getvalue().splitlines()[-1] == "z" * 200
 
 
 def test_progress_lines_are_limited_in_time_and_end_with_the_total(clock):

@@ -10,6 +10,7 @@ from skelbench.evaluation.stats.paired import holm, seeds_test
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import GROUPS, table
+from skelbench.reporting.terminal import Terminal
 
 NTU = {"dataset": "ntu60", "split": "xsub", "knn": None}
 
@@ -51,13 +52,15 @@ def test_p_values_are_holm_adjusted_within_a_block(made):
 
 def test_settings_stay_apart_and_are_shown_where_they_differ(made):
     made.run("slim", 0.9)
-    assert "dataset moves, split cross-view" in build(made).notes[0]
-    assert not {"dataset", "hardware", "protocol"} & {column.key for column in build(made).shown}
+    assert "dataset moves, split cross-view" in build(made).common and "chance" in build(made).common
+    differing = {"dataset", "hardware", "protocol"}
+    assert not differing & {column.key for column in build(made).columns if column.shown}
     for seed, other in enumerate(({"hardware": "H200"}, {"dataset": "ntu60"}, {"protocol": "linear@slim"}), start=1):
         made.run("slim", 0.5, seed=seed, **other)
     built = build(made)
     own = [row for row in built.rows if row["seeds"].value]
-    assert len(own) == 4 and {"dataset", "hardware", "protocol"} <= {column.key for column in built.shown}
+    assert len(own) == 4 and differing <= {column.key for column in built.columns if column.shown}
+    assert len(built.sections) == len({heading for heading, _ in built.sections}) > 2
     assert [row["accuracy"].mark for row in own].count("best") == 1  # other data and probes are no rivals
 
 
@@ -77,8 +80,8 @@ def test_brackets_are_over_subjects_where_these_make_them_wider(made):
     made.run("untrained", np.arange(160) % 2 > 0, subjects=who, knn=None)
     built = build(made)
     slim, mamp = (shown(built)[name]["accuracy"] for name in ("slim", "mamp"))
-    assert (slim.interval_over, slim.footnotes) == ("8 subjects", ("subjects",)) and mamp.interval_over == "160 clips"
-    assert slim.interval[1] - slim.interval[0] > 2 * (mamp.interval[1] - mamp.interval[0]) and not mamp.footnotes
+    assert slim.interval_over == "8 subjects" and mamp.interval_over == "160 clips"
+    assert slim.interval[1] - slim.interval[0] > 2 * (mamp.interval[1] - mamp.interval[0])
     assert "Subjects: 8 of moves / cross-view." in built.notes
     assert shown(built)["slim"]["p_value"].value > 0.2  # over clips 1e-6
 
@@ -121,7 +124,7 @@ def test_rows_are_held_against_those_of_a_method(made):
     assert [p, found["gfp", "8x25+1"][1], found["skeletonmae", "15x25+1"][1]] == pytest.approx(holm(ps).tolist())
     assert found["gfp", "8x25+1"][0].value == 0 and found["skeletonmae", "15x25+1"][0].value == pytest.approx(80)
     assert {found[key][0].value for key in found if key[0] in ("mamp", "amr", "dino")} == {None}
-    assert any(note.startswith("Over mamp:") for note in built.notes)
+    assert any(note.startswith("p over MAMP:") for note in built.notes)
     with pytest.raises(SkelbenchError, match="'mam'; did you mean 'mamp'. A filter --method must name it too"):
         build(made, against="mam")
 
@@ -158,3 +161,33 @@ def test_the_papers_first_table_is_whole(made):
         # Second-hand:
         "MaskSem": 85.9, "MS-CLR": 86.6, "HA-CM": 86.3, "TranCLR": 86.3, "Skeleton2vec": 85.7, "USDRL+": 85.8,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "more"), [(80, ()), (100, ("raw", "seeds")), (120, ("raw", "gflops"))])
+def test_the_columns_that_answer_the_question_are_shown_first(made, width, more):
+    made.run("raw", 0.3)
+    for seed in (0, 1):
+        made.run("untrained", 0.4, seed=seed)
+        made.run("slim:glcl-only", 0.9, seed=seed)
+    made.run("skeletonmae", 0.6)
+    keys = [column.key for column in Terminal(build(made)).columns_for(width)[0]]
+    assert keys[:5] == ["method", "accuracy", "difference", "p_value", "knn"] and {*more} <= {*keys}
+
+
+def test_runs_of_one_budget_are_a_group_of_their_own(made):
+    made.run("untrained", 0.25)
+    for title, share in (("slim", 0.9), ("mamp", 0.7)):
+        made.run(title, share)
+        made.run(title, share - 0.1, modified={"budget clips": "200"})
+    made.run("gfp", 0.9, modified={"budget clips": "200", "train.lr": 0.1})
+    made.run("dino", 0.9, modified={"train.lr": 0.1})
+    made.run("mamp", 0.7, seed=1, checkpoint="50", standard=False)
+    inputs = TableInputs(Host(), made.store)
+    built = table(inputs)
+    names = [sorted(row["method"].value for row in rows) for _, rows in built.sections]
+    assert names == [["mamp", "slim", "untrained"]] * 2
+    assert [row["accuracy"].mark for row in built.rows].count("best") == 2
+    assert inputs.left_out == "3 runs with changed settings"
+    with pytest.raises(SkelbenchError, match="add --all"):
+        build(made, against="dino")
+    assert "budget" not in [column.key for column in table(TableInputs(Host(), made.store, budgets=False)).columns]

@@ -7,6 +7,7 @@ import pytest
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.render import FORMATS, render
 from skelbench.reporting.table import Cell, Column, Table
+from skelbench.reporting.terminal import in_lines
 
 TABLE = Table(
     "Costs & gains_",
@@ -35,14 +36,25 @@ TABLE = Table(
 ).ranked()
 
 
-@pytest.mark.parametrize("width", [45, 200])
-def test_columns_without_room_are_hidden_and_named(width):
-    text = render(TABLE, width=width)
-    header, _, hidden = text.splitlines()[2], *text.partition("Hidden (terminal too narrow):")[1:]
-    assert max(map(len, text.splitlines())) <= width and text.count("slim|_x_") == 1
-    for name in ("Method", "Acc. (%)", "Gain", "Clips", "Paper"):
-        assert (name in header) != (name in hidden.partition("(a) ")[0])
-    assert "Method" in header and "Acc. (%)" in header and bool(hidden) == (width < 80)
+def test_a_column_loses_its_interval_before_it_is_hidden_and_named():
+    columns = (Column("a", "A"), Column("b", "B", ".1f", best="max"), Column("c", "C", ".1f"))
+    table = Table("T", columns, ({"a": "x", "b": Cell(1.0, 0.5), "c": Cell(2.0, 0.5)},))
+    ends = [render(table, width=width).splitlines()[4].split()[-1] for width in (30, 22, 15)]
+    assert ends == ["0.5", "2.0", "0.5"] and render(table, width=15).endswith("Hidden: C.\n")
+
+
+def test_a_cell_has_one_interval():
+    column, over = Column("a", "A", ".1f"), {"interval": (30.0, 50.0), "interval_over": "400 clips"}
+    assert column.spread(Cell(41.5, 57.7, plus_minus_over="2 seeds", **over)) == " (37.0, 46.0)"
+    assert column.spread(Cell(41.5, 7.7, plus_minus_over="3 seeds", **over)) == " ± 7.7"
+    assert column.spread(Cell(41.5, **over)) == " [30.0, 50.0]"
+
+
+def test_a_terminal_shows_the_first_notes_and_says_how_to_see_the_others():
+    table = Table("T", (Column("a", "A"),), ({"a": 1},), notes=("one", "long " * 40, "two", "three", "four"))
+    *_, first, second, third, last = in_lines(table, 60, notes=False).splitlines()
+    assert [first, second, third] == ["one", "two", "three"] and "--notes" in last
+    assert "four" in in_lines(table, 60)
 
 
 def test_markdown_golden():
@@ -51,7 +63,7 @@ def test_markdown_golden():
         "\n"
         "| Method | Acc. (%)<sup>a</sup> | Gain | Clips | Paper |\n"
         "|:---|---:|---:|---:|---:|\n"
-        "| slim\\|\\_x\\_ y_z | **87.7 ± 0.1 [87.0, 88.2]** | -1.2 ± 0.5 | 1,234,567 | *3.59* |\n"
+        "| slim\\|\\_x\\_ y_z | **87.7 ± 0.1** | -1.2 ± 0.5 | 1,234,567 | *3.59* |\n"
         "| mae \\<1><sup>b</sup> | <ins>80.0</ins> | – | – | *28.32*<sup>b</sup> |\n"
         "| *MAMP* | *84.9* | – | – | – |\n"
         "\n"
@@ -68,7 +80,7 @@ def test_html_is_a_table_with_marks_and_notes():
     for part in (
         '<caption style="text-align:left">Costs &amp; gains_</caption>',
         '<th style="text-align:right">Acc. (%)<sup>a</sup></th>',
-        '<td style="text-align:right"><b>87.7 ± 0.1 [87.0, 88.2]</b></td>',
+        '<td style="text-align:right"><b>87.7 ± 0.1</b></td>',
         '<td style="text-align:left">mae &lt;1&gt;<sup>b</sup></td>',
         "<i>28.32</i><sup>b</sup>",
         "<p><sup>a</sup> last step</p>",

@@ -38,7 +38,7 @@ def by(built, *keys):
 
 
 def said(built):
-    return " ".join(built.notes)
+    return " ".join((built.common, *built.notes))
 
 
 # ------------------------------------------------------------------------------------------------ what fills a row
@@ -89,7 +89,7 @@ def test_blocks_are_ranked_and_tested_apart(made):
     assert len(built.rows) == 22  # rows without a run once for the same trainings, not for each probe
     marks = [row["accuracy"].mark for row in built.rows if row["accuracy"].value is not None]
     assert marks == ["second", "best"] * 5
-    assert {"split", "preset", "hardware", "protocol"} <= {column.key for column in built.shown}
+    assert {"split", "preset", "hardware", "protocol"} <= {column.key for column in built.columns if column.shown}
     assert "dataset moves" in said(built) and "preset small" not in said(built)
 
 
@@ -189,3 +189,12 @@ def test_curves_of_targets_are_means_of_their_ends_over_seeds(made):
     assert row["rank_end"].value is None and row["rank_end"].footnotes == ("collapse",)
     assert row["collapse"].value.startswith("seed 1: features at masked positions")
     assert "loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12" in said(built)
+
+
+def test_published_token_budgets_are_beside_runs_of_their_size_alone(made):
+    for preset, epochs in (("small", 5), ("paper", 7)):
+        for tokens in (8, 15):
+            made.run("mamp", 0.5, preset=preset, tokens=tokens, epochs=epochs)
+    rows = [(row["preset"].value, row["paper_gflops"].value) for row in table(made, "token-budget").rows]
+    assert rows == [("paper", 3.59), ("paper", 8.36), ("paper", 28.32), ("small", None), ("small", None)]
+    assert len(table(made, "token-budget", exact_only=False).rows) > len(rows)

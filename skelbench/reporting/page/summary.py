@@ -34,12 +34,12 @@ class Sentence(NamedTuple):
     runs: tuple[str, ...] = ()
 
 
-def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_out: int) -> list[Sentence]:
+def sentences(runs: Sequence[ReadRun], linear: Table | None, damaged: int, left_out: str) -> list[Sentence]:
     """The summary. ``linear``: the table of that name with significance; ``damaged``: number of folders that cannot be
-    read; ``left_out``: number of runs that tables skip because of changed settings."""
+    read; ``left_out``: what the tables skip because of changed settings."""
     lines = [_contents(runs), *(_leaders(linear) if linear else ()), *_failures(runs), *_presets(runs)]
     if left_out:
-        lines.append(Sentence(f"{counted(left_out, 'run')} with changed settings skipped by the tables; add: --all"))
+        lines.append(Sentence(f"The tables skip {left_out}; add: --all"))
     if damaged:
         lines.append(Sentence(f"{counted(damaged, 'folder')} skipped: files damaged or of another version.", "wrong"))
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from skelbench.core.text import plain
@@ -30,8 +31,9 @@ def build(inputs: TableInputs, names: Iterable[str] | None = None) -> tuple[dict
             descriptor = host.get("tables", name)
             inputs.significance = significance and name == FIRST
             try:
-                built = host.load(descriptor)(inputs)
-                tables[name] = host.checked(descriptor, built, Table, "skelbench.reporting.table.Table")
+                built = inputs.built(descriptor)  # a reader may sort it, so settings are columns, not headings
+                columns = (replace(column, heads=column.heads and not column.headed) for column in built.columns)
+                tables[name] = replace(built, columns=tuple(columns))
             except Exception as error:  # a plugin's code or a damaged record: the other tables are shown
                 failed[name] = plain(one_line(error))
             inputs.also_shown = frozenset()
