@@ -2,7 +2,6 @@
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from small import TINY, TINY_METHOD, write_small_store
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.controls import control
-from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
@@ -234,21 +232,6 @@ def command(method, *more, epochs=1):
     return ["run", method, *shape, *sets, *more]
 
 
-def test_a_variant_from_the_command_line(small, capsys):
-    assert main(command("slim:glcl-only", "--probe", "knn")) == 0
-    printed = capsys.readouterr()
-    assert "slim:glcl-only 4x25: " in printed.err and "glcl-only: method.mfp_weight=0.0" in printed.out
-    assert re.search(r"probe +slim:glcl-only +95 %", printed.out)
-    (path,) = (small / "results").glob("slim.glcl-only-small-half-4t-quick+-s0-*/run.json")
-    info = json.loads(path.read_text())
-    assert info["variant"] == "glcl-only"
-    assert "method.mfp_weight" not in info["modified"] and "encoder.dim" in info["modified"]
-    (baseline,) = (small / "results").glob("untrained-*/run.json")
-    assert json.loads(baseline.read_text())["variant"] == ""
-    assert main(["eval", "slim:glcl-only", "--protocol", "knn"]) == 0
-    assert "slim:glcl-only, slim.glcl-only-small" in capsys.readouterr().out
-
-
 def test_the_variants_of_the_documentation(made, tmp_path):
     """Word for word, put into the example method."""
     variants = re.search(
@@ -266,19 +249,6 @@ def test_the_variants_of_the_documentation(made, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------- twins
-def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, session, host):
-    twin = control(resolved("slim:glcl-only"), host)
-    session.results.prepare()
-    run = session.results.open(twin.spec, twin.preset, twin.modified, {"environment": {}})
-    with ThreadPoolExecutor(1) as pool:
-        with run.lock():
-            waiting = pool.submit(pretrain, session, twin)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=1.5)
-            run.encoder().write_bytes(b"made by the other process")
-            run.update(outcome="done")
-        assert waiting.result(timeout=600).path == run.path
-    assert run.encoder().read_bytes() == b"made by the other process"
 
 
 # ---------------------------------------------------------------------------------------------------- targets

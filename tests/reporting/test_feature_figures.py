@@ -8,13 +8,11 @@ from small import silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.evaluation.protocol import Features
-from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.page.build import build
 
 
 @pytest.fixture(scope="module")
@@ -113,19 +111,3 @@ def test_by_command(place, tmp_path, monkeypatch, capsys):
     assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "a.svg", *where]) == 0
     assert main(["plot", "map", "--run", "untrained@50", *where]) == 2
     assert "kept no snapshot at epoch 50" in capsys.readouterr().err
-
-
-def test_the_report_has_the_figure_of_the_most_accurate_run_or_the_reason_why_not(tmp_path):
-    write_small_store(tmp_path / "data")
-    host = Host()
-    session = silent_session(tmp_path / "data", host, tmp_path / "results")
-    run = pretrain(session, tiny_run(tmp_path / "data", host, "skeletonmae", epochs=0.5))
-    evaluate(session, run, eval_spec(host, run, "knn"))
-
-    def page():
-        inputs = TableInputs(host, session.results, exact_only=False, data_root=tmp_path / "data")
-        return build(inputs, skeletons=True, names=["linear"])
-
-    assert 'alt="Test clips and their nearest training clips as skeletons"' in page()
-    (tmp_path / "data").rename(tmp_path / "elsewhere")
-    assert "Not drawn: skeletonmae: " in page()
