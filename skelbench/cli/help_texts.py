@@ -6,7 +6,7 @@ from typing import Any
 
 EVERYWHERE = "Every command also takes --plugin FILE (load a plugin file) and --debug."
 FEW = 8
-"""A command with at most so many options has a single panel."""
+"""Largest number of options of a command with a single panel."""
 PANELS = {
     "Rows": "table dataset method protocol preset tag all run sort",
     "Columns": "columns significance against best-on-test",
@@ -79,7 +79,7 @@ EXAMPLES = {
 
 
 def complete_help(command: Any, path: str = "") -> Any:
-    """Return ``command`` with panels and examples in its help text and in those of its subcommands."""
+    """Return ``command`` with panels and examples in its help text and in the help texts of its subcommands."""
     if command.help:
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     helping = command.get_help_option(command.context_class(command, help_option_names=["-h", "--help"]))
