@@ -122,11 +122,11 @@ def study(
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
-                probe = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
-                if protocols and not any(name.startswith(probe) for name in protocols):
-                    more = f"--probe {','.join((probe, *protocols))}"
+                needed = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
+                if protocols and not any(name.startswith(needed) for name in protocols):
+                    more = f"--probe {','.join((needed, *protocols))}"
                     raise SkelbenchError(
-                        f"table {shown_by} shows probe {probe}, which the study does not run; add {more}"
+                        f"table {shown_by} shows probe {needed}, which the study does not run; add {more}"
                     )
         for request in chosen.requests():
             host.method(request.method)  # misspelt names fail before torch is imported
