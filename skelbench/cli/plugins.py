@@ -166,7 +166,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
 
 def _show_settings(config: type, title: str) -> None:
-    from skelbench.plugin.settings import settings  # pydantic
+    from skelbench.core.settings import settings  # pydantic
 
     fields = settings(config)
     columns = ("name", "type", "default", *(["unit"] if any(field.unit for field in fields) else []), "doc")
