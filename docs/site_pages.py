@@ -9,12 +9,12 @@ from pydantic import BaseModel
 from typer.cli import get_docs_for_click
 
 from skelbench.cli.main import commands as skelbench_commands
+from skelbench.core.settings import settings
 from skelbench.core.text import setting_text
 from skelbench.pipeline.presets import PRESETS
 from skelbench.pipeline.request import CHOICES
 from skelbench.pipeline.settings import Parts, joined, names
 from skelbench.plugin.host import Host, get_host
-from skelbench.plugin.settings import settings
 from skelbench.plugin.status import SINGULAR
 
 ROOT = Path(__file__).parents[1]

@@ -98,7 +98,7 @@ def bvh(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     def read(path: Path) -> Motion:
         motion = read_bvh(path)
         if motion.names != first.names:
-            raise ValueError(f"its joints differ from those of {clips[0].name}")
+            raise ValueError(f"its joints differ from the joints of {clips[0].name}")
         return Motion(motion.x_TJC[None])
 
     names = common_names(first.names)

@@ -138,11 +138,11 @@ def recording(
         if joints:
             x, score = mapping.apply(x, np.ones(x.shape[:3]) if score is None else score)
             score = score if "absent" in mapping.kinds.values() else None
-        made = Clip(x, classes.index(item.label), name=name, who=item.who, confidence_MTJ=score)
+        result = Clip(x, classes.index(item.label), name=name, who=item.who, confidence_MTJ=score)
         if pose is None:
-            return made
-        made = made if score is not None else made._replace(confidence_MTJ=np.ones(x.shape[:3]))
-        return flat_clip(made, topology.center, pose, motion.image)
+            return result
+        result = result if score is not None else result._replace(confidence_MTJ=np.ones(x.shape[:3]))
+        return flat_clip(result, topology.center, pose, motion.image)
 
     def clips() -> Entries:
         for item, piece in parts:

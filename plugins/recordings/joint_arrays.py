@@ -102,7 +102,7 @@ def c3d(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     def read(path: Path) -> Motion:
         own, x_TJC = markers(path)
         if own != names:
-            raise ValueError(f"its markers differ from those of {clips[0].name}")
+            raise ValueError(f"its markers differ from the markers of {clips[0].name}")
         return Motion(x_TJC[None])
 
     where, found = str(files[0]), items(files, clips)

@@ -83,7 +83,7 @@ def mediapipe(files: Sequence[Path], options: ImportOptions) -> Recording | None
         if found is None:
             raise ValueError("it has no 33 landmarks per frame")
         x_TJC = found[0]
-        score_TJ = x_TJC[..., 3] if x_TJC.shape[2] == 4 else x_TJC.any(axis=2).astype(np.float32)
+        score_TJ = np.asarray(x_TJC[..., 3] if x_TJC.shape[2] == 4 else x_TJC.any(axis=2), dtype=np.float32)
         if world:
             return Motion(x_TJC[None, ..., :3])
         pixels_TJC = np.asarray(x_TJC)[..., :2] * np.array([width, height], dtype=np.float32)

@@ -44,7 +44,7 @@ class TableView:
     def __init__(self, table: Table, left_out: str = "") -> None:
         self.table = table
         self.left_out = left_out
-        """What ``all=True`` would add: runs and evaluations with changed settings; "" for nothing."""
+        """Runs and evaluations that ``all=True`` would add, in words; "" for none."""
 
     def frame(self) -> pandas.DataFrame:
         """Raw numbers, one column per column of the table, hidden ones included."""

@@ -6,16 +6,16 @@ from typing import Any
 
 EVERYWHERE = "Every command also takes --plugin FILE (load a plugin file) and --debug."
 FEW = 8
-"""A command with at most so many options has a single panel."""
+"""Largest number of options of a command with a single panel."""
 PANELS = {
-    "Rows": "table dataset method protocol preset tag all run sort",
+    "Rows": "table dataset method protocol preset tag all reference run sort",
     "Columns": "columns significance against best-on-test",
     "Data": "suite dataset split tokens clip-length patch clip",
     "Method": "preset encoder native init-from config set view",
     "Budget": "trials epochs budget batch-size seed seeds precision step",
     "Evaluation": "probe protocol stream fusion weights readout bodies-pool min-confidence ratio masks clips",
     "File": "topology up units scale-2d max-bodies fps image-size clip-seconds label-fields",
-    "Output": "name format output wide dpi skeletons recount dry-run show json observe force",
+    "Output": "name format output wide notes dpi skeletons recount dry-run show table save-toml json observe force",
     "Machine": "jobs on device results data-root",
 }
 """Panel -> its options, in the order of the help text. The panel of an option's metadata, if any, goes first."""
@@ -79,7 +79,7 @@ EXAMPLES = {
 
 
 def complete_help(command: Any, path: str = "") -> Any:
-    """Return ``command`` with panels and examples in its help text and in those of its subcommands."""
+    """Return ``command`` with panels and examples in its help text and in the help texts of its subcommands."""
     if command.help:
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     helping = command.get_help_option(command.context_class(command, help_option_names=["-h", "--help"]))

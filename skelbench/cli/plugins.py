@@ -33,6 +33,7 @@ RUN_IT = {
     "topologies": "data import FILE --topology {}",
     "observers": "run slim --observe {}",
     "engines": "study token-budget --on {}",
+    "sources": "data fetch {}",
 }
 """Kind -> a command that uses an entry."""
 
@@ -117,7 +118,6 @@ def _show_entry(host: Host, entry: Entry) -> None:
     print_facts(
         [
             ("summary", about.summary),
-            ("use it", usage),
             ("in figures", getattr(about, "spelling", "")),
             ("citation", getattr(about, "citation", "")),
             ("our assumptions", getattr(about, "readings", "")),
@@ -138,6 +138,8 @@ def _show_entry(host: Host, entry: Entry) -> None:
         ],
         title=f"{SINGULAR[entry.kind]} {about.name}",
     )
+    if usage:  # on one line, to be copied
+        out.print(f"use it  {usage}", soft_wrap=True)
 
     name = about.name
     groups = {
@@ -164,7 +166,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
 
 
 def _show_settings(config: type, title: str) -> None:
-    from skelbench.plugin.settings import settings  # pydantic
+    from skelbench.core.settings import settings  # pydantic
 
     fields = settings(config)
     columns = ("name", "type", "default", *(["unit"] if any(field.unit for field in fields) else []), "doc")

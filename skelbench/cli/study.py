@@ -90,12 +90,10 @@ def study(
         protocols = known_protocols(host, chosen.probe)
         for kind, shown_by in (("tables", chosen.table), ("figures", chosen.figure)):
             if shown_by:
-                probe = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
-                if protocols and not any(name.startswith(probe) for name in protocols):
-                    more = f"--probe {','.join((probe, *protocols))}"
-                    raise SkelbenchError(
-                        f"table {shown_by} shows probe {probe}, which the study does not run; add {more}"
-                    )
+                shown_probe = getattr(host.get(kind, shown_by), "probe", "")  # figures have none
+                if protocols and not any(protocol.startswith(shown_probe) for protocol in protocols):
+                    more = f"add --probe {','.join((shown_probe, *protocols))}"
+                    raise SkelbenchError(f"the study does not run {shown_probe}, which table {shown_by} shows; {more}")
         for request in chosen.requests():
             check_request(request, host, data_root or default_data_root())  # mistakes fail before torch is imported
     from skelbench.core.console import err

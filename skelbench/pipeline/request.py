@@ -232,7 +232,7 @@ class EvaluationRequest(Work):
     stream: Annotated[Names | None, Option("as trained", metavar="NAMES")] = None
     """Input of the encoder: joint, bone or motion. Several, comma separated, are fused."""
     fusion: Annotated[str | None, Option()] = None
-    """What is fused of several streams: features, scores or logits."""
+    """Outputs of several streams to fuse: features, scores or logits."""
     weights: Annotated[
         Annotated[tuple[Any, ...], BeforeValidator(_several)] | None, Option("equal", metavar="NUMBERS")
     ] = None
@@ -240,7 +240,7 @@ class EvaluationRequest(Work):
     readout: Annotated[str | None, Option("the protocol's")] = None
     """Features of the probe: pooled, mean, joints, a level of the encoder, or another encoder of the method."""
     bodies_pool: Annotated[str | None, Option("the run's")] = None
-    """How the features of bodies become those of a clip: valid-mean, valid-sum, all-mean or concat."""
+    """Pooling over the bodies of a clip: valid-mean, valid-sum, all-mean or concat."""
     min_confidence: Annotated[float | None, Option("0, which masks none")] = None
     """Mask tokens with a lower mean confidence, for encoders that can drop tokens."""
     sets: Pairs = Field(default={}, alias="settings")

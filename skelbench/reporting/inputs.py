@@ -68,7 +68,7 @@ class TableInputs:
     protocol: str = "linear"
     """Protocol of figures that show one (``--protocol``)."""
     budgets: bool = True
-    """Tables show runs of which only the training budget was changed, in blocks of their own."""
+    """Whether tables show runs with only another training budget, in blocks of their own."""
     also_shown: Collection[str] = frozenset()
     """Runs with changed settings that a table shows anyway (``scaling``: other lengths)."""
     data_root: Path | None = None
@@ -108,7 +108,7 @@ class TableInputs:
 
     @property
     def compared(self) -> pandas.DataFrame:
-        """``frame``, and runs of which only the training budget was changed: ``budget`` tells them apart."""
+        """``frame`` with runs that differ only in the training budget, which is in column ``budget``."""
         if not self.budgets:
             return self.frame.assign(budget="")
         budgeted = self.every["budget"].astype(str) != ""
@@ -165,8 +165,8 @@ class TableInputs:
         """The table of ``descriptor``, with the names of methods as papers spell them."""
         from skelbench.reporting.table import Table
 
-        made = self.host.load(descriptor)(self)
-        table = self.host.checked(descriptor, made, Table, "skelbench.reporting.table.Table")
+        value = self.host.load(descriptor)(self)
+        table = self.host.checked(descriptor, value, Table, "skelbench.reporting.table.Table")
         keys = {column.key for column in table.columns} & {"method", "title"}
         names = {str(row[key].value) for row in table.rows for key in keys if not row[key].published}
         spelled = {name: self.host.spelling(name) for name in names}
@@ -175,7 +175,7 @@ class TableInputs:
 
     @property
     def left_out(self) -> str:
-        """What ``--all`` would add: ``2 runs with changed settings and 12 evaluations of ...``; "" for nothing."""
+        """Rows that ``--all`` would add: ``2 runs with changed settings and 12 evaluations of ...``; "" for none."""
         every = self.every[~self.every["run"].isin(set(self.also_shown))] if self.exact_only else self.every[:0]
         exact = every["exact"].astype(bool)
         shown = every["run"].isin(set(every["run"][exact]))

@@ -227,7 +227,7 @@ def alike(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> tuple[set[s
 
 
 def word(key: str) -> str:
-    """The column ``key`` in a sentence."""
+    """Name of the column ``key`` in a text: ``timed on``."""
     return _WORDS.get(key, key.replace("_", " "))
 
 

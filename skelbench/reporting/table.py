@@ -114,7 +114,7 @@ class Table:
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Key -> text, shown below the table in the order in which they are given; the reader sees marks a, b, c ..."""
     common: str = ""
-    """What all rows have in common: a terminal shows it above them."""
+    """Settings that all rows share: a terminal shows them above the rows."""
     name: str = ""
     """Name of ``compare --table``; LaTeX labels the table by it, or by its title."""
 

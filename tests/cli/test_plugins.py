@@ -5,9 +5,9 @@ import re
 import pytest
 
 from skelbench.cli.main import main
+from skelbench.core.settings import settings
 from skelbench.plugin.descriptors import KINDS
 from skelbench.plugin.host import Host
-from skelbench.plugin.settings import settings
 
 pytestmark = pytest.mark.usefixtures("shipped_plugins")
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skelbench.data.synthetic.dataset import perform
+from skelbench.views.skeleton.mapping import joint_mapping
 from skelbench.views.skeleton.topology import NTU25
 
 ALIAS = {
@@ -22,13 +23,17 @@ def person(topology, label=0, subject=1, camera=2, frames=None):
     left = left / np.linalg.norm(left, axis=-1, keepdims=True)
     up = np.broadcast_to([0.0, 1.0, 0.0], left.shape)
     ahead = np.cross(left, up)
-    joints = []
+    joints, mapping = [], joint_mapping(NTU25.joints, topology)
     for name in topology.joints:
         side, _, feature = name.rpartition(" ")
         if topology.name != "ntu25" and name in ALIAS:
             joints.append(at[ALIAS[name]])
         elif name in at:
             joints.append(at[name])
+        elif feature not in FACE:
+            weights_K = mapping.weights_JK[topology.joints.index(name)]
+            near = joints[topology.parents[len(joints)]] - 0.02 * up if not weights_K.any() else 0
+            joints.append(np.einsum("k,mtkc->mtc", weights_K, room_MTJC) + near)
         else:
             sideways, upward, forward = FACE[feature]
             sign = {"left": 1.0, "right": -1.0}.get(side[:5].strip(), 0.0)

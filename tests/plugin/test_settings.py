@@ -6,8 +6,8 @@ import pytest
 from pydantic import Field
 
 from skelbench.core.component import Spec
+from skelbench.core.settings import Setting, settings
 from skelbench.plugin import Linear, Log
-from skelbench.plugin.settings import Setting, settings
 from skelbench.plugin.space import factor, space_problem
 
 

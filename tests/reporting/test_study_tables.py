@@ -187,7 +187,7 @@ def test_curves_of_targets_are_means_of_their_ends_over_seeds(made):
     row, end = built.rows[1], np.mean([np.linspace(1.0, falls, 100)[-5:].mean() for falls in (0.5, 0.25)])
     assert row["loss_end"].value == pytest.approx(end) and row["loss_end"].plus_minus > 0
     assert row["rank_end"].value is None and row["rank_end"].footnotes == ("collapse",)
-    assert row["collapse"].value.startswith("seed 1: features at masked positions")
+    assert row["collapse"].value.startswith("seed 1: features at masked tokens")
     assert "loss 0.313 to 3.3e-05 (about 9,500 times), rank 1.12" in said(built)
 
 

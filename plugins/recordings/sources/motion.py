@@ -49,7 +49,7 @@ def _recording(
     def read(path: Path) -> Motion:
         motion = read_bvh(path)
         if motion.names != first.names:
-            raise ValueError(f"its joints differ from those of {found[0].path.name}")
+            raise ValueError(f"its joints differ from the joints of {found[0].path.name}")
         return Motion(motion.x_TJC[None] / 100)
 
     names = common_names(first.names)

@@ -47,7 +47,7 @@ def read_irds(path: Path) -> Motion:
 def irds(files: Sequence[Path], options: ImportOptions) -> Recording:
     """Return IntelliRehabDS: nine gestures, correct or not, subject by subject.
 
-    Sides in the names of gestures are those of the authors' list; the joints that move are the other side's.
+    The names of gestures follow the authors' list. In one-sided gestures the joints of the other side move.
     """
     matches = [(path, _IRDS.fullmatch(path.stem)) for path in files_in(files, ".txt")]
     found = [

@@ -87,10 +87,12 @@ def uiprmd(files: Sequence[Path], options: ImportOptions) -> Recording:
         )
     if found and _digest(found) != CONTENTS:
         raise SkelbenchError(f"{files[0]}: files differ from commit {COMMIT} of UI-PRMD-Analysis; download it again")
-    made = recording("UI-PRMD, Kinect v2", found, read_clip, NTU25, options, fps=30.0, where=str(files[0]))
-    made.details["joints"] = "19 recorded; hands, hand tips and thumbs follow from the wrists and an assumed hand size"
-    made.splits = splits()
-    return made
+    result = recording("UI-PRMD, Kinect v2", found, read_clip, NTU25, options, fps=30.0, where=str(files[0]))
+    result.details["joints"] = (
+        "19 recorded; hands, hand tips and thumbs follow from the wrists and an assumed hand size"
+    )
+    result.splits = splits()
+    return result
 
 
 def _digest(found: Sequence[Item]) -> str:

@@ -36,7 +36,7 @@ __all__ = ["ImportOptions", "Imported", "import_files", "name_for"]
 
 FORMATS = (
     "npz of CTR-GCN / MAMP, ragged npz, pyskl pickle, npy + label file of ST-GCN / 2s-AGCN / AimCLR, HDF5 of SGN, "
-    "and those of `skelbench plugins list formats`"
+    "and the formats of `skelbench plugins list formats`"
 )
 
 

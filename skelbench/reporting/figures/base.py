@@ -166,7 +166,8 @@ def method_look(host: Host, title: str) -> dict[str, Any]:
         variants = [*methods[slug(name)].variants] if slug(name) in methods else []
         turn = variants.index(variant) if variant in variants else crc32(variant.encode())
         look["marker"] = MARKERS[(place + place // len(COLORS) + 1 + turn) % len(MARKERS)]
-        look["color"] = to_hex([0.65 * part + 0.35 * (turn % 2) for part in to_rgb(look["color"])])
+        red, green, blue = (0.65 * part + 0.35 * (turn % 2) for part in to_rgb(look["color"]))
+        look["color"] = to_hex((red, green, blue))
     return look
 
 

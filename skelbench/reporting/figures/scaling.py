@@ -197,7 +197,7 @@ def _panel(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], over: 
             plot(branch[~branch["finished"]], **hollow(look), zorder=3, label=f"_{label}, snapshots")
         if tokens > least and len(last := line.ends.dropna(subset=[over])[-1:]):
             place = last[over].iloc[0], last["accuracy"].iloc[0]
-            offset = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": NOTE}
+            offset: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": NOTE}
             axes.annotate(str(tokens), place, **offset, color=look["color"])
     heights = panel.stages[over].dropna()
     if len(heights):

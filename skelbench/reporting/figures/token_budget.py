@@ -268,7 +268,7 @@ def _draw_named(axes: Axes, panel: Panel, looks: Mapping[str, dict[str, Any]], p
     shifts = {key: step * (place - (len(methods) - 1) / 2) for place, key in enumerate(methods)}
     look: dict[str, dict[str, Any]] = {}
     for key, shift in shifts.items():
-        transform = offset_copy(axes.transData, axes.get_figure(), shift, units="points")
+        transform = offset_copy(axes.transData, axes.get_figure(root=True), shift, units="points")
         look[key] = looks[key] | {"transform": transform, "label": f"_{looks[key]['label']}"}
         if published:
             look[key] |= hollow(look[key] | {"color": PALE}) | {"label": f"_{looks[key]['label']}, published"}

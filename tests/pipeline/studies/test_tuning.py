@@ -130,7 +130,7 @@ def test_every_method_has_equal_trials_and_failures_count(here):
     }
     assert 0 < keen.failed < 6 and {trial.failure for trial in keen.trials} == {
         "",
-        "keen.py:30, training_step: RuntimeError: harmed",
+        "keen.py:29, training_step: RuntimeError: harmed",
     }
     best = max(trial.accuracy for trial in keen.trials if trial.accuracy is not None)
     assert keen.winner == min(trial.number for trial in keen.trials if trial.accuracy == best)  # ties: the earlier
