@@ -37,12 +37,10 @@ def skelbench_methods():
             target="skelbench_plugins.slim.method:Slim",
             config="skelbench_plugins.slim.method:SlimConfig",
             requires=("replace-tokens", "tokens", "short-views"),
-            native={"method.koleo": 0.2, "encoder.norm_eps": 1e-5},
             variants={
                 "typo": {"method.prototype": 3},
                 "grid": {"grid.patch": 4},
                 "deep": {"encoder.depth": "x2"},
-                "spread": {"method.koleo": "x3"},
             },
         )
     ]
@@ -182,13 +180,6 @@ def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee
     deep = made("bee:deep", at=bee)
     assert deep.modified == {} and deep.spec.encoder_config["depth"] == 6
     assert control(deep, bee).modified == {"encoder.depth": 6}  # no exact twin of the preset
-
-
-def test_a_variant_goes_after_the_native_setting(made, bee):
-    assert made("bee:spread", at=bee).spec.method_config["koleo"] == 0
-    native = made("bee:spread", at=bee, native=True)
-    assert native.spec.method_config["koleo"] == pytest.approx(0.6)
-    assert (native.setting, native.modified, native.title) == ("native", {}, "bee:spread")
 
 
 # ---------------------------------------------------------------------------------------------------- names

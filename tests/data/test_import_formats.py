@@ -364,24 +364,6 @@ def test_words_that_say_which_part_trains(name, side):
     assert side_of(name)[0] == side
 
 
-def test_labels_and_lengths_that_do_not_fit(tmp_path):
-    write_slots(tmp_path, upright)
-    train, label = tmp_path / "train_data.npy", tmp_path / "train_label.pkl"
-    np.save(tmp_path / "train_num_frame.npy", np.array([30, 0, 30, 30, 30, 30, 30]))
-    refused(tmp_path, "lengths must be whole numbers from 1", train)
-    (tmp_path / "train_num_frame.npy").unlink()
-    for value, message in (
-        ((["a", "b"], [0, 1]), "has 7 clips but 2 labels"),
-        ({"a": 1}, "has 7 clips but 1 labels"),
-        (([1, 2], [3, 4]), "is not a label file; it should hold the pair"),
-        ({"a", "b"}, "its labels are not numbers"),
-    ):
-        write_pickle(label, value)
-        refused(tmp_path, message, train)
-    label.unlink()
-    refused(tmp_path, "there is no label file; name it: .*train_data.npy train_label.pkl", train)
-
-
 # ------------------------------------------------------------------------------------------------ all formats
 def damaged(change):
     def write(path):

@@ -81,16 +81,6 @@ def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
 
 
 # ------------------------------------------------------------------------------------------------ map
-def test_axes_say_the_variance_and_signs_are_settled():
-    rng = np.random.default_rng(0)
-    x_CD = rng.normal(size=(200, 3)).astype(np.float32) * np.array([3, 1, 0.1], np.float32) + 5
-    place_C2, axes = feature_map.pca(x_CD)
-    shares = np.sort(np.linalg.eigvalsh(np.cov(x_CD.T)))[::-1]
-    assert axes[0] == f"PC 1, {shares[0] / shares.sum():.0%} of the variance"
-    assert np.corrcoef(place_C2[:, 0], x_CD[:, 0])[0, 1] > 0.99  # a positive largest weight
-    assert np.allclose(place_C2.mean(0), 0, atol=1e-4)
-    flat, axes = feature_map.pca(np.ones((5, 1), np.float32))
-    assert flat.shape == (5, 2) and axes == ("PC 1, 0% of the variance", "PC 2, 0% of the variance")
 
 
 def test_the_most_frequent_groups_are_coloured_and_the_rest_is_grey(inputs):

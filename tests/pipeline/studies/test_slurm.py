@@ -311,9 +311,3 @@ def test_what_another_command_works_on_is_no_failure(made, capsys, monkeypatch):
         for words in ((2,), (75, "yes")):
             assert end(*words) == 1 and "another command works on it" in capsys.readouterr().out
     assert run.outcome == "new" and requeue.read_record(logs, run.spec.id) == {}
-
-
-def test_the_end_of_a_sitting_does_not_wait_for_torch():
-    """There may be seconds left of it."""
-    code = "import sys, skelbench.pipeline.studies.slurm.requeue; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
