@@ -5,6 +5,7 @@ AMASS stores rotations: positions follow from the body model, whose license allo
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,7 +48,7 @@ MARKERS: Mapping[str, tuple[str, ...]] = {
 def smpl(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     """Return the recording in npz files with SMPL joints; None for other npz files."""
     clips = files_in(files, ".npz")
-    if not clips:
+    if not clips or not zipfile.is_zipfile(clips[0]):
         return None
     with np.load(clips[0], allow_pickle=False) as first:
         keys, place = set(first.files), next((key for key in POSITIONS if key in first.files), "")

@@ -17,7 +17,7 @@ from skelbench.data.store.clip_store import ClipStore
 State = Literal["ok", "look", "wrong"]
 SHARE = 0.8
 """Fraction of clips that must agree on the up axis, or on which side is left."""
-LONGEST_BONE, SHORTEST_BONE = 0.75, 0.01
+LONGEST_BONE, SHORTEST_BONE = 0.75, 0.005
 """Meters; a median length outside this range is no human bone between neighboring joints."""
 RIGID_FROM, MOST_SPREAD = 0.2, 0.4
 """Bones longer than the first (meters) may vary by the second (fraction) within a clip; sensors blur short bones."""

@@ -9,6 +9,7 @@ from made.people import person
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.anatomy import contradiction, measure
 from skelbench.data.importers import ImportOptions, import_files
+from skelbench.data.importers.bodies import choose_topology
 from skelbench.data.importers.labels import read_label_file
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.verify import verify
@@ -174,11 +175,10 @@ def test_label_files(tmp_path, value, names):
 
 
 FORMATS = {
-    "a.bvh": "motion capture holds rotations or markers: compute the positions of joints",
+    "a.bvh": "not a BVH file",
     "clip.mat": "2-D joints or several bodies as a pyskl pickle",
     "S001C001P001R001A001.skeleton": "skelbench data prepare ntu60",
-    "kinetics_train/a.json": "tools/kinetics_gendata.py",
-    "openpose/v_keypoints.json": r"\(.json\); .*2-D joints or several bodies as a pyskl pickle",
+    "openpose/v_keypoints.json": "not a JSON file",
 }
 
 
@@ -191,6 +191,11 @@ def test_other_formats_get_directions_that_work(tmp_path, name, message):
     with pytest.raises(SkelbenchError, match=message) as caught:
         import_files([target], "mine", tmp_path / "root")
     assert ("data prepare" in str(caught.value)) == name.endswith(".skeleton")
+
+
+def test_other_numbers_of_joints_need_a_skeleton_plugin():
+    with pytest.raises(SkelbenchError, match="34 joints fit no known skeleton .*--plugin FILE"):
+        choose_topology(34, None, "file")
 
 
 def test_flat_poses_without_legs_come_in(take):

@@ -38,6 +38,7 @@ def person(topology, label=0, subject=1, camera=2, frames=None):
             sideways, upward, forward = FACE[feature]
             sign = {"left": 1.0, "right": -1.0}.get(side[:5].strip(), 0.0)
             upward += 0.03 * ("small" in name)
+            sideways += 0.015 * (("outer" in name) - ("inner" in name))
             start = "head" if feature in ("nose", "eye", "ear") else f"{side.split()[0]} ankle"
             joints.append(at[start] + sign * sideways * left + upward * up + forward * ahead)
     return np.stack(joints, 2).astype(np.float32)

@@ -11,8 +11,6 @@ from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import GROUPS, table
 
-NTU = {"dataset": "ntu60", "split": "xsub", "knn": None}
-
 
 @pytest.fixture
 def made(tmp_path):

@@ -82,10 +82,6 @@ def arrays(tmp_path):
     return sorted((one for one in kept if "cells" in one), key=lambda one: one["job"])
 
 
-def scripts(tmp_path):
-    return sorted((tmp_path / "results/studies/six/slurm").glob("*.sh"))
-
-
 def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, issue, tmp_path, monkeypatch):
     monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
     monkeypatch.setenv("SBATCH_PARTITION", "low")
