@@ -204,6 +204,7 @@ def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
 
 OTHERS = """from skelbench.plugin import DatasetSpec, TableSpec, hookimpl
 
+
 def opened(root):
     return root
 
@@ -220,8 +221,6 @@ def skelbench_datasets():
 @hookimpl
 def skelbench_tables():
     return [TableSpec(name="broken", target=":table", needs_runs=False)]
-
-
 """
 
 

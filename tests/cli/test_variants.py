@@ -271,7 +271,7 @@ def test_a_target_in_one_file_is_run_by_slim(smooth, small, capsys):
 def test_the_source_of_a_target_is_part_of_the_identity(made, smooth):
     first = aimed(made, Host([smooth])).spec
     assert first.method_source is None and TARGET in first.components
-    smooth.write_text(SMOOTH + "\n# changed\n")
+    smooth.write_text(SMOOTH + "\nCHANGED = True\n")
     changed = aimed(made, Host([smooth])).spec
     assert changed.components[TARGET] != first.components[TARGET] and changed.id != first.id
 

@@ -7,7 +7,7 @@ from small import METHODS
 from skelbench.testing import parametrize_with_checks
 
 CHECKS = parametrize_with_checks([*METHODS, "untrained", "raw"], kind="methods").args[1]
-FULL = tuple(f"{method}-" for method in ("slim", "cmd", "sjepa", "longt-gan", "untrained", "raw"))
+FULL = tuple(f"{method}-" for method in ("slim", "cmd", "longt-gan", "untrained", "raw"))
 """Methods with all checks, except "processes" (tests/training/test_ranks.py) and, where it takes seconds, "learns"."""
 SKIPPED = ("-processes", "slim-learns", "cmd-learns", "longt-gan-learns")
 SELECTED = [check for check in CHECKS if check.id.startswith(FULL) and not check.id.endswith(SKIPPED)]

@@ -19,9 +19,9 @@ PROTOCOLS = {
     "robustness": BRIEF | {"missing": [0.2], "noise": [0.05], "draws": [0]},
     "linear-swept": {"lrs": [1e-3, 1e-2], "weight_decays": [0.1], "epochs": 4, "min_steps": 60},
     "linear@mamp": {"val_share": 0.0, "epochs": 4},
-    "finetune": {"val_share": 0.0, "epochs": 10, "min_steps": 0, "batch_size": 12, "lr": 1e-2},
 }
-"""Protocols of each kind and short settings for them; other protocols are checked for their form."""
+"""Protocols of each kind and short settings for them; other protocols are checked for their form, fine-tuning in
+tests/evaluation/test_finetune.py."""
 ENCODERS = {
     "bigru": {"hidden": 8, "depth": 1},
     "dste": {"dim": 8},
