@@ -11,8 +11,6 @@ import skelbench
 from skelbench.api.exported import read_settings
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import write_json
-from skelbench.core.spec import EvalSpec
 
 
 @pytest.fixture
@@ -99,25 +97,6 @@ def test_the_card_says_under_which_conditions(trained, tmp_path, session):
     ):
         assert condition in line
     assert "Do et al." in text and "no license of the weights is given" in text
-
-
-def test_the_card_has_the_results_of_the_frozen_weights_alone(trained, tmp_path, session):
-    parent = trained("skeletonmae")
-    run = trained("skeletonmae", init_from=parent._directory, seed=1)
-    record = run.evaluate("knn", progress=False).record
-    run.evaluate("knn", progress=False, settings={"k": 3})
-    run.evaluate("finetune", progress=False, settings={"epochs": 1, "min_steps": 0})
-    both = {"streams": ("joint", "bone"), "fusion": "scores", "partners": (parent._directory.spec.id,)}
-    fused = EvalSpec.model_validate({**record["spec"], **both})
-    fused_record = {**record, "id": fused.id, "spec": fused.model_dump(mode="json"), "standard": False}
-    write_json(run._directory.path / f"eval-{fused.id}.json", fused_record)
-    skelbench.export(run, tmp_path / "child")
-    text = (tmp_path / "child" / "README.md").read_text()
-    assert f"| started from | run {parent.id} |" in text and "| probe.k=3 |" in text
-    assert "| finetune" not in text and "joint + bone" not in text
-    skelbench.export(trained("untrained"), tmp_path / "untrained")
-    text = (tmp_path / "untrained" / "README.md").read_text()
-    assert "training part" not in text and "The data it was trained on: none." in text
 
 
 def test_a_place_that_is_taken_and_an_encoder_that_cannot_be_written(exported, run, tmp_path, capsys, monkeypatch):

@@ -92,32 +92,6 @@ def test_tables_and_figures(made):
     assert {("method", "slim"), ("observer", "csv")} <= set(zip(listed["kind"], listed["name"]))
 
 
-def test_in_a_notebook(made):
-    """Run cells one after another; show the result of each, and mistakes as an error message."""
-    shells = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
-    from IPython.utils.capture import capture_output
-
-    run, _, places = made
-    shell = shells.InteractiveShell()
-    shell.user_ns["results"] = places["results"]
-
-    def cell(code, kind):
-        with capture_output() as said:
-            result = shell.run_cell(code)
-        assert result.success, said.stdout
-        return shell.display_formatter.format(result.result)[0][kind]
-
-    assert "done" in cell(f"import skelbench\nskelbench.get_run({run.id!r}, results=results)", "text/plain")
-    assert "<caption" in cell("skelbench.compare(all=True, results=results)", "text/html")
-    from IPython.core.pylabtools import select_figure_formats
-
-    select_figure_formats(shell, {"png"})
-    assert cell("skelbench.plot('curves', all=True, results=results)", "image/png")
-    with capture_output() as said:
-        assert not shell.run_cell("skelbench.run('slimm')").success
-    assert "error: unknown method 'slimm'; did you mean 'slim'?" in said.stdout and "Traceback" not in said.stdout
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

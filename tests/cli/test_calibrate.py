@@ -114,17 +114,6 @@ def test_the_probe_is_the_authors_with_the_settings_of_the_split(made, capsys, t
         assert one["ours"] == record["metrics"][figure] and one["evaluation"] == record["id"]
 
 
-def test_every_imported_run_is_compared_with_its_figure(made, capsys):
-    folder = made(50.0)
-    for method in ("made", "unknown"):
-        imported(folder, method)
-    capsys.readouterr()
-    assert calibrate(folder, "--split", "half", "--json") in (0, 1)
-    printed = capsys.readouterr()
-    assert [one["method"] for one in json.loads(printed.out)] == ["made"]
-    assert "no plugin says by which protocol the authors of unknown measured" in printed.err
-
-
 def test_what_cannot_be_compared_is_one_error(made, fails, data_root):
     folder = made(50.0, split="elsewhere")
     plugin = ["--plugin", str(folder / "made.py")]

@@ -101,16 +101,6 @@ def test_bare_state_dicts_and_data_parallel_names(small, capsys):
     assert info["imported"]["settings"].keys().isdisjoint({"encoder.heads", "method.decoder_heads"})
 
 
-def test_heads_that_the_file_lacks_complete_the_preset(small, capsys):
-    """They are no modification, so ``compare`` shows the row."""
-    torch.save(tiny(), small / "bare.pth")
-    sets = ["--set", "encoder.heads=2", "--set", "decoder_heads=4"]
-    assert main(command("mamp", small / "bare.pth", *sets)) == 0
-    assert "assumed" not in capsys.readouterr().out
-    _, info = only_run(small)
-    assert info["modified"] == {} and info["spec"]["method_config"]["decoder_heads"] == 4
-
-
 @pytest.mark.parametrize(("method", "name"), [("mamp", "input_mean"), ("skeletonmae", "self_shift")])
 def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, method, name, fails):
     """Its encoder has the same tensors; its input's standardisation would be lost."""

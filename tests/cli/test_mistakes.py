@@ -196,15 +196,13 @@ def test_a_run_says_why_it_failed(mine, small, shipped_plugins, capsys):
     assert error == f"error: {said} (run again with --debug for the traceback)"
     assert main([*words, "--debug"]) == 2
     printed = capsys.readouterr().err
+    assert f"note: a previous attempt failed: {said}" in printed
     assert printed.count("Traceback") == 1 and printed.endswith(f"KeyError: 'pairs'\nerror: {said}\n")
     (run,) = ResultStore().runs()
     assert (run.outcome, run.reason) == ("failed", said)
 
 
-OTHERS = """from skelbench.plugin import DatasetSpec, FigureSpec, StudySpec, TableSpec, hookimpl
-
-STUDY = "grid"
-
+OTHERS = """from skelbench.plugin import DatasetSpec, TableSpec, hookimpl
 
 def opened(root):
     return root
@@ -212,10 +210,6 @@ def opened(root):
 
 def table(inputs):
     return [][1]
-
-
-def figure(inputs):
-    return 1
 
 
 @hookimpl
@@ -228,14 +222,6 @@ def skelbench_tables():
     return [TableSpec(name="broken", target=":table", needs_runs=False)]
 
 
-@hookimpl
-def skelbench_figures():
-    return [FigureSpec(name="number", target=":figure", needs_runs=False)]
-
-
-@hookimpl
-def skelbench_studies():
-    return [StudySpec(name="broken", target=":STUDY")]
 """
 
 
@@ -250,9 +236,7 @@ def others(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words,said",
     [
-        ("compare --table broken", "others.py:11, table: IndexError"),
-        ("plot number", "a int is not a matplotlib Figure"),
-        ("study broken", "others.py:STUDY"),
+        ("compare --table broken", "others.py:9, table: IndexError"),
         ("data info opened", "others.py:opened"),
     ],
 )

@@ -59,12 +59,6 @@ def test_without_a_name_the_figures_are_listed(here, capsys):
     assert all(name in printed for name in Host().names("figures")) and os.listdir(here) == []
 
 
-def test_a_run_without_its_log_is_an_error(here, tmp_path, capsys):
-    name = Fabricated(tmp_path / "results").run("slim")
-    assert main(["plot", "curves", "--run", name]) == 2
-    assert "no trained run with logged metrics" in capsys.readouterr().err and os.listdir(here) == []
-
-
 def test_runs_that_are_left_out_are_counted(here, tmp_path, capsys):
     Fabricated(tmp_path / "results").run("slim", modified={"train.lr": 1})
     assert main(["plot", "token-budget"]) == 2

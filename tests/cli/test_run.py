@@ -77,41 +77,6 @@ def test_a_dry_run_as_json_has_the_id_of_the_run(small, capsys):
     assert list((small / "results").glob(f"skeletonmae-*-{first['id']}"))
 
 
-FAILS = """
-from skelbench.plugin import MethodSpec, hookimpl
-from skelbench.views.spec import ViewSpec
-from skelbench_plugins.untrained import Untrained
-
-@hookimpl
-def skelbench_methods():
-    return [MethodSpec(name=name, target=f":{name.title()}") for name in ("breaks",)]
-
-class Breaks(Untrained):
-    @classmethod
-    def views(cls, config, grid):
-        return {"clip": ViewSpec(frames=grid.frames)}
-
-    def training_step(self, views, step):
-        raise ValueError("no honey")
-
-"""
-
-
-def test_a_run_that_fails_keeps_why_and_says_it_again(small, capsys):
-    (small / "fails.py").write_text(FAILS)
-    again = command("breaks", "--plugin", str(small / "fails.py"))
-    assert main(again) != 0 and "previous attempt" not in capsys.readouterr().err
-    (run,) = (small / "results").glob("breaks-*/run.json")
-    info = json.loads(run.read_text())
-    assert info["outcome"] == "failed" and "no honey" in info["reason"]
-    run.write_text(json.dumps({**info, "outcome": "running"}))  # as one that was killed leaves it
-    assert main(again) != 0
-    assert "note: a previous attempt ended without an error message" in capsys.readouterr().err
-    assert main(again) != 0
-    (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
-    assert "a previous attempt failed: " in note and "no honey" in note
-
-
 def test_a_toml_file_sets_what_the_command_line_does_not(small, capsys):
     text = 'dataset = "small"\nseed = 3\n[train]\nlr = 5e-4\nepochs = 7\n[encoder]\ndim = 24\nheads = 2\n'
     (small / "run.toml").write_text(text)
@@ -187,16 +152,10 @@ def test_changed_data_is_noticed(small, fails):
 
 def test_streams_of_a_run_and_of_several_runs(small, capsys, fails):
     for method in ("skeletonmae", "mamp"):
-        assert main(command(method, "--probe", "knn")) == 0
-    streams = ["--stream", "joint, bone", "--fusion", "scores", "--protocol", "knn"]
-    assert main(["eval", "skeletonmae", *streams]) == 0
-    assert "joint + bone" in (printed := capsys.readouterr().out) and "(scores)" in printed
-    for control in ("untrained", "raw"):
-        records = [json.loads(path.read_text()) for path in (small / "results").glob(f"{control}-*/eval-*.json")]
-        assert sorted(record["spec"]["streams"] for record in records) == [["joint"], ["joint", "bone"]]
-
+        assert main(command(method, "--probe", "none")) == 0
     several = ["eval", "skeletonmae", "mamp", "--stream", "joint,motion", "--fusion", "features", "--protocol", "knn"]
     assert main(several) == 0
+    assert "(features)" in capsys.readouterr().out
     (run,), (first,) = ((small / "results").glob(f"{method}-*") for method in ("mamp", "skeletonmae"))
     specs = [json.loads(path.read_text())["spec"] for path in first.glob("eval-*.json")]
     assert [run.name.rsplit("-", 1)[-1]] in [spec["partners"] for spec in specs]

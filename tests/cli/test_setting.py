@@ -58,20 +58,19 @@ def made(tmp_path_factory):
         request = Request(method=method, dataset="small", preset=preset, sets=sets, **fields)
         return resolve(request, host, root, "cpu")
 
-    def shared(preset):
+    def shared():
         """The run of slim, its untrained baseline, and the run of ``untrained``."""
-        slim = make("slim", preset)
-        return slim, control(slim, host).spec, make("untrained", preset).spec
+        slim = make("slim", "quick")
+        return slim, control(slim, host).spec, make("untrained", "quick").spec
 
     make.host, make.shared = host, cache(shared)
     return make
 
 
-@pytest.mark.parametrize("preset", ["paper", "quick"])
 @pytest.mark.parametrize("name", FAMILY)
-def test_in_the_shared_setting_all_but_the_method_is_alike(name, preset, made):
+def test_in_the_shared_setting_all_but_the_method_is_alike(name, made):
     """Same encoder, grid, bodies, data and budget; even the untrained control is one and the same run."""
-    ours, (slim, baseline, untrained) = made(name, preset), made.shared(preset)
+    ours, (slim, baseline, untrained) = made(name, "quick"), made.shared()
     assert ours.setting == slim.setting == "shared"
     same = ("encoder", "grid", "data", "seed")
     assert {key: getattr(ours.spec, key) for key in same} == {key: getattr(slim.spec, key) for key in same}

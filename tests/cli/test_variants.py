@@ -2,7 +2,6 @@
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from small import TINY, TINY_METHOD, write_small_store
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.controls import control
-from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.request import Request
 from skelbench.pipeline.resolve import resolve
 from skelbench.plugin.host import Host
@@ -39,12 +37,10 @@ def skelbench_methods():
             target="skelbench_plugins.slim.method:Slim",
             config="skelbench_plugins.slim.method:SlimConfig",
             requires=("replace-tokens", "tokens", "short-views"),
-            native={"method.koleo": 0.2, "encoder.norm_eps": 1e-5},
             variants={
                 "typo": {"method.prototype": 3},
                 "grid": {"grid.patch": 4},
                 "deep": {"encoder.depth": "x2"},
-                "spread": {"method.koleo": "x3"},
             },
         )
     ]
@@ -186,13 +182,6 @@ def test_a_variant_is_compared_with_its_preset_and_its_twin_without_it(made, bee
     assert control(deep, bee).modified == {"encoder.depth": 6}  # no exact twin of the preset
 
 
-def test_a_variant_goes_after_the_native_setting(made, bee):
-    assert made("bee:spread", at=bee).spec.method_config["koleo"] == 0
-    native = made("bee:spread", at=bee, native=True)
-    assert native.spec.method_config["koleo"] == pytest.approx(0.6)
-    assert (native.setting, native.modified, native.title) == ("native", {}, "bee:spread")
-
-
 # ---------------------------------------------------------------------------------------------------- names
 @pytest.mark.parametrize(
     ("name", "said"),
@@ -234,21 +223,6 @@ def command(method, *more, epochs=1):
     return ["run", method, *shape, *sets, *more]
 
 
-def test_a_variant_from_the_command_line(small, capsys):
-    assert main(command("slim:glcl-only", "--probe", "knn")) == 0
-    printed = capsys.readouterr()
-    assert "slim:glcl-only 4x25: " in printed.err and "glcl-only: method.mfp_weight=0.0" in printed.out
-    assert re.search(r"probe +slim:glcl-only +95 %", printed.out)
-    (path,) = (small / "results").glob("slim.glcl-only-small-half-4t-quick+-s0-*/run.json")
-    info = json.loads(path.read_text())
-    assert info["variant"] == "glcl-only"
-    assert "method.mfp_weight" not in info["modified"] and "encoder.dim" in info["modified"]
-    (baseline,) = (small / "results").glob("untrained-*/run.json")
-    assert json.loads(baseline.read_text())["variant"] == ""
-    assert main(["eval", "slim:glcl-only", "--protocol", "knn"]) == 0
-    assert "slim:glcl-only, slim.glcl-only-small" in capsys.readouterr().out
-
-
 def test_the_variants_of_the_documentation(made, tmp_path):
     """Word for word, put into the example method."""
     variants = re.search(
@@ -266,19 +240,6 @@ def test_the_variants_of_the_documentation(made, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------------- twins
-def test_a_twin_that_another_process_makes_is_waited_for_and_read(resolved, session, host):
-    twin = control(resolved("slim:glcl-only"), host)
-    session.results.prepare()
-    run = session.results.open(twin.spec, twin.preset, twin.modified, {"environment": {}})
-    with ThreadPoolExecutor(1) as pool:
-        with run.lock():
-            waiting = pool.submit(pretrain, session, twin)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=1.5)
-            run.encoder().write_bytes(b"made by the other process")
-            run.update(outcome="done")
-        assert waiting.result(timeout=600).path == run.path
-    assert run.encoder().read_bytes() == b"made by the other process"
 
 
 # ---------------------------------------------------------------------------------------------------- targets

@@ -78,7 +78,7 @@ def test_from_a_zip_that_was_downloaded(tmp_path):
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["open"]
 
 
-@pytest.mark.parametrize("problem", ["checksum", "no file", "no network", "half", "no clips", "no space"])
+@pytest.mark.parametrize("problem", ["checksum", "no file", "no network", "half", "no space"])
 def test_a_problem_is_one_error_and_leaves_no_dataset(tmp_path, served, monkeypatch, problem):
     folder, address = served
     checksum, url = write_clips(folder / "clips.pkl"), f"{address}/clips.pkl"
@@ -92,9 +92,6 @@ def test_a_problem_is_one_error_and_leaves_no_dataset(tmp_path, served, monkeypa
     elif problem == "half":
         (folder / "clips.pkl").write_bytes((folder / "clips.pkl").read_bytes()[:1000])
         checksum, expected = "", "cannot be read|not import|is not a"
-    elif problem == "no clips":
-        (folder / "clips.pkl").write_bytes(pickle.dumps({"a": 1}))
-        checksum, expected = "", "holds"
     else:
 
         def full(*_, **__):
@@ -133,19 +130,6 @@ def test_the_reader_of_uiprmd_reproduces_the_clips_that_ship(tmp_path):
             if original >= 0:
                 np.testing.assert_allclose(x_TJC[t, joint], place[original] * [-1, 1, -1], atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(x_TJC[:, 7] - x_TJC[:, 6], axis=-1), 0.07, atol=1e-6)
-
-
-def test_other_files_than_those_of_uiprmd_are_refused(tmp_path):
-    from skelbench_plugins.recordings.sources.uiprmd import uiprmd
-
-    from skelbench.data.importers import ImportOptions
-
-    for kind in ("Positions", "Angles"):
-        folder = tmp_path / "Kinect" / kind
-        folder.mkdir(parents=True)
-        np.savetxt(folder / f"m01_s01_e01_{kind.lower()}.txt", np.zeros((4, 66)), delimiter=",")
-    with pytest.raises(SkelbenchError, match="differ"):
-        uiprmd([tmp_path], ImportOptions())
 
 
 def test_bandai_names_and_irds_files(tmp_path):

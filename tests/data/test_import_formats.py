@@ -100,13 +100,6 @@ def stgcn(array, start="train_data.npy"):
     return write
 
 
-def with_num_frame(folder):
-    files, rows = stgcn(upright)(folder)
-    for part, clips in (("train", rows[:6]), ("val", rows[6:])):
-        np.save(folder / "ntu" / f"{part}_num_frame.npy", np.array([LENGTHS[i] for i in clips]))
-    return files, rows
-
-
 def aimclr(folder):
     for part, rows in (("train", range(6)), ("val", range(6, 12))):
         x = slot_array(rows)
@@ -116,7 +109,6 @@ def aimclr(folder):
 
 
 FORMATS = {
-    "npz": (npz(np.savez, False), "padded npz", first_frame, 0),
     "npz that repeats single bodies": (npz(np.savez_compressed, True), "padded npz", first_frame, 0),
     "SGN": (sgn, "SGN HDF5", first_frame, 0),
     "pyskl": (lambda folder: ([pyskl(folder)], range(12)), "pyskl pickle, 3-D", first_frame, 4e-3),
@@ -124,7 +116,6 @@ FORMATS = {
     "ST-GCN": (stgcn(slot_array), "ST-GCN arrays", first_frame, 0),
     "ST-GCN, other part named": (stgcn(slot_array, "val_data.npy"), "ST-GCN arrays", first_frame, 0),
     "2s-AGCN": (stgcn(upright), "2s-AGCN arrays", every_frame, 1e-5),
-    "2s-AGCN with lengths": (with_num_frame, "2s-AGCN arrays", every_frame, 1e-5),
     "AimCLR": (aimclr, "AimCLR / CrosSCLR arrays", own_shoulders, 0),
 }
 
@@ -348,22 +339,6 @@ def test_pyskl_lists_go_by_their_names(tmp_path, take):
     refused(tmp_path, "call them train and test", pyskl(tmp_path, entries, {"a": names[:3], "b": names[3:]}))
 
 
-def test_pyskl_entries_that_cannot_be_used_are_skipped(tmp_path, take):
-    entries = [annotation(i) for i in range(12)]
-    entries[1] = None
-    entries[5] = annotation(5, keypoint=np.zeros((1, 4, 17, 2)))
-    entries[7] = annotation(7, keypoint=np.zeros((1, 4, 25, 3)))
-    del entries[9]["keypoint"]
-    store = take(pyskl(tmp_path, entries))
-    assert len(store) == 8
-    assert [(one.reason, one.expected) for one in take.imported.skipped] == [
-        ("the file has None for it", True),
-        ("its key points have shape [1, 4, 17, 2]", False),
-        ("all its coordinates are zero", True),
-        ("it has no array of key points", False),
-    ]
-
-
 PYSKL = {
     "two of a name": (lambda e: e.append(annotation(0)), "two clips are called 'S001C001P001R001A001'"),
     "no label": (lambda e: e[1].pop("label"), "clip 1 has label nan"),
@@ -387,36 +362,6 @@ def test_bad_pyskl(tmp_path, kind):
 ])  # fmt: skip
 def test_words_that_say_which_part_trains(name, side):
     assert side_of(name)[0] == side
-
-
-def test_names_of_files_say_which_part_trains(tmp_path, take):
-    write_slots(tmp_path, pairs=(range(8), range(8, 12)))
-    train, train_label, val, val_label = files = [
-        tmp_path / f"{part}_{what}" for part in ("train", "val") for what in ("data.npy", "label.pkl")
-    ]
-    assert len(take(*files).split().train) == 8
-    assert len(take(val, val_label, train, train_label).split().train) == 8
-    refused(tmp_path, "holds no clips; name an array of clips .* before its labels", train_label, train)
-    val.unlink()
-    assert take(train).meta.details["part"].startswith("train alone by its name")
-
-
-def test_labels_and_lengths_that_do_not_fit(tmp_path):
-    write_slots(tmp_path, upright)
-    train, label = tmp_path / "train_data.npy", tmp_path / "train_label.pkl"
-    np.save(tmp_path / "train_num_frame.npy", np.array([30, 0, 30, 30, 30, 30, 30]))
-    refused(tmp_path, "lengths must be whole numbers from 1", train)
-    (tmp_path / "train_num_frame.npy").unlink()
-    for value, message in (
-        ((["a", "b"], [0, 1]), "has 7 clips but 2 labels"),
-        ({"a": 1}, "has 7 clips but 1 labels"),
-        (([1, 2], [3, 4]), "is not a label file; it should hold the pair"),
-        ({"a", "b"}, "its labels are not numbers"),
-    ):
-        write_pickle(label, value)
-        refused(tmp_path, message, train)
-    label.unlink()
-    refused(tmp_path, "there is no label file; name it: .*train_data.npy train_label.pkl", train)
 
 
 # ------------------------------------------------------------------------------------------------ all formats

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from made.files import zipped
 from made.literal_ntu import literal_clip, literal_recording
-from made.ntu import Track, person, sample_names, wild_scene, write_recording
+from made.ntu import sample_names, wild_scene, write_recording
 
 from skelbench.data.raw.ntu.names import ACTIONS, SPLITS, official_missing, sample_of
 from skelbench.data.raw.ntu.prepare import prepare_ntu
@@ -34,10 +34,6 @@ def put(folder, files):
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         (folder / name).write_bytes(data)
-
-
-def one():
-    return write_recording([Track(1, range(14), person(np.random.default_rng(0), 14))], 14)
 
 
 # ------------------------------------------------------------------------------------------------ names and splits

@@ -81,7 +81,7 @@ def rotated(seed):
 
 @every_topology
 def test_left_is_told_from_right_however_the_body_is_turned(topology):
-    for label in range(28):
+    for label in range(0, 28, 4):
         x_TJC = person(topology, label=label, subject=1 + label % 16)[0].astype(np.float64)
         turned = x_TJC @ rotated(label).T
         for x in (x_TJC, turned):

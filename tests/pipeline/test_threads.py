@@ -1,4 +1,4 @@
-"""The number of threads that a run trains with: tried before it, left to who names one."""
+"""The number of threads that a run trains with: tried before it, kept by a resumed run, left to who names one."""
 
 import pytest
 import torch
@@ -39,3 +39,12 @@ def test_a_trial_leaves_no_trace_in_the_training(resolved, session, trials, monk
     again = load_file(pretrain(session, made, force=True).encoder_path())
     assert trials == [2]
     assert all(torch.equal(value, again[name]) for name, value in tried.items())
+
+
+def test_a_resumed_run_keeps_its_number_of_threads(resolved, session, trials):
+    made = resolved("mamp", epochs=1)
+    run = pretrain(session, made)
+    run.update(outcome="interrupted")
+    torch.set_num_threads(2)
+    assert pretrain(session, made).outcome == "done" and trials == [2]
+    assert torch.get_num_threads() == run.info["environment"]["threads"] == 1

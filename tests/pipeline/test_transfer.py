@@ -1,24 +1,18 @@
 """An encoder on other data than it was trained on: what is measured, said, refused and tabled."""
 
-import json
-
 import numpy as np
 import pytest
-from fabricated import Fabricated, correct
 from small import write_small_store
 
 import skelbench
 from skelbench.cli.main import main
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.hashing import derive_seed
-from skelbench.core.spec import DataSpec, EvalSpec, RunSpec
+from skelbench.core.spec import EvalSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.linear import Linear
 from skelbench.pipeline.evaluate import feature_sets
 from skelbench.pipeline.pretrain import pretrain
-from skelbench.plugin.host import Host
-from skelbench.reporting.downstream import TRANSFER
-from skelbench.reporting.inputs import TableInputs
 from skelbench.views.skeleton.topology import COCO17
 
 FAST = ["--set", "min_steps=20", "--set", "epochs=1", "--set", "tolerance=none"]
@@ -87,35 +81,3 @@ def test_a_run_is_not_trained_for_a_probe_that_it_cannot_have(session, data_root
     with pytest.raises(SkelbenchError, match="--protocol transfer --dataset NAME"):
         skelbench.run("dino", dataset="small", probes=["transfer"], results=session.results.root, data=data_root)
     assert not session.results.root.exists()
-
-
-@pytest.fixture
-def made(tmp_path):
-    """Runs of two methods: one evaluated frozen and fine-tuned, one fine-tuned only."""
-    made = Fabricated(tmp_path / "results")
-    data = DataSpec(name="jumps", split="cross-subject", fingerprint="e" * 64)
-    both = {"transfer": 0.5, "transfer@finetune": 0.7}
-    for title, accuracies in {"mamp": both, "slim": {"transfer@finetune": 0.9}}.items():
-        name = made.run(title, 0.6, split="cross-subject", knn=None)
-        spec = RunSpec.model_validate(json.loads((made.root / name / "run.json").read_text())["spec"])
-        for protocol, accuracy in accuracies.items():
-            evaluated = spec.model_copy(update={"data": data})
-            facts = {"standard": True, "checkpoint": "last", "ids": None, "streams": ("joint",), "fusion": "none"}
-            made._evaluation(made.root / name, evaluated, protocol, correct(accuracy), **facts)
-            own = {"pretrain_id": evaluated.id, "data": data, "seed": spec.seed}
-            path = made.root / name / f"eval-{EvalSpec(**own, protocol=protocol).id}.json"
-            record = json.loads(path.read_text())
-            record["spec"]["pretrain_id"] = spec.id
-            path.write_text(json.dumps(record))
-    return TableInputs(Host(), made.store)
-
-
-def test_frozen_and_fine_tuned_share_no_column(made):
-    rows = {row["method"].value: row for row in TRANSFER(made).rows if row["run"].value}
-    assert {name: rows["mamp"][name].value for name in ("transfer", "transfer@finetune")} == {
-        "transfer": 50.0,
-        "transfer@finetune": 70.0,
-    }
-    assert rows["slim"]["transfer"].value is None and rows["slim"]["transfer@finetune"].mark == "best"
-    assert rows["mamp"]["transfer"].mark is None  # one alone is not ranked
-    assert (rows["mamp"]["source"].value, rows["mamp"]["dataset"].value) == ("moves cross-subject", "jumps")

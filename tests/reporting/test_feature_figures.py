@@ -8,13 +8,11 @@ from small import silent_session, tiny_run, write_small_store
 
 from skelbench.cli.main import main
 from skelbench.evaluation.protocol import Features
-from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.inputs import TableInputs
-from skelbench.reporting.page.build import build
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +81,6 @@ def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
 
 
 # ------------------------------------------------------------------------------------------------ map
-def test_axes_say_the_variance_and_signs_are_settled():
-    rng = np.random.default_rng(0)
-    x_CD = rng.normal(size=(200, 3)).astype(np.float32) * np.array([3, 1, 0.1], np.float32) + 5
-    place_C2, axes = feature_map.pca(x_CD)
-    shares = np.sort(np.linalg.eigvalsh(np.cov(x_CD.T)))[::-1]
-    assert axes[0] == f"PC 1, {shares[0] / shares.sum():.0%} of the variance"
-    assert np.corrcoef(place_C2[:, 0], x_CD[:, 0])[0, 1] > 0.99  # a positive largest weight
-    assert np.allclose(place_C2.mean(0), 0, atol=1e-4)
-    flat, axes = feature_map.pca(np.ones((5, 1), np.float32))
-    assert flat.shape == (5, 2) and axes == ("PC 1, 0% of the variance", "PC 2, 0% of the variance")
 
 
 def test_the_most_frequent_groups_are_coloured_and_the_rest_is_grey(inputs):
@@ -113,19 +101,3 @@ def test_by_command(place, tmp_path, monkeypatch, capsys):
     assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "a.svg", *where]) == 0
     assert main(["plot", "map", "--run", "untrained@50", *where]) == 2
     assert "kept no snapshot at epoch 50" in capsys.readouterr().err
-
-
-def test_the_report_has_the_figure_of_the_most_accurate_run_or_the_reason_why_not(tmp_path):
-    write_small_store(tmp_path / "data")
-    host = Host()
-    session = silent_session(tmp_path / "data", host, tmp_path / "results")
-    run = pretrain(session, tiny_run(tmp_path / "data", host, "skeletonmae", epochs=0.5))
-    evaluate(session, run, eval_spec(host, run, "knn"))
-
-    def page():
-        inputs = TableInputs(host, session.results, exact_only=False, data_root=tmp_path / "data")
-        return build(inputs, skeletons=True, names=["linear"])
-
-    assert 'alt="Test clips and their nearest training clips as skeletons"' in page()
-    (tmp_path / "data").rename(tmp_path / "elsewhere")
-    assert "Not drawn: skeletonmae: " in page()

@@ -13,7 +13,7 @@ from small import write_small_store
 from skelbench.plugin.host import Host
 from skelbench.records.store import ResultStore
 from skelbench.reporting import published
-from skelbench.reporting.figures import NothingToDraw, curves, scaling, token_budget
+from skelbench.reporting.figures import curves, scaling, token_budget
 from skelbench.reporting.figures.base import PALE, method_look, save
 from skelbench.reporting.inputs import TableInputs
 
@@ -177,15 +177,6 @@ def test_a_method_has_one_look_and_its_variants_have_a_marker_of_their_own(host)
     assert method_look(host, "untrained")["color"] == PALE
 
 
-def test_a_panel_draws_the_most_accurate_methods_and_says_how_many_there_are(run, context, host):
-    methods = [name for name in host.names("methods") if host.get("methods", name).trains][:14]
-    for place, method in enumerate(methods):
-        run(method, accuracy=0.2 + 0.02 * place)
-    figure = token_budget.draw_trade_off(context())
-    assert len(names(panels(figure)[0])) == 12 and "drawn: 12 of 14 methods" in words(figure)
-    assert f"{host.spelling(methods[0])}-8" not in names(panels(figure)[0])
-
-
 def test_curves_include_runs_with_another_length(run, context):
     run(metrics=logged([3.0, 2.0]), modified={"budget clips": 20})
     assert line(panels(curves.draw(context()))[0], "SLiM, 8 tokens, 20 clips") == pairs((10, 3), (20, 2))
@@ -258,27 +249,3 @@ def test_coverage_is_that_of_the_masks_drawn(tmp_path, monkeypatch):
     assert "global1, global2" in words(figure) and "0.695 ± 0.114 (P, s), not measured here" in words(figure)
     again = panels(covered("slim", tmp_path, tokens=8))[0]
     assert {x for x, _ in line(again, "mean")} == {mean}
-
-
-def test_without_runs_the_error_says_what_to_run(context):
-    for draw, command in {
-        token_budget.draw: "skelbench study token-budget",
-        token_budget.draw_trade_off: "skelbench study token-budget",
-        curves.draw_targets: "skelbench study target-control",
-        curves.draw: "skelbench run METHOD",
-        scaling.draw: "skelbench run METHOD",
-        robustness.draw: "skelbench eval RUN --protocol robustness",
-        coverage.draw: "skelbench plot coverage --method NAME",
-    }.items():
-        with pytest.raises(NothingToDraw, match=command):
-            draw(context())
-
-
-def test_a_figure_has_the_facts_of_its_runs(run, context):
-    run(accuracy=0.5, dataset="uav-human $x$")
-    run(accuracy=0.5, dataset="uav-human $x$", seed=1)
-    run("mamp", accuracy=0.4, dataset="uav-human $x$")
-    said = words(token_budget.draw(context()))
-    facts = "uav-human $x$, cross-view", "preset small", "1 to 2 seeds", "40,000 clips seen", "400 test clips", "cpu x2"
-    assert all(fact in said for fact in facts)
-    assert "within ±4.9" in said  # Wilson's interval at 50 % of 400 clips

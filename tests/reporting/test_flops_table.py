@@ -60,14 +60,6 @@ def test_figures_of_the_facts_by_one_convention():
     assert compact["pretrain_decoder"].value is None
 
 
-def test_the_title_answers_the_question_and_published_costs_stand_next_to_ours():
-    table = build(COSTS)
-    assert "30x25 costs 4.91 times 8x25 of SLiM (paper: 7.89)" in table.title
-    shown = [column.key for column in table.columns if column.shown]
-    assert shown[:5] == ["method", "tokens", "gflops_2", "published_inference", "ratio"]
-    assert shown[5:9] == ["pretrain_encoder", "published_encoder", "pretrain_decoder", "published_decoder"]
-
-
 def test_notes_say_the_convention_and_explain_the_published_figures():
     assert list(build_detail(DETAIL).footnotes) == ["published", "one-body"]
     notes = " ".join(build(COSTS).notes)

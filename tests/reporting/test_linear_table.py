@@ -10,9 +10,6 @@ from skelbench.evaluation.stats.paired import holm, seeds_test
 from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.linear import GROUPS, table
-from skelbench.reporting.terminal import Terminal
-
-NTU = {"dataset": "ntu60", "split": "xsub", "knn": None}
 
 
 @pytest.fixture
@@ -161,17 +158,6 @@ def test_the_papers_first_table_is_whole(made):
         # Second-hand:
         "MaskSem": 85.9, "MS-CLR": 86.6, "HA-CM": 86.3, "TranCLR": 86.3, "Skeleton2vec": 85.7, "USDRL+": 85.8,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("width", "more"), [(80, ()), (100, ("raw", "seeds")), (120, ("raw", "gflops"))])
-def test_the_columns_that_answer_the_question_are_shown_first(made, width, more):
-    made.run("raw", 0.3)
-    for seed in (0, 1):
-        made.run("untrained", 0.4, seed=seed)
-        made.run("slim:glcl-only", 0.9, seed=seed)
-    made.run("skeletonmae", 0.6)
-    keys = [column.key for column in Terminal(build(made)).columns_for(width)[0]]
-    assert keys[:5] == ["method", "accuracy", "difference", "p_value", "knn"] and {*more} <= {*keys}
 
 
 def test_runs_of_one_budget_are_a_group_of_their_own(made):

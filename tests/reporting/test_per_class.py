@@ -1,16 +1,12 @@
 """Two runs class by class, against counting by hand."""
 
-import json
 from math import comb
 
 import numpy as np
 import pytest
-from fabricated import Fabricated
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.spec import DataSpec, EvalSpec
-from skelbench.records.run_dir import RunDir
-from skelbench.reporting.diagnostics.per_class import check_alike, compare, evaluation
+from skelbench.reporting.diagnostics.per_class import check_alike, compare
 
 
 def outcomes(seed, chance, ids, labels):
@@ -72,30 +68,3 @@ def test_the_first_thing_that_is_unlike_is_named():
         check_alike(runs, [{"spec": spec}, {"spec": other}])
     with pytest.raises(SkelbenchError, match="lr is 0.1 in one, None in"):
         check_alike(runs, [{"spec": {**spec, "protocol_config": {"lr": 0.1}}}, {"spec": spec}])
-
-
-def test_of_several_evaluations_one_is_named(tmp_path):
-    made = Fabricated(tmp_path)
-    run = RunDir(tmp_path / made.run("slim", knn=None))
-    (own,) = run.records()
-
-    def add(protocol="transfer", dataset="jumps", split="cross-subject", stream="joint", **facts):
-        data = DataSpec(name=dataset, split=split)
-        spec = EvalSpec.model_validate({**own["spec"], "data": data, "protocol": protocol, "streams": [stream]})
-        record = {**own, "id": spec.id, "spec": spec.model_dump(mode="json"), **facts}
-        (run.path / f"eval-{spec.id}.json").write_text(json.dumps(record))
-        return spec.id
-
-    first = add()
-    assert evaluation(run, "transfer", "last")["id"] == first
-    second = add(dataset="falls", finished=2.0)
-    with pytest.raises(
-        SkelbenchError, match=r"in 2 ways: .*jumps / cross-subject \(joint\).*choose one with --dataset"
-    ):
-        evaluation(run, "transfer", "last")
-    third = add(dataset="falls", stream="bone", standard=False)
-    assert evaluation(run, "transfer", "last", dataset="jumps")["id"] == first
-    assert evaluation(run, "transfer", "last", dataset="falls")["id"] == second  # the standard one
-    assert evaluation(run, "transfer", "last", dataset="falls", split="xsub", stream="bone")["id"] == third
-    with pytest.raises(SkelbenchError, match="not evaluated with transfer and --dataset moves; there is .*falls"):
-        evaluation(run, "transfer", "last", dataset="moves")

@@ -55,26 +55,6 @@ def test_settings_of_a_probe_are_named(made, changes, said):
     assert set(found["dataset"]) == {"moves"} | dataset
 
 
-def test_what_is_usual_is_that_of_the_preset_where_it_is_known(made):
-    """A preset may decide settings of a protocol: they are no changes of it."""
-
-    def plain(name, config, standard):
-        (path,) = (path for path in (made.root / name).glob("eval-*.json") if "linear" in path.read_text())
-        record = json.loads(path.read_text())
-        spec = EvalSpec.model_validate({**record["spec"], "protocol_config": config})
-        record |= {"id": spec.id, "spec": spec.model_dump(mode="json"), "standard": standard}
-        (made.root / name / f"eval-{spec.id}.json").write_text(json.dumps(record))
-        path.unlink()
-
-    plain(made.run("slim", knn=None, preset="quick", lr=1e-3), {"epochs": 10, "lr": 0.1}, True)
-    plain(made.run("slim", knn=None, preset="small"), {"epochs": 30, "lr": 0.1}, True)
-    plain(made.run("mamp", knn=None, preset="small"), {"epochs": 30, "lr": 0.5}, False)
-    plain(made.run("mamp", knn=None, preset="paper", lr=1e-4), {"epochs": 10, "lr": 0.5}, False)
-    found = rows(made).set_index(["title", "preset"])["changed"]
-    assert found["mamp", "small"] == "probe.lr=0.5" and found["slim", "small"] == found["slim", "quick"] == ""
-    assert found["mamp", "paper"] == "probe.lr=0.5", "of another preset where there is none"
-
-
 def test_without_a_plain_evaluation_by_the_protocol_it_is_said_that_there_are_settings(made):
     made.run("slim", knn=None, standard=False)
     assert rows(made)["changed"].tolist() == ["settings of the probe"]

@@ -7,7 +7,6 @@ import pytest
 from skelbench.core.errors import SkelbenchError
 from skelbench.reporting.render import FORMATS, render
 from skelbench.reporting.table import Cell, Column, Table
-from skelbench.reporting.terminal import in_lines
 
 TABLE = Table(
     "Costs & gains_",
@@ -36,25 +35,11 @@ TABLE = Table(
 ).ranked()
 
 
-def test_a_column_loses_its_interval_before_it_is_hidden_and_named():
-    columns = (Column("a", "A"), Column("b", "B", ".1f", best="max"), Column("c", "C", ".1f"))
-    table = Table("T", columns, ({"a": "x", "b": Cell(1.0, 0.5), "c": Cell(2.0, 0.5)},))
-    ends = [render(table, width=width).splitlines()[4].split()[-1] for width in (30, 22, 15)]
-    assert ends == ["0.5", "2.0", "0.5"] and render(table, width=15).endswith("Hidden: C.\n")
-
-
 def test_a_cell_has_one_interval():
     column, over = Column("a", "A", ".1f"), {"interval": (30.0, 50.0), "interval_over": "400 clips"}
     assert column.spread(Cell(41.5, 57.7, plus_minus_over="2 seeds", **over)) == " (37.0, 46.0)"
     assert column.spread(Cell(41.5, 7.7, plus_minus_over="3 seeds", **over)) == " ± 7.7"
     assert column.spread(Cell(41.5, **over)) == " [30.0, 50.0]"
-
-
-def test_a_terminal_shows_the_first_notes_and_says_how_to_see_the_others():
-    table = Table("T", (Column("a", "A"),), ({"a": 1},), notes=("one", "long " * 40, "two", "three", "four"))
-    *_, first, second, third, last = in_lines(table, 60, notes=False).splitlines()
-    assert [first, second, third] == ["one", "two", "three"] and "--notes" in last
-    assert "four" in in_lines(table, 60)
 
 
 def test_markdown_golden():

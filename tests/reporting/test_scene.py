@@ -7,7 +7,7 @@ from small import TINY, write_small_store
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene, find_clip
+from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene
 from skelbench.reporting.skeletons.views import view_scene
 from skelbench.views.skeleton.topology import NTU25, topologies
 
@@ -34,20 +34,6 @@ def test_a_clip_that_shows_nobody_is_refused(tmp_path):
         store.frames_FJ[:] = value
         with pytest.raises(SkelbenchError, match=f"clip 3 .* cannot be drawn, .*{reason}"):
             clip_scene(store, 3)
-
-
-def test_clips_are_found_by_number_or_name(tmp_path):
-    write_small_store(tmp_path)
-    store = ClipStore.open(tmp_path / "small")
-    assert find_clip(store, "23") == 23
-    with pytest.raises(SkelbenchError, match="clips 0 to 23, there is no clip 24"):
-        find_clip(store, "24")
-    with pytest.raises(SkelbenchError, match="its clips have no names"):
-        find_clip(store, "S001C001")
-    store.names = np.array([f"take{i}" for i in range(24)])
-    assert find_clip(store, "take7") == 7
-    with pytest.raises(SkelbenchError, match="such as take0"):
-        find_clip(store, "take99")
 
 
 # ------------------------------------------------------------------------------------------------ views

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.evaluation.downstream import EncoderProtocol
 from skelbench.evaluation.knn import Knn
 from skelbench.evaluation.protocol import ProtocolResult, classified
 from skelbench.methods import MaskedTarget
@@ -235,16 +234,6 @@ class Greedy(Knn):
         return super().evaluate(features, seed, device, progress)
 
 
-class Nearest(EncoderProtocol):
-    """Label of the most similar training clip by frozen features; correct."""
-
-    def evaluate_encoder(self, task, seed, device, progress=None):
-        features = task.features(task.encoder(), progress)
-        unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (features.train_x, features.test_x)]
-        nearest = features.train_y[(unit[1] @ unit[0].T).argmax(1)]
-        return ProtocolResult(*task.score(np.eye(task.num_classes)[nearest]))
-
-
 PROTOCOLS = [
     ("no-signal", Peeks, "accuracy near 0.25, chance"),
     ("labels-unseen", Peeks, "features.test_y"),
@@ -264,12 +253,6 @@ def test_defaults_of_a_protocol_are_fields_of_an_evaluation(checked):
         name="broken", summary="x", target="skelbench.evaluation.knn:Knn", defaults={"reedout": "joints"}
     )
     assert_found(checked("protocols", about, "form"), "reedout")
-
-
-def test_a_correct_protocol_on_the_encoder_passes(checked):
-    about = ProtocolSpec(name="nearest", target=f"{__name__}:Nearest", summary="nearest training clip")
-    results = checked("protocols", about)
-    assert {result.state for result in results} == {"passed"}, results
 
 
 # ------------------------------------------------------------------------------------------------ data sets

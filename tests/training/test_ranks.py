@@ -49,7 +49,7 @@ SETTINGS = {
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Diagnostics over all processes' rows. With more than 1,024 rows they are samples, and differ slightly."""
 CASES = (*METHODS, *VARIANTS, *SETTINGS)
-OF_THREE = ("slim", "cmd", "sjepa", "skeletonclr batch-norm")
+OF_THREE = ("slim", "skeletonclr batch-norm")
 """Methods that three processes train too."""
 PLAIN = {"optimizer": "sgd", "schedule": "constant", "train.lr": 1e-3, "train.clip_grad": 1.0}
 """Adam divides rounding by rounding where a gradient is 0."""

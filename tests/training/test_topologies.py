@@ -12,7 +12,7 @@ from skelbench.reporting.frame import frame
 from skelbench.views.skeleton.topology import topologies
 
 
-@pytest.mark.parametrize(("name", "flat"), [("kinect20", False), ("coco17", True), ("h36m17", True)])
+@pytest.mark.parametrize(("name", "flat"), [("kinect20", False), ("coco17", True)])
 def test_a_run_is_probed(name, flat, session, data_root, resolved, monkeypatch):
     shorten(monkeypatch)
     write_small_store(data_root, "other", topology=topologies()[name], flat=flat)

@@ -164,13 +164,6 @@ def test_processes_take_no_modules_from_the_current_folder(tmp_path, monkeypatch
     assert own_modules() == []
 
 
-def test_trials_share_one_open_data_set(trials_of):
-    """Each with its own, a thousand trials would be more files than a process may have open."""
-    trials, _ = trials_of(Study(name="many", dataset="small", seeds=(0, 1, 2), grid={"method": ("calm", "mamp")}))
-    assert len(trials) == 6 and len({id(trial.resolved.store) for trial in trials}) == 1
-    assert all(trial.baseline.store is trial.resolved.store for trial in trials)
-
-
 def test_equal_trials_occur_once_and_under_the_plain_name(trials_of):
     study = Study(
         name="equal",

@@ -82,10 +82,6 @@ def arrays(tmp_path):
     return sorted((one for one in kept if "cells" in one), key=lambda one: one["job"])
 
 
-def scripts(tmp_path):
-    return sorted((tmp_path / "results/studies/six/slurm").glob("*.sh"))
-
-
 def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, issue, tmp_path, monkeypatch):
     monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
     monkeypatch.setenv("SBATCH_PARTITION", "low")
@@ -117,20 +113,6 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, i
     assert "3 jobs cancelled" in issue("--cancel")[1] and queue(slurm) == []
 
 
-def test_a_trial_that_another_command_makes_has_not_failed(slurm, issue, place, tmp_path):
-    """Its task found it held, and ended."""
-    issue(*ASKED)
-    set_queue(slurm, [])
-    host = request_more([str(place / "bees.py")])
-    sets = {"train.lr": 0.001, "epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
-    resolved = resolve(Request("calm", dataset="small", tokens=8, sets=sets), host, place / "data", "cpu")
-    run = ResultStore(tmp_path / "results").open(resolved.spec, "quick", {}, {})
-    run.update(outcome="running")
-    with Lease(run.path / ".lock"):
-        out = issue("--status")[1]
-    assert re.search(r"calm train.lr=0.001 .*running at 0 %", out) and "6 trials: 1 running, 5 failed" in out
-
-
 def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_OBSERVE", "csv")
     code, out, _ = issue(*ASKED, "--emit", "--setup", "module load x", "--setup", "ulimit -c 0", "--partition", "low")
@@ -153,17 +135,6 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
     told = sorted(f"{words} --precision fp32" for words in local)  # else a node's card would decide which run it is
     assert sorted(lines) == told and len(lines) == 6 and {threads for _, threads in started} == {"1"}
     assert f'{" ".join(started[0][0][: started[0][0].index("skelbench")])} skelbench "$@"' in out
-
-
-@pytest.mark.parametrize(
-    ("typed", "seconds", "written"),
-    [
-        ("1d12h", 129600, "1-12:00:00"),
-        ("2-01:00:00", 176400, "2-01:00:00"),
-    ],
-)
-def test_times(typed, seconds, written):
-    assert script.seconds_of(typed) == seconds and script.slurm_time(seconds) == written
 
 
 def test_gpus_are_asked_for(slurm, issue):
@@ -264,7 +235,7 @@ def test_a_task_that_ends_is_left_alone(task, tmp_path):
     assert (tmp_path / "results/studies/a study/calm-8t-0a1b.log").read_text().startswith("$ skelbench run calm --set ")
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGUSR2], [signal.SIGTERM], [signal.SIGUSR2, signal.SIGTERM]])
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGUSR2, signal.SIGTERM]])
 def test_a_task_that_is_stopped_saves_and_goes_back(task, tmp_path, signals):
     (tmp_path / "again").write_text("0")
     code, said, again, out = task(*signals)
@@ -336,9 +307,3 @@ def test_what_another_command_works_on_is_no_failure(made, capsys, monkeypatch):
         for words in ((2,), (75, "yes")):
             assert end(*words) == 1 and "another command works on it" in capsys.readouterr().out
     assert run.outcome == "new" and requeue.read_record(logs, run.spec.id) == {}
-
-
-def test_the_end_of_a_sitting_does_not_wait_for_torch():
-    """There may be seconds left of it."""
-    code = "import sys, skelbench.pipeline.studies.slurm.requeue; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,10 +15,11 @@ def mini(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def person(mini):
-    """Clip ``i`` with the joints of another skeleton: [T, J, 3], meters, Y up; absent joints are near their parents."""
+    """First 20 frames of clip ``i`` with the joints of another skeleton: [T, J, 3], meters, Y up; absent joints are
+    near their parents."""
 
     def make(i, name):
-        topology, x_TJC = get_topology(name), mini.clip(i)[0] + mini.index["origin"][i]
+        topology, x_TJC = get_topology(name), mini.clip(i)[0, :20] + mini.index["origin"][i]
         mapping = joint_mapping(mini.topology.joints, topology)
         y_TJC, _ = mapping.apply(x_TJC, np.ones(x_TJC.shape[:2]))
         for j, joint in enumerate(topology.joints):
