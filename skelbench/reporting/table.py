@@ -69,7 +69,7 @@ class Column:
     heads: bool = False
     """Its values are lines above the rows that share them; a column in CSV and JSON only."""
     headed: str = ""
-    """Words before a value in such a line: ``preset ``."""
+    """Words before a value in such a line: ``"preset "``."""
     bare: bool = False
     """Readers see values without spread and interval, which CSV and JSON have."""
     names: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -92,7 +92,7 @@ def test_what_no_budget_can_be_is_a_sentence(made, monkeypatch):
     with pytest.raises(SkelbenchError, match="flops=10 is less than one step of 12 clips of method skeletonmae"):
         made(budget="flops=10")
     monkeypatch.setattr(lengths, "_counted", {})
-    monkeypatch.setattr(lengths, "step_cost", lambda *_: {"flops_per_clip": 0.0})
+    monkeypatch.setattr("skelbench.evaluation.cost.report.step_cost", lambda *_: {"flops_per_clip": 0.0})
     with pytest.raises(SkelbenchError, match=r"cannot be counted \(it holds no matrix product\)"):
         made(budget="flops=3T")
 
