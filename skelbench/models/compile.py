@@ -1,4 +1,4 @@
-"""Compile the tiles of the prototype loss with ``torch.compile``."""
+"""Choose between tiles of logits and compiled Triton kernels for the prototype loss."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import torch
 from torch import nn
 
 from skelbench.models.heads import PrototypeHead
-from skelbench.models.prototype_loss import fuse
+from skelbench.models.prototype_loss import use_kernel
 from skelbench.plugin.status import one_line
 
 MANY = 4096
 """Smallest number of prototypes for which compiling pays off."""
 
 
-def compile_parts(method: nn.Module, device: torch.device, mode: str) -> tuple[bool, str]:
+def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
     """Compile parts of ``method``; return (whether any part is compiled, a note for the user or "").
 
-    ``mode``: "off"; "on"; or "auto", for at least ``MANY`` prototypes on a GPU, which makes a step of SLiM at the
-    paper's size a quarter shorter (docs/gpu.md). "auto" compiles nothing if deterministic algorithms are requested: the
-    generated code depends on earlier shapes. Without a working compiler nothing is compiled. :func:`undo` ends it.
+    ``mode``: "off"; "on"; or "auto", for at least ``MANY`` prototypes on a GPU in bf16 (docs/gpu.md). Without Triton
+    nothing is compiled. :func:`undo` ends it.
     """
-    undo(device)
-    automatic = device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
-    if mode == "off" or (mode == "auto" and not automatic):
+    undo()
+    fits = device.type == "cuda" and precision == "bf16"
+    if mode == "off" or (mode == "auto" and not fits):
         return False, ""
-    heads = [part for part in method.modules() if isinstance(part, PrototypeHead)]
-    if mode == "auto" and not any(len(head.prototype_direction) >= MANY for head in heads):
+    heads = [part.prototype_direction for part in method.modules() if isinstance(part, PrototypeHead)]
+    if mode == "auto" and not any(len(W_KD) >= MANY for W_KD in heads):
         return False, ""
-    if not heads:
-        return False, "train.compile=on compiles nothing here: there are no prototypes"
+    if not heads or not fits:
+        why = "it needs a GPU and bf16" if heads else "there are no prototypes"
+        return False, f"train.compile=on compiles nothing here: {why}"
     try:
-        fuse(device, True)
+        use_kernel(True, *heads)
     except Exception as error:  # each compiler backend raises its own kind
         return False, f"steps run uncompiled: {one_line(error)}"
     return True, ""
 
 
-def undo(device: torch.device) -> None:
-    """Use uncompiled tiles of the prototype loss again: later counts and timings are of uncompiled code."""
-    fuse(device, False)
+def undo() -> None:
+    """Use tiles in the prototype loss again: later counts and timings are of uncompiled code."""
+    use_kernel(False)

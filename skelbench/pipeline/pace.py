@@ -78,7 +78,7 @@ class Timer:
         mean = 0.0
         try:
             settle_threads(trainer, _NO_RUN)
-            compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
+            compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile, spec.train.precision)
             warm = WARM_COMPILED if compiled else WARM_STEPS
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for middle, share in trainer.phase_midpoints:
@@ -96,7 +96,7 @@ class Timer:
                     timed = times[warm:] or times
                     mean += share * sum(timed) / len(timed)
         finally:
-            undo(trainer.device)
+            undo()
             torch.set_num_threads(threads)
         return mean
 

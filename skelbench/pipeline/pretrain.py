@@ -176,7 +176,7 @@ class _Attempt:
                     partial(self.observers.measure, trainer),
                 )
             finally:
-                undo(trainer.device)
+                undo()
             self.stopped_in_last_step = trainer.stopped_in_last_step
             facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
             if initial and all(map(torch.equal, initial, encoder.parameters())):
@@ -192,7 +192,8 @@ class _Attempt:
         if saving:
             yield f"out of memory: trying again with {' and '.join(saving.settings)}"
         yield settle_threads(trainer, run)
-        compiled, note = compile_parts(trainer.method, trainer.device, trainer.spec.train.compile)
+        train = trainer.spec.train
+        compiled, note = compile_parts(trainer.method, trainer.device, train.compile, train.precision)
         yield note
         machine = environment(self.session.device)
         before = run.checkpoint.exists() and run.info.get("environment", {}).get("hardware")

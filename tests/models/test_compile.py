@@ -17,25 +17,26 @@ def test_on_a_cpu_nothing_is_compiled_unasked(how):
     assert compile_parts(METHOD, CPU, how) == (False, "")
 
 
-def test_on_a_gpu_many_prototypes_are_unless_the_same_bits_are_wanted(monkeypatch):
+def test_on_a_gpu_many_prototypes_are_in_bf16(monkeypatch):
     asked = []
-    monkeypatch.setattr("skelbench.models.compile.fuse", lambda device, on: asked.append(on))
-    assert compile_parts(METHOD, GPU, "auto") == (False, "") and asked == [False], "4 prototypes"
+    monkeypatch.setattr("skelbench.models.compile.use_kernel", lambda on, *heads: asked.append((on, len(heads))))
+    assert compile_parts(METHOD, GPU, "auto") == (False, "") and asked == [(False, 0)], "4 prototypes"
     monkeypatch.setattr("skelbench.models.compile.MANY", 4)
-    assert compile_parts(METHOD, GPU, "auto") == (True, "") and asked == [False, False, True]
-    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
-    assert compile_parts(METHOD, GPU, "auto") == (False, "")
+    assert compile_parts(METHOD, GPU, "auto") == (True, "") and asked[1:] == [(False, 0), (True, 1)]
+    assert compile_parts(METHOD, GPU, "auto", "fp32") == (False, "")
 
 
 def test_without_a_compiler_or_prototypes_training_goes_on_with_a_note(monkeypatch):
-    def broken(part):
-        raise RuntimeError("no compiler\nfound")
+    def broken(on, *heads):
+        if on:
+            raise RuntimeError("no compiler\nfound")
 
-    monkeypatch.setattr(torch, "compile", broken)
-    done, note = compile_parts(METHOD, CPU, "on")
+    monkeypatch.setattr("skelbench.models.compile.use_kernel", broken)
+    done, note = compile_parts(METHOD, GPU, "on")
     assert not done and note.startswith("steps run uncompiled: ") and "no compiler" in note and "\n" not in note
-    done, note = compile_parts(nn.Linear(1, 1), CPU, "on")
-    assert not done and "no prototypes" in note
+    for method, device, reason in ((nn.Linear(1, 1), GPU, "no prototypes"), (METHOD, CPU, "needs a GPU")):
+        done, note = compile_parts(method, device, "on")
+        assert not done and reason in note
 
 
 def test_compiling_does_not_change_the_identity_of_a_run():

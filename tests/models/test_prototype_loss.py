@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from skelbench.models import prototype_loss
-from skelbench.models.prototype_loss import RunningCentre, Sinkhorn, fuse, prototype_cross_entropy, teacher_offset
+from skelbench.models.prototype_loss import RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
 
 TEMPS = {"student_temp": 0.1, "teacher_temp": 0.04}
 MODES = ["none", "centre", "sinkhorn"]
@@ -88,19 +88,6 @@ def test_loss_and_gradients_are_those_of_the_plain_version(mode, chunk, rows):
     torch.testing.assert_close(loss, expected)
     for got, want in zip(grads(3.0 * loss, tensors), grads(3.0 * expected, tensors)):
         torch.testing.assert_close(got, want)
-
-
-def test_compiled_tiles_are_used_until_they_are_not(monkeypatch):
-    used = []
-    monkeypatch.setattr(torch, "compile", lambda part: lambda *args: used.append(part) or part(*args))
-    fuse(torch.device("cpu"), True)
-    warm = len(used)
-    chunked(Sinkhorn(), **sample(), **TEMPS)
-    assert len(set(used[warm:])) == 4
-    fuse(torch.device("cpu"), False)
-    used.clear()
-    chunked(Sinkhorn(), **sample(), **TEMPS)
-    assert not used
 
 
 @pytest.mark.parametrize("mode", MODES)
