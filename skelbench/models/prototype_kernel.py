@@ -1,8 +1,8 @@
 """Triton kernels of the prototype loss in bf16 on a GPU: logits exist in registers only.
 
-A product of factors is recomputed wherever its logits are needed, in tiles that are summed in float32. Only the gradient
-with respect to logits reaches memory, in the dtype of the factors and for some samples at a time, since the two products
-with it are faster in cuBLAS. No atomic operations: results are the same in every run.
+Logits are computed again wherever they are needed, in tiles that are summed in float32. Only the gradient with respect
+to logits reaches memory, in bfloat16 and for some samples at a time: cuBLAS is faster in the two products with it.
+There are no atomic operations, so results are the same in every run.
 
 Shapes: M, N rows of two factors, D width, S parts of N; otherwise those of ``prototype_loss``. One factor of each
 product is already divided by the temperature.
