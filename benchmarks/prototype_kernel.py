@@ -3,17 +3,20 @@
     python -m benchmarks.prototype_kernel [--before CHECKOUT] [--output kernel.json] [--samples 242000]
 
 Errors: loss and gradients in bf16 by kernels and by tiles, against tiles in float64, as norm of the difference over the
-norm; and kernels against tiles at 65,536 prototypes. Products: TFLOP/s of each kernel with several sizes of tiles, next
-to a large bf16 product. Loss: forward and backward pass at the paper's size. Step: a training step of SLiM in preset
-paper. Loss and step are timed in one process per checkout, with tiles (off) and with compiled code (auto: kernels, or
-the compiled tiles of an older ``--before``) in turn, so that off relates the processes. A step needs 100 GiB, an H200.
-Results are printed and written as they come; the whole takes about four minutes, of which an older checkout compiles
-for one. ``--sections errors,loss,step,products`` selects some.
+norm; and kernels against tiles at 65,536 prototypes. Loss: forward and backward pass at the paper's size. Step: a
+training step of SLiM in preset paper. Products: TFLOP/s of each kernel with several sizes of tiles, next to a large
+bf16 product.
+
+Loss and step are timed in one process per checkout, in turn with tiles (off) and with compiled code (auto: kernels, or
+the compiled tiles of an older ``--before``), so that off relates the processes; recompute is auto with
+``train.recompute=on``. A step needs 100 GiB, an H200. Results are printed and written as they come. The whole takes
+about four minutes, of which an older checkout compiles for one or two. ``--sections errors,loss`` selects some.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -78,7 +81,7 @@ def switch(on: bool) -> str:
     if hasattr(prototype_loss, "use_kernel"):
         prototype_loss.use_kernel(on, *([torch.zeros(16, WIDTH, device="cuda")] if on else []))
         return "kernels" if on else "tiles"
-    prototype_loss.fuse(torch.device("cuda"), on)
+    vars(prototype_loss)["fuse"](torch.device("cuda"), on)
     return "compiled tiles" if on else "tiles"
 
 
@@ -88,7 +91,7 @@ def loss_of(tensors: dict[str, torch.Tensor], mode: str) -> torch.Tensor:
     W_KD = tensors["teacher_W"]
     centre = torch.linspace(-0.1, 0.1, len(W_KD), device="cuda", dtype=W_KD.dtype)
     with torch.autocast("cuda", torch.bfloat16):
-        kind = {"sinkhorn": Sinkhorn(), "centre": centre, "none": None}[mode]
+        kind: Any = {"sinkhorn": Sinkhorn(), "centre": centre, "none": None}[mode]
         offset_K = teacher_offset(kind, tensors["teacher_z"], W_KD, 0.04)
         return prototype_cross_entropy(**tensors, teacher_temp=0.04, student_temp=0.1, offset_K=offset_K)
 
@@ -138,7 +141,7 @@ def products(save: Callable[..., None], args: argparse.Namespace) -> None:
     usual = kernel._sizes(z)
     save(sizes=usual)
     for sizes in (usual, {"BLOCK": 128, "num_warps": 4}, {"BLOCK": 64, "num_warps": 4}):
-        kernel._sizes = lambda like, sizes=sizes: sizes  # type: ignore[assignment, misc]
+        vars(kernel)["_sizes"] = lambda like, sizes=sizes: sizes
         found: dict[str, Any] = {}
         calls = {
             "rows": lambda: kernel.logsumexp(z, W, bias_K),
@@ -153,7 +156,7 @@ def products(save: Callable[..., None], args: argparse.Namespace) -> None:
             except Exception as error:
                 found[name] = f"{type(error).__name__}: {error}"[:200]
         save(**{f"block {sizes['BLOCK']}, {sizes['num_warps']} warps": found})
-    kernel._sizes = lambda like: usual  # type: ignore[assignment]
+    vars(kernel)["_sizes"] = lambda like: usual
     found = {}
     for tiles in (8, 128):
         kernel.TILES, before = tiles, kernel.TILES
@@ -188,7 +191,7 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.data.store.roots import data_root
     from skelbench.evaluation.cost import BODIES
     from skelbench.evaluation.cost.report import step_cost
-    from skelbench.models.compile import compile_parts
+    from skelbench.models import prototype_loss
     from skelbench.pipeline.request import Request
     from skelbench.pipeline.resolve import resolve
     from skelbench.pipeline.session import prepare
@@ -197,6 +200,9 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     from skelbench.training.build import build_method
     from skelbench.training.loop import Trainer
 
+    compile_parts: Any = vars(prototype_loss).get("compile_parts")
+    if compile_parts is None:  # an older checkout
+        compile_parts = importlib.import_module("skelbench.models.compile").compile_parts
     prepare("cuda")
     host = get_host()
     sets = {"train.recompute": "off"}
@@ -212,17 +218,19 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     peak = peak_tflops() * 1e12
     batches = [trainer.batch(index) for index in range(2)]  # views are built ahead in training
     for again in range(2):
-        for how in ("off", "auto"):
+        for how in ("off", "auto", *(["recompute"] if again else [])):
             began = time.perf_counter()
-            done, note = compile_parts(method, torch.device("cuda"), how)
+            trainer.save_memory(how == "recompute", 1)
+            done, note = compile_parts(method, torch.device("cuda"), "off" if how == "off" else "auto")
             losses = [float(trainer.train_step(0, batches[0])["loss"])]
             first = time.perf_counter() - began
             torch.cuda.reset_peak_memory_stats()
-            ms = milliseconds(lambda: trainer.train_step(1, batches[1]), 4)
+            ms = milliseconds(lambda: trainer.train_step(1, batches[1]), 3)
             rate = resolved.spec.train.batch_size / ms * 1e3
             found = {"clips_per_s": rate, "ms": ms, "of_peak": rate * flops / peak, "first s": first, "loss": losses}
             found |= {"GiB": torch.cuda.max_memory_allocated() / 2**30, "compiled": done, "note": note}
             save(**{f"{how} {again}": found})
+    trainer.save_memory(False, 1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         trainer.train_step(1, batches[1])
         torch.cuda.synchronize()
@@ -235,7 +243,7 @@ def step(save: Callable[..., None], args: argparse.Namespace) -> None:
     save(kernels_ms={"all": sum(spent.values()), **{name: round(spent[name], 2) for name in most}})
 
 
-SECTIONS = {"errors": errors, "loss": loss, "step": step, "products": products}
+SECTIONS = {"errors": errors, "step": step, "products": products, "loss": loss}
 
 
 def work(args: argparse.Namespace) -> None:

@@ -4,8 +4,7 @@ Logits are computed again wherever they are needed, in tiles that are summed in 
 to logits reaches memory, in bfloat16 and for some samples at a time: cuBLAS is faster in the two products with it.
 There are no atomic operations, so results are the same in every run.
 
-Shapes: M, N rows of two factors, D width, S parts of N; otherwise those of ``prototype_loss``. One factor of each
-product is already divided by the temperature.
+Shapes: M, N rows of two factors, one divided by the temperature; D width; S parts of N; else as in ``prototype_loss``.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ TILES = 32
 """Tiles of logits that one program of :func:`logsumexp` goes through."""
 
 
-@triton.jit
-def _logsumexp(
+@triton.jit(do_not_specialize=["M", "N"])
+def _logsumexp(  # type: ignore[no-untyped-def]
     a_MD, b_ND, bias_N, out_SM, M, N, tiles,
     D: tl.constexpr, BIAS: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -48,7 +47,9 @@ def _logsumexp(
 
 
 @triton.jit
-def _logits(a_MD, b_ND, m, n, M, N, D: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
+def _logits(  # type: ignore[no-untyped-def]
+    a_MD, b_ND, m, n, M, N, D: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr
+):
     x = tl.zeros([BLOCK, BLOCK], tl.float32)
     for start in range(0, D, BLOCK_D):
         d = start + tl.arange(0, BLOCK_D)
@@ -59,8 +60,8 @@ def _logits(a_MD, b_ND, m, n, M, N, D: tl.constexpr, BLOCK: tl.constexpr, BLOCK_
     return x
 
 
-@triton.jit
-def _residuals(
+@triton.jit(do_not_specialize=["C"])
+def _residuals(  # type: ignore[no-untyped-def]
     teacher_cD, teacher_KD, teacher_log_c, offset_K, student_cVD, student_KD, student_log_cV, residual_cVK, loss_ScV,
     C, K, V, D: tl.constexpr, OFFSET: tl.constexpr, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -84,17 +85,16 @@ def _residuals(
 
 def logsumexp(a_MD: Tensor, b_ND: Tensor, bias_N: Tensor | None = None) -> Tensor:
     """Return log sum_n exp(a_m . b_n + bias_n) [M] in float32; -inf for no n."""
-    a_MD, b_ND = a_MD.contiguous(), b_ND.contiguous()
     (M, D), N = a_MD.shape, len(b_ND)
     if not M or not N:
         return torch.full((M,), -torch.inf, device=a_MD.device)
     sizes = _sizes(a_MD)
     grid = triton.cdiv(M, sizes["BLOCK"]), triton.cdiv(N, TILES * sizes["BLOCK"])
     out_SM = torch.empty(grid[1], M, device=a_MD.device)
-    width = max(16, triton.next_power_of_2(D))
     _logsumexp[grid](
-        a_MD, b_ND, bias_N, out_SM, M, N, TILES, D=D, BIAS=bias_N is not None, BLOCK_D=width, num_stages=2, **sizes
-    )
+        a_MD.contiguous(), b_ND.contiguous(), bias_N, out_SM, M, N, TILES, D=D, BIAS=bias_N is not None,
+        BLOCK_D=max(16, triton.next_power_of_2(D)), num_stages=2, **sizes,
+    )  # fmt: skip
     return out_SM.logsumexp(0)
 
 
@@ -102,21 +102,16 @@ def residuals(
     teacher_cD: Tensor, teacher_KD: Tensor, teacher_log_c: Tensor, offset_K: Tensor | None,
     student_cVD: Tensor, student_KD: Tensor, student_log_cV: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the cross-entropy [c, V] in float32, and softmax minus target [c, V, K] in the dtype of the factors.
-
-    ``teacher_log_c``, ``student_log_cV``: :func:`logsumexp` of the logits; ``offset_K`` is added to the teacher's.
-    """
-    teacher_cD, teacher_KD, student_cVD, student_KD = (
-        x.contiguous() for x in (teacher_cD, teacher_KD, student_cVD, student_KD)
-    )
+    """Return the cross-entropy [c, V], and softmax minus target [c, V, K]; ``log``: :func:`logsumexp` of logits."""
     (C, V, D), K = student_cVD.shape, len(student_KD)
     sizes = _sizes(student_cVD)
     grid = triton.cdiv(C, sizes["BLOCK"]), triton.cdiv(K, sizes["BLOCK"])
     residual_cVK = student_cVD.new_empty(C, V, K)
     loss_ScV = torch.empty(grid[1], C, V, device=residual_cVK.device)
     _residuals[grid](
-        teacher_cD, teacher_KD, teacher_log_c, offset_K, student_cVD, student_KD, student_log_cV, residual_cVK,
-        loss_ScV, C, K, V, D=D, OFFSET=offset_K is not None, BLOCK_D=64 if D > 32 else 32, num_stages=3, **sizes,
+        teacher_cD.contiguous(), teacher_KD.contiguous(), teacher_log_c, offset_K, student_cVD.contiguous(),
+        student_KD.contiguous(), student_log_cV, residual_cVK, loss_ScV, C, K, V,
+        D=D, OFFSET=offset_K is not None, BLOCK_D=64 if D > 32 else 32, num_stages=3, **sizes,
     )  # fmt: skip
     return loss_ScV.sum(0), residual_cVK
 

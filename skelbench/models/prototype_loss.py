@@ -6,10 +6,9 @@ merely scales them. Centring needs no logits either: whatever the mode, the teac
 ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
-tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
-and 0.04, 1,024 samples) that moves the loss by at most 2.2e-5 of it and gradients by at most 4.8e-3 of their norm, at
-4,096 prototypes by 4.6e-5 and 5.2e-3 (``python -m benchmarks.prototype_loss --rounded``). TF32 would be finer, but is a
-switch of the whole process, which the thread that makes views would be under too.
+tensor cores do it; sums, softmax and loss stay in float32. That moves the loss by at most 5e-5 of it and gradients by
+at most 6e-3 of their norm (``python -m benchmarks.prototype_loss --rounded``). There :func:`use_kernel` replaces tiles
+by Triton kernels.
 
 Shapes: n samples (masked tokens, or class tokens), V student views per sample, D bottleneck width, K prototypes,
 c rows of a tile.
@@ -28,22 +27,37 @@ from torch.autograd.function import once_differentiable
 
 from skelbench.core.distributed import all_reduce_sum
 from skelbench.models import ahead
-from skelbench.models.precision import no_autocast, on_accelerator, rounds_products
+from skelbench.models.heads import PrototypeHead
+from skelbench.models.precision import no_autocast, rounds_products
+from skelbench.plugin.status import one_line
 
 TILE = 2**24
-"""Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits. Four
-times as many on an accelerator, where a tile is some fifty operations to be issued."""
+"""Elements of one tile (64 MiB in float32), on a GPU four times as many: full speed, far below the logits."""
 RESIDUALS = 2**29
 """Elements of softmax minus target, in bfloat16, that the kernels write before they are used (1 GiB)."""
 _kernel: ModuleType | None = None
-""":mod:`~skelbench.models.prototype_kernel` where factors are bfloat16; None = tiles of logits."""
+""":mod:`~skelbench.models.prototype_kernel`, or None to use tiles."""
+
+
+def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
+    """Choose Triton kernels for the prototype losses of ``method``; return (whether they are used, a note or "").
+
+    ``mode``: "off"; "auto", on a GPU in bf16; or "on", with a note where kernels cannot be used.
+    """
+    use_kernel(False)
+    heads = [part.prototype_direction for part in method.modules() if isinstance(part, PrototypeHead)]
+    fits = device.type == "cuda" and precision == "bf16" and len(heads) > 0
+    if mode == "off" or not fits:
+        return False, "train.compile=on needs prototypes, a GPU and bf16" if mode == "on" else ""
+    try:
+        use_kernel(True, *heads)
+    except Exception as error:  # each compiler raises its own kind
+        return False, f"steps run uncompiled: {one_line(error)}"
+    return True, ""
 
 
 def use_kernel(on: bool, *prototypes_KD: Tensor) -> None:
-    """Switch to Triton kernels for factors in bfloat16 (``on``), tried with ``prototypes_KD``, or back to tiles.
-
-    Raises:
-        Exception: of Triton or its compilers; tiles stay in use.
+    """Switch to Triton kernels for factors in bfloat16, tried with ``prototypes_KD``, or back to tiles.
 
     >>> use_kernel(False)
     """
@@ -89,7 +103,7 @@ class Sinkhorn:
         if kernel := _fused(W_KD):
             factor_nD, log_n, offset_K = z_nD.to(W_KD.dtype), z_nD.new_zeros(len(z_nD)), z_nD.new_zeros(len(W_KD))
             for iteration in range(self.iterations):
-                if iteration:
+                if iteration:  # before, samples carry no weight
                     log_n = kernel.logsumexp(factor_nD, W_KD, offset_K)
                 mass_K = (kernel.logsumexp(W_KD, factor_nD, -log_n) + offset_K).double().exp()
                 offset_K = offset_K - all_reduce_sum(mass_K).clamp_min(tiny).log().to(z_nD.dtype)
@@ -234,6 +248,7 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
                 if dW_KD is not None:
                     weighted_cD = (z_cD * weight_c1).to(residual_cK.dtype).flatten(0, -2)
                     _add_product(dW_KD, residual_cK.t(), weighted_cD)
+            del residual, residual_cK  # before the next ones are made
         ctx.save_for_backward(dz_nVD, dW_KD)
         return (weights_nV * loss_nV).sum()
 
@@ -262,7 +277,8 @@ def _residuals(
         target_cK = _softmax(_logits(teacher_z_nD[rows], teacher_W_KD), offset_K)
         for v in range(V):
             log_cK = torch.log_softmax(_logits(student_z_nVD[rows, v], student_W_KD), 1)
-            yield (rows, v), -(target_cK * log_cK).sum(1), (log_cK.exp() - target_cK).to(dtype)
+            loss_c = -(target_cK * log_cK).sum(1)
+            yield (rows, v), loss_c, log_cK.exp_().sub_(target_cK).to(dtype)
 
 
 def _softmax(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
@@ -276,7 +292,7 @@ def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
 
 def _rows(z_nD: Tensor, W_KD: Tensor) -> int:
     """Rows of a tile."""
-    return max(1, TILE * (4 if on_accelerator(z_nD) else 1) // len(W_KD))
+    return max(1, TILE * (1 if z_nD.device.type == "cpu" else 4) // len(W_KD))
 
 
 def _logits(z_cD: Tensor, W_KD: Tensor) -> Tensor:
