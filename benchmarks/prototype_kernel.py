@@ -10,7 +10,7 @@ bf16 product.
 Loss and step are timed in one process per checkout, in turn with tiles (off) and with compiled code (auto: kernels, or
 the compiled tiles of an older ``--before``), so that off relates the processes; recompute is auto with
 ``train.recompute=on``. A step needs 100 GiB, an H200. Results are printed and written as they come. The whole takes
-about four minutes, of which an older checkout compiles for one or two. ``--sections errors,loss`` selects some.
+about four minutes; an older checkout compiles for one or two. ``--sections errors,loss`` selects some.
 """
 
 from __future__ import annotations
