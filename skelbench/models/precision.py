@@ -14,11 +14,6 @@ def no_autocast(like: Tensor) -> AbstractContextManager:
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
-def on_accelerator(like: Tensor) -> bool:
-    """Whether ``like`` is not on a CPU; the only place that asks, so that tests can run a GPU's code path on a CPU."""
-    return like.device.type != "cpu"
-
-
 def has_bf16(device: torch.device | str) -> bool:
     """Whether ``device`` computes in bfloat16 natively: GPUs from Ampere on do, older ones emulate it slowly. True
     for a device that is not here."""

@@ -6,10 +6,9 @@ merely scales them. Centring needs no logits either: whatever the mode, the teac
 ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
-tensor cores do it; sums, softmax and loss stay in float32. At the paper's size (D = 256, K = 65,536, temperatures 0.1
-and 0.04, 1,024 samples) that moves the loss by at most 2.2e-5 of it and gradients by at most 4.8e-3 of their norm, at
-4,096 prototypes by 4.6e-5 and 5.2e-3 (``python -m benchmarks.prototype_loss --rounded``). TF32 would be finer, but is a
-switch of the whole process, which the thread that makes views would be under too.
+tensor cores do it; sums, softmax and loss stay in float32. That moves the loss by at most 5e-5 of it and gradients by
+at most 6e-3 of their norm (``python -m benchmarks.prototype_loss --rounded``). There :func:`use_kernel` replaces tiles
+by Triton kernels.
 
 Shapes: n samples (masked tokens, or class tokens), V student views per sample, D bottleneck width, K prototypes,
 c rows of a tile.
@@ -17,9 +16,10 @@ c rows of a tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,69 +27,55 @@ from torch.autograd.function import once_differentiable
 
 from skelbench.core.distributed import all_reduce_sum
 from skelbench.models import ahead
-from skelbench.models.precision import no_autocast, on_accelerator, rounds_products
+from skelbench.models.heads import PrototypeHead
+from skelbench.models.precision import no_autocast, rounds_products
+from skelbench.plugin.status import one_line
 
 TILE = 2**24
-"""Elements of one tile (64 MiB in float32): large enough for full matrix-product speed, far below the logits. Four
-times as many on an accelerator, where a tile is some fifty operations to be issued."""
+"""Elements of one tile (64 MiB in float32), on a GPU four times as many: full speed, far below the logits."""
+RESIDUALS = 2**29
+"""Elements of softmax minus target, in bfloat16, that the kernels write before they are used (1 GiB)."""
+_kernel: ModuleType | None = None
+""":mod:`~skelbench.models.prototype_kernel`, or None to use tiles."""
 
 
-def _balanced(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
-    return torch.softmax(logits_cK if offset_K is None else logits_cK + offset_K, 1)
+def compile_parts(method: nn.Module, device: torch.device, mode: str, precision: str = "bf16") -> tuple[bool, str]:
+    """Choose Triton kernels for the prototype losses of ``method``; return (whether they are used, a note or "").
 
-
-def _mass(logits_cK: Tensor, offset_K: Tensor) -> Tensor:
-    return _balanced(logits_cK, offset_K).sum(0)
-
-
-def _gathered(logits_cK: Tensor, largest_K: Tensor, sum_K: Tensor) -> tuple[Tensor, Tensor]:
-    """Running logsumexp over samples: the largest logits, and the sum of exponentials relative to them."""
-    larger_K = torch.maximum(largest_K, logits_cK.amax(0))
-    return larger_K, sum_K * (largest_K - larger_K).exp() + (logits_cK - larger_K).exp().sum(0)
-
-
-def _contrasted(logits_cK: Tensor, target_cK: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cross-entropy [c], and softmax minus target in ``dtype``."""
-    log_cK = torch.log_softmax(logits_cK, 1)
-    return -(target_cK * log_cK).sum(1), (log_cK.exp() - target_cK).to(dtype)
-
-
-class _Tiles(NamedTuple):
-    """Operations on tiles besides products."""
-
-    balanced: Callable[..., Tensor] = _balanced
-    mass: Callable[..., Tensor] = _mass
-    gathered: Callable[..., tuple[Tensor, Tensor]] = _gathered
-    contrasted: Callable[..., tuple[Tensor, Tensor]] = _contrasted
-
-
-_fused: dict[str, _Tiles] = {}
-"""Compiled operations by kind of device."""
-
-
-def fuse(device: torch.device, on: bool) -> None:
-    """Switch to compiled (``on``) or plain operations on tiles on ``device``, except products.
-
-    Raises:
-        Exception: of any of the compilers; tiles stay as they were.
-
-    >>> fuse(torch.device("cpu"), on=False)
+    ``mode``: "off"; "auto", on a GPU in bf16; or "on", with a note where kernels cannot be used.
     """
-    _fused.pop(device.type, None)
-    if not on:
-        return
-    parts: Any = (torch.compile(part) for part in _Tiles())
-    fused = _Tiles(*parts)
-    few_cK, one_K = torch.zeros(2, 8, device=device), torch.ones(8, device=device)
-    fused.mass(few_cK, one_K)
-    fused.gathered(few_cK, one_K, one_K)
-    for offset_K in (None, one_K):
-        fused.contrasted(few_cK, fused.balanced(few_cK, offset_K), torch.bfloat16)
-    _fused[device.type] = fused
+    use_kernel(False)
+    heads = [part.prototype_direction for part in method.modules() if isinstance(part, PrototypeHead)]
+    fits = device.type == "cuda" and precision == "bf16" and len(heads) > 0
+    if mode == "off" or not fits:
+        return False, "train.compile=on needs prototypes, a GPU and bf16" if mode == "on" else ""
+    try:
+        use_kernel(True, *heads)
+    except Exception as error:  # each compiler raises its own kind
+        return False, f"steps run uncompiled: {one_line(error)}"
+    return True, ""
 
 
-def _tiles(device: torch.device) -> _Tiles:
-    return _fused.get(device.type, _Tiles())
+def use_kernel(on: bool, *prototypes_KD: Tensor) -> None:
+    """Switch to Triton kernels for factors in bfloat16, tried with ``prototypes_KD``, or back to tiles.
+
+    >>> use_kernel(False)
+    """
+    global _kernel
+    _kernel = None
+    if on:
+        from skelbench.models import prototype_kernel as kernel  # Triton is not everywhere
+
+        for W_KD in prototypes_KD:
+            factor_KD = W_KD.detach()[:16].bfloat16()
+            log_K = kernel.logsumexp(factor_KD, factor_KD, factor_KD[:, 0].float())
+            kernel.residuals(factor_KD, factor_KD, log_K, log_K, factor_KD[:, None], factor_KD, log_K[:, None])
+        _kernel = kernel
+
+
+def _fused(W_KD: Tensor) -> ModuleType | None:
+    """Kernels if they are to be used for factors such as ``W_KD``."""
+    return _kernel if W_KD.dtype == torch.bfloat16 else None
 
 
 @dataclass(frozen=True)
@@ -112,21 +98,32 @@ class Sinkhorn:
 
         float32 samples are rounded to the dtype of ``teacher_W_KD`` before products.
         """
-        z_nD, W_KD, run = teacher_z_nD / temp, teacher_W_KD, _tiles(teacher_z_nD.device)
+        z_nD, W_KD = teacher_z_nD / temp, teacher_W_KD
+        tiny = torch.finfo(z_nD.dtype).tiny
+        if kernel := _fused(W_KD):
+            factor_nD, log_n, offset_K = z_nD.to(W_KD.dtype), z_nD.new_zeros(len(z_nD)), z_nD.new_zeros(len(W_KD))
+            for iteration in range(self.iterations):
+                if iteration:  # before, samples carry no weight
+                    log_n = kernel.logsumexp(factor_nD, W_KD, offset_K)
+                mass_K = (kernel.logsumexp(W_KD, factor_nD, -log_n) + offset_K).double().exp()
+                offset_K = offset_K - all_reduce_sum(mass_K).clamp_min(tiny).log().to(z_nD.dtype)
+            return offset_K
         parts = z_nD.split(_rows(z_nD, W_KD))
         # Samples carry no weight yet, so nothing bounds the exponentials of one prototype but their maximum.
         largest_K = z_nD.new_full((len(W_KD),), torch.finfo(z_nD.dtype).min)
         sum_K = torch.zeros_like(largest_K)
         for z_cD in parts if len(z_nD) else ():
-            largest_K, sum_K = run.gathered(_logits(z_cD, W_KD), largest_K, sum_K)
-        tiny = torch.finfo(z_nD.dtype).tiny
+            logits_cK = _logits(z_cD, W_KD)
+            larger_K = torch.maximum(largest_K, logits_cK.amax(0))
+            sum_K = sum_K * (largest_K - larger_K).exp() + (logits_cK - larger_K).exp().sum(0)
+            largest_K = larger_K
         # Float64 spans what ranks with different maxima can add up to.
         mass_K = all_reduce_sum((largest_K + sum_K.clamp_min(tiny).log()).double().exp())
         offset_K = -mass_K.clamp_min(tiny).log().to(z_nD.dtype)
         for _ in range(self.iterations - 1):
             mass_K = torch.zeros_like(offset_K)
             for z_cD in parts:
-                mass_K += run.mass(_logits(z_cD, W_KD), offset_K)
+                mass_K += _softmax(_logits(z_cD, W_KD), offset_K).sum(0)
             offset_K = offset_K - all_reduce_sum(mass_K.double()).clamp_min(tiny).log().to(offset_K.dtype)
         return offset_K
 
@@ -238,19 +235,20 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         dz_nVD = torch.zeros_like(student_z_nVD) if ctx.needs_input_grad[0] else None
         dW_KD = torch.zeros_like(student_W_KD) if ctx.needs_input_grad[1] else None
-        loss_nV, run = torch.zeros_like(weights_nV), _tiles(teacher_z_nD.device)
-        factor_KD, size = student_W_KD.to(teacher_W_KD.dtype), _rows(teacher_z_nD, teacher_W_KD)
-        for start in range(0, len(teacher_z_nD), size):
-            rows = slice(start, start + size)
-            target_cK = run.balanced(_logits(teacher_z_nD[rows] / teacher_temp, teacher_W_KD), offset_K)
-            for v in range(student_z_nVD.shape[1]):
-                z_cD, weight_c1 = student_z_nVD[rows, v] / student_temp, weights_nV[rows, v, None]
-                loss_nV[rows, v], residual_cK = run.contrasted(_logits(z_cD, factor_KD), target_cK, factor_KD.dtype)
-                with ahead.gradients():
-                    if dz_nVD is not None:
-                        dz_nVD[rows, v] = _product(residual_cK, factor_KD, dz_nVD.dtype) * (weight_c1 / student_temp)
-                    if dW_KD is not None:
-                        _add_product(dW_KD, residual_cK.t(), (z_cD * weight_c1).to(residual_cK.dtype))
+        loss_nV, factor_KD = torch.zeros_like(weights_nV), student_W_KD.to(teacher_W_KD.dtype)
+        student_z_nVD, teacher_z_nD = student_z_nVD / student_temp, teacher_z_nD / teacher_temp
+        for rows, loss, residual in _residuals(student_z_nVD, factor_KD, teacher_z_nD, teacher_W_KD, offset_K):
+            z_cD, weight_c1 = student_z_nVD[rows], weights_nV[rows].unsqueeze(-1)
+            loss_nV[rows] = loss
+            with ahead.gradients():
+                residual_cK = residual.flatten(0, -2)
+                if dz_nVD is not None:
+                    dz_cD = _product(residual_cK, factor_KD, dz_nVD.dtype).view_as(z_cD)
+                    dz_nVD[rows] = dz_cD * (weight_c1 / student_temp)
+                if dW_KD is not None:
+                    weighted_cD = (z_cD * weight_c1).to(residual_cK.dtype).flatten(0, -2)
+                    _add_product(dW_KD, residual_cK.t(), weighted_cD)
+            del residual, residual_cK  # before the next ones are made
         ctx.save_for_backward(dz_nVD, dW_KD)
         return (weights_nV * loss_nV).sum()
 
@@ -260,6 +258,33 @@ class _PrototypeCrossEntropy(torch.autograd.Function):
         return *(None if x is None else x * grad for x in ctx.saved_tensors), *(None,) * 6
 
 
+def _residuals(
+    student_z_nVD: Tensor, student_W_KD: Tensor, teacher_z_nD: Tensor, teacher_W_KD: Tensor, offset_K: Tensor | None
+) -> Iterator[tuple[Any, Tensor, Tensor]]:
+    """Cross-entropy, and softmax minus target in the dtype of ``student_W_KD``, of parts [n, V] of the batch."""
+    (n, V, D), dtype = student_z_nVD.shape, student_W_KD.dtype
+    if kernel := _fused(student_W_KD):
+        student_nVD, teacher_nD = student_z_nVD.to(dtype), teacher_z_nD.to(dtype)
+        teacher_log_n = kernel.logsumexp(teacher_nD, teacher_W_KD, offset_K)
+        student_log_nV = kernel.logsumexp(student_nVD.reshape(-1, D), student_W_KD).view(n, V)
+        size = max(1, RESIDUALS // (V * len(student_W_KD)))
+        for rows in (slice(start, start + size) for start in range(0, n, size)):
+            teacher = teacher_nD[rows], teacher_W_KD, teacher_log_n[rows], offset_K
+            yield rows, *kernel.residuals(*teacher, student_nVD[rows], student_W_KD, student_log_nV[rows])
+        return
+    size = _rows(teacher_z_nD, teacher_W_KD)
+    for rows in (slice(start, start + size) for start in range(0, n, size)):
+        target_cK = _softmax(_logits(teacher_z_nD[rows], teacher_W_KD), offset_K)
+        for v in range(V):
+            log_cK = torch.log_softmax(_logits(student_z_nVD[rows, v], student_W_KD), 1)
+            loss_c = -(target_cK * log_cK).sum(1)
+            yield (rows, v), loss_c, log_cK.exp_().sub_(target_cK).to(dtype)
+
+
+def _softmax(logits_cK: Tensor, offset_K: Tensor | None) -> Tensor:
+    return torch.softmax(logits_cK if offset_K is None else logits_cK + offset_K, 1)
+
+
 def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
     """Precision to which factors are rounded."""
     return torch.bfloat16 if dtype == torch.float32 and rounds_products(z) else dtype
@@ -267,7 +292,7 @@ def _factors(z: Tensor, dtype: torch.dtype) -> torch.dtype:
 
 def _rows(z_nD: Tensor, W_KD: Tensor) -> int:
     """Rows of a tile."""
-    return max(1, TILE * (4 if on_accelerator(z_nD) else 1) // len(W_KD))
+    return max(1, TILE * (1 if z_nD.device.type == "cpu" else 4) // len(W_KD))
 
 
 def _logits(z_cD: Tensor, W_KD: Tensor) -> Tensor:

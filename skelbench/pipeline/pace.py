@@ -18,7 +18,7 @@ from skelbench.core.hashing import digest
 from skelbench.core.spec import RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.evaluation.cost.latency import wait_for
-from skelbench.models.compile import compile_parts, undo
+from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.budget import Pace
 from skelbench.pipeline.length import lengthless
 from skelbench.pipeline.pretrain import settle_threads
@@ -31,8 +31,8 @@ from skelbench.training.loop import Trainer, total_steps
 
 HOW = ("recompute", "accumulate", "compile")
 """Settings that change the time of a step but not its result: they are not part of an id."""
-WARM_STEPS, WARM_COMPILED = 2, 10
-"""Untimed first steps, plain and compiled."""
+WARM_STEPS = 2
+"""Untimed first steps."""
 LEAST_STEPS, MOST_STEPS, SECONDS = 2, 200, 3.0
 """Steps are timed for SECONDS, but at least LEAST_STEPS and at most MOST_STEPS."""
 ESTIMATE_FLOPS = {"cpu": 1e10, "cuda": 5e13}
@@ -78,8 +78,7 @@ class Timer:
         mean = 0.0
         try:
             settle_threads(trainer, _NO_RUN)
-            compiled, _ = compile_parts(trainer.method, trainer.device, spec.train.compile)
-            warm = WARM_COMPILED if compiled else WARM_STEPS
+            compile_parts(trainer.method, trainer.device, spec.train.compile, spec.train.precision)
             with self.session.progress(label=f"{spec.method}: timing steps", unit="steps") as report:
                 for middle, share in trainer.phase_midpoints:
                     times: list[float] = []
@@ -90,13 +89,12 @@ class Timer:
                         times.append(time.perf_counter() - started)
                         started = time.perf_counter()
                         report()
-                        timed = times[warm:]
+                        timed = times[WARM_STEPS:]
                         if len(timed) >= LEAST_STEPS and (sum(timed) >= SECONDS or len(timed) >= MOST_STEPS):
                             break
-                    timed = times[warm:] or times
+                    timed = times[WARM_STEPS:] or times
                     mean += share * sum(timed) / len(timed)
         finally:
-            undo(trainer.device)
             torch.set_num_threads(threads)
         return mean
 

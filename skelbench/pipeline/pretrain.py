@@ -19,8 +19,8 @@ from skelbench.core.errors import FailedOnRankZero, Interrupted, PeerLost, Skelb
 from skelbench.core.spec import RunSpec
 from skelbench.core.threads import fastest_threads, limit_threads, threads_are_named, usable_cores
 from skelbench.methods.contract import Method
-from skelbench.models.compile import compile_parts, undo
 from skelbench.models.encoder import Encoder
+from skelbench.models.prototype_loss import compile_parts
 from skelbench.pipeline.memory import MemorySaving, memory_error, memory_record, next_saving, resume_saving
 from skelbench.pipeline.observe import Observing
 from skelbench.pipeline.resolve import Resolved
@@ -168,15 +168,12 @@ class _Attempt:
         with self.session.progress(total=clips, label=label, unit="clips") as report:
             for note in filter(None, self._prepare(trainer, saving)):
                 report(0, note=note)
-            try:
-                seconds = trainer.train(
-                    report,
-                    lambda step, line: self.observers.tell("log", step=step, metrics=line),
-                    self.record,
-                    partial(self.observers.measure, trainer),
-                )
-            finally:
-                undo(trainer.device)
+            seconds = trainer.train(
+                report,
+                lambda step, line: self.observers.tell("log", step=step, metrics=line),
+                self.record,
+                partial(self.observers.measure, trainer),
+            )
             self.stopped_in_last_step = trainer.stopped_in_last_step
             facts = {"steps": trainer.total, "clips_seen": clips, "train_seconds": seconds}
             if initial and all(map(torch.equal, initial, encoder.parameters())):
@@ -192,7 +189,8 @@ class _Attempt:
         if saving:
             yield f"out of memory: trying again with {' and '.join(saving.settings)}"
         yield settle_threads(trainer, run)
-        compiled, note = compile_parts(trainer.method, trainer.device, trainer.spec.train.compile)
+        train = trainer.spec.train
+        compiled, note = compile_parts(trainer.method, trainer.device, train.compile, train.precision)
         yield note
         machine = environment(self.session.device)
         before = run.checkpoint.exists() and run.info.get("environment", {}).get("hardware")
