@@ -48,7 +48,7 @@ def test_clips_left_out_are_listed_and_exit_with_3(pickled, capsys):
     )
     assert "1 left out that should not have been" in printed.err
     facts = [line.split() for line in printed.out.splitlines()]
-    assert ["empty", "clips", "left", "out", "1"] in facts and ["clips", "10"] in facts
+    assert ["empty", "clips", "skipped", "1"] in facts and ["clips", "10"] in facts
     assert main(["data", "info", "mine"]) == 0
 
 
