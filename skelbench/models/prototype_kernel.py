@@ -89,6 +89,7 @@ def logsumexp(a_MD: Tensor, b_ND: Tensor, bias_N: Tensor | None = None) -> Tenso
     if not M or not N:
         return torch.full((M,), -torch.inf, device=a_MD.device)
     sizes = _sizes(a_MD)
+    sizes |= {"num_warps": max(1, sizes["BLOCK"] // 32)}
     grid = triton.cdiv(M, sizes["BLOCK"]), triton.cdiv(N, TILES * sizes["BLOCK"])
     out_SM = torch.empty(grid[1], M, device=a_MD.device)
     _logsumexp[grid](

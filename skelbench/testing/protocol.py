@@ -97,11 +97,11 @@ class ProtocolSubject:
         """Result for features that are unrelated to classes, where any influence changes predictions."""
         return self.run(self.make(separable=False))
 
-    def run(self, features: Features) -> ProtocolResult:
+    def run(self, features: Features, device: str = "cpu") -> ProtocolResult:
         """Evaluate."""
         if self.on_encoder:
-            return self.protocol.evaluate_encoder(self.postures.task(features), 0, "cpu")
-        return self.protocol.evaluate(features, 0, "cpu")
+            return self.protocol.evaluate_encoder(self.postures.task(features), 0, device)
+        return self.protocol.evaluate(features, 0, device)
 
     def predicted(self, features: Features, global_seed: int = 0) -> np.ndarray:
         """Return predictions with another state of PyTorch's global generator."""
