@@ -25,6 +25,10 @@ FORMATS = {"seeds": ".0f", "difference": "+.1f", "p_value": ".2g", "train_minute
 FORMATS |= {"hours": ".2f"}
 
 
+TWO_SEEDS = 12.706
+"""A 95 % t interval of two values over half their distance; tables show the values themselves."""
+
+
 def cell(row, column):
     """Text of one cell; ``column`` is a key of the CSV file, with ``+-`` or ``[]`` for an interval."""
     key, form = key_of(column), FORMATS.get(key_of(column), ".1f")
@@ -34,7 +38,10 @@ def cell(row, column):
         return ""
     text = "< 0.001" if key == "p_value" and row[key] < 0.001 else format(row[key], form)
     if column.endswith("+-") and not pandas.isna(row[f"{key}_pm"]):
-        text += f" ± {row[f'{key}_pm']:.1f}"
+        interval = row[f"{key}_pm"]
+        half = interval / TWO_SEEDS
+        low, high = row[key] - half, row[key] + half
+        text += f" ({low:{form}}, {high:{form}})" if row.get("seeds") == 2 else f" ± {interval:.1f}"
     if column.endswith("[]") and not pandas.isna(row[f"{key}_low"]):
         text += f" [{row[f'{key}_low']:{form}}, {row[f'{key}_high']:{form}}]"
     return text
