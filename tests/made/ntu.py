@@ -7,6 +7,7 @@ tracking id changes 3 %, one who is out of sight for a while 2 %, a third person
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,3 +166,11 @@ def make_recordings(
         (folder / f"{name}.skeleton").write_bytes(text)
         written += len(text)
     return written
+
+
+def link_recordings(folder: Path, copies: Path, times: int) -> None:
+    """Make hard links to all files of ``folder`` under ``times`` times as many names, of other people."""
+    files = sorted(folder.glob("*.skeleton"))
+    copies.mkdir(parents=True, exist_ok=True)
+    for name, i in zip(sample_names(times * len(files), 17, 60, 40), range(times * len(files))):
+        os.link(files[i % len(files)], copies / f"{name}.skeleton")
