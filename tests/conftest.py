@@ -29,6 +29,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """Begin with the slowest tests, so that no process is left alone with them at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/training/test_ranks", "tests/test_gpu_benchmark")))
+
+
 # A busy machine is no reason for a test to fail.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")

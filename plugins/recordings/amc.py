@@ -104,17 +104,17 @@ def _turn(order: str, degrees: Sequence[float]) -> np.ndarray:
 
 
 def amc(files: Sequence[Path], options: ImportOptions) -> Recording | None:
-    """Return the recording in AMC files; the ASF files are found next to them."""
+    """Return the recording in AMC files; the ASF files are searched next to them."""
     clips = files_in(files, ".amc")
     if not clips:
         return None
     skeletons: dict[Path, dict[str, Bone]] = {}
 
     def read(path: Path) -> Motion:
-        found = [path.with_name(f"{path.stem.split('_')[0]}.asf"), *_asf_files(path.parent)]
-        asf = next((file for file in found if file.exists()), None)
+        candidates = [path.with_name(f"{path.stem.split('_')[0]}.asf"), *_asf_files(path.parent)]
+        asf = next((file for file in candidates if file.exists()), None)
         if asf is None:
-            raise ValueError(f"there is no {found[0].name} next to it")
+            raise ValueError(f"there is no {candidates[0].name} next to it")
         if asf not in skeletons:
             skeletons[asf] = read_asf(asf)
         bones = skeletons[asf]

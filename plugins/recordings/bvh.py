@@ -35,8 +35,8 @@ class Bvh:
 
 def read_bvh(path: Path) -> Bvh:
     """Return names, parents and positions; ValueError names what is wrong with the file."""
-    head, found, motion = path.read_text(encoding="utf-8", errors="replace").partition("MOTION")
-    if not found or "HIERARCHY" not in head:
+    head, separator, motion = path.read_text(encoding="utf-8", errors="replace").partition("MOTION")
+    if not separator or "HIERARCHY" not in head:
         raise ValueError("it has no HIERARCHY and MOTION")
     names, parents, offsets, channels, stack = (
         list[str](),
@@ -102,8 +102,8 @@ def bvh(files: Sequence[Path], options: ImportOptions) -> Recording | None:
         return Motion(motion.x_TJC[None])
 
     names = common_names(first.names)
-    found, where = items(files, clips), str(files[0])
+    entries, where = items(files, clips), str(files[0])
     fps = round(1 / first.seconds, 3)
     return recording(
-        "BVH", found, cache(read) if len(clips) == 1 else read, NTU25, options, joints=names, fps=fps, where=where
+        "BVH", entries, cache(read) if len(clips) == 1 else read, NTU25, options, joints=names, fps=fps, where=where
     )

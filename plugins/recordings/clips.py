@@ -57,7 +57,7 @@ def files_in(paths: Sequence[Path], suffix: str) -> list[Path]:
 
 def items(paths: Sequence[Path], clips: Sequence[Path]) -> list[Item]:
     """Return ``clips``, which lie in the folders ``paths`` or are named there, with their names, labels and numbers."""
-    found, listed = list[Item](), dict[Path, dict[str, str]]()
+    entries, listed = list[Item](), dict[Path, dict[str, str]]()
     for root in (path for path in paths if path.is_dir()):
         if (table := root / "labels.csv").exists():
             listed |= {root / row["name"]: row for row in _rows(table)}
@@ -69,12 +69,12 @@ def items(paths: Sequence[Path], clips: Sequence[Path]) -> list[Item]:
         label = row.get("label") or (place.parts[0] if len(place.parts) > 1 else UNLABELED)
         who = {key: int(row[key]) for key in WHO if row.get(key, "").lstrip("-").isdigit()}
         if not listed or row:
-            found.append(Item(clip, bare.as_posix(), label, who))
-    if listed and not found:
+            entries.append(Item(clip, bare.as_posix(), label, who))
+    if listed and not entries:
         raise SkelbenchError(
             f"{paths[0] / 'labels.csv'} names none of the clips; write paths without suffix, as in a/b"
         )
-    return found
+    return entries
 
 
 def _rows(table: Path) -> list[dict[str, str]]:
@@ -85,9 +85,9 @@ def _rows(table: Path) -> list[dict[str, str]]:
     return rows
 
 
-def split_rules(found: Sequence[Item], labels: np.ndarray, where: str) -> dict[str, Rule]:
+def split_rules(entries: Sequence[Item], labels: np.ndarray, where: str) -> dict[str, Rule]:
     """Return a split by subjects if their numbers are known, else a random one."""
-    subjects = sorted({item.who["subject"] for item in found if "subject" in item.who})
+    subjects = sorted({item.who["subject"] for item in entries if "subject" in item.who})
     if len(subjects) > 1:
         rule = FieldRule(field="subject", train=tuple(subjects[::2]), test=tuple(subjects[1::2]))
         return {"by-subject": rule}
@@ -96,7 +96,7 @@ def split_rules(found: Sequence[Item], labels: np.ndarray, where: str) -> dict[s
 
 def recording(
     kind: str,
-    found: Sequence[Item],
+    entries: Sequence[Item],
     read: Callable[[Path], Motion],
     topology: Topology,
     options: ImportOptions,
@@ -121,7 +121,7 @@ def recording(
         raise SkelbenchError(f"{where} has the joints of {topology.name}; convert it afterwards with data convert")
     pose = FlatPose(options) if flat else None
     frames = round(options.clip_seconds * (fps or options.fps)) if options.clip_seconds else 0
-    parts = [part for item in found for part in _parts(item, read, frames)]
+    parts = [part for item in entries for part in _parts(item, read, frames)]
     classes = sorted({item.label for item, _ in parts})
     labels = np.array([classes.index(item.label) for item, _ in parts])
     if not len(labels):

@@ -73,10 +73,10 @@ def joints_of(markers: Mapping[str, np.ndarray]) -> tuple[list[str], np.ndarray]
     bare = {name.rpartition(":")[2].upper(): x_TC for name, x_TC in markers.items()}
     names, places = [], []
     for joint, options in MARKERS.items():
-        found = [bare[name] for name in options if name in bare]
-        if found:
-            seen = np.isfinite(found).all(axis=-1, keepdims=True)
-            total = np.where(seen, found, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        entries = [bare[name] for name in options if name in bare]
+        if entries:
+            seen = np.isfinite(entries).all(axis=-1, keepdims=True)
+            total = np.where(seen, entries, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
             names.append(joint)
             places.append(total)
     return names, np.stack(places, axis=1) if places else np.zeros((0, 0, 3))
@@ -106,5 +106,5 @@ def c3d(files: Sequence[Path], options: ImportOptions) -> Recording | None:
             raise ValueError(f"its markers differ from the markers of {clips[0].name}")
         return Motion(x_TJC[None])
 
-    where, found = str(files[0]), items(files, clips)
-    return recording("C3D markers", found, read, NTU25, options, joints=names, up="auto", fps=fps, where=where)
+    where, entries = str(files[0]), items(files, clips)
+    return recording("C3D markers", entries, read, NTU25, options, joints=names, up="auto", fps=fps, where=where)

@@ -79,10 +79,10 @@ def mediapipe(files: Sequence[Path], options: ImportOptions) -> Recording | None
     width, height = options.image_size or (1, 1)  # not used for world landmarks
 
     def read(path: Path) -> Motion:
-        found = read_landmarks(path)
-        if found is None:
+        entries = read_landmarks(path)
+        if entries is None:
             raise ValueError("it has no 33 landmarks per frame")
-        x_TJC = found[0]
+        x_TJC = entries[0]
         score_TJ = np.asarray(x_TJC[..., 3] if x_TJC.shape[2] == 4 else x_TJC.any(axis=2), dtype=np.float32)
         if world:
             return Motion(x_TJC[None, ..., :3])
@@ -90,5 +90,5 @@ def mediapipe(files: Sequence[Path], options: ImportOptions) -> Recording | None
         return Motion(pixels_TJC[None], score_TJ[None], (height, width))
 
     kind = f"MediaPipe Pose, {'world' if world else 'image'} landmarks"
-    found = items(files, clips)
-    return recording(kind, found, read, MEDIAPIPE33, options, flat=not world, up="-y", where=where)
+    entries = items(files, clips)
+    return recording(kind, entries, read, MEDIAPIPE33, options, flat=not world, up="-y", where=where)

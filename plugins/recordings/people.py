@@ -94,8 +94,8 @@ def _alphapose(value: Any) -> list[list[Person]]:
 
 def _mmpose(value: Any) -> list[list[Person]]:
     def people(frame: Mapping[str, Any]) -> list[Person]:
-        found = frame["instances"]
-        return [(p.get("track_id"), _points(p["keypoints"], p["keypoint_scores"])) for p in found]
+        entries = frame["instances"]
+        return [(p.get("track_id"), _points(p["keypoints"], p["keypoint_scores"])) for p in entries]
 
     return [people(frame) for frame in sorted(value["instance_info"], key=lambda frame: frame.get("frame_id", 0))]
 
@@ -114,10 +114,10 @@ def kind_of(value: Any) -> str:
     if isinstance(value, list):
         return "AlphaPose" if value and isinstance(value[0], dict) and "image_id" in value[0] else ""
     keys = {"people": "OpenPose", "instance_info": "mmpose", "data": "Kinetics-Skeleton"}
-    found = next(
+    kind_found = next(
         (kind for key, kind in keys.items() if isinstance(value, dict) and isinstance(value.get(key), list)), ""
     )
-    return found if found != "Kinetics-Skeleton" or "label_index" in value else ""
+    return kind_found if kind_found != "Kinetics-Skeleton" or "label_index" in value else ""
 
 
 READERS = {"AlphaPose": _alphapose, "mmpose": _mmpose, "Kinetics-Skeleton": _kinetics}
@@ -131,9 +131,9 @@ def people(files: Sequence[Path], options: ImportOptions) -> Recording | None:
         return None
     where = str(files[0])
     clips = sorted({path.parent for path in paths}) if kind == "OpenPose" else paths
-    found = items(files, clips) if clips != [*files] else [Item(path, path.name) for path in clips]
+    entries = items(files, clips) if clips != [*files] else [Item(path, path.name) for path in clips]
     if kind == "Kinetics-Skeleton":
-        found = [Item(item.path, item.name, _value(item.path)["label"]) for item in found]
+        entries = [Item(item.path, item.name, _value(item.path)["label"]) for item in entries]
     topology = _topology(_frames(kind, clips), options, where)
 
     def read(path: Path) -> Motion:
@@ -146,7 +146,7 @@ def people(files: Sequence[Path], options: ImportOptions) -> Recording | None:
             x_MTJC = x_MTJC * np.array(KINETICS_IMAGE[::-1], dtype=np.float32)
         return Motion(x_MTJC, score_MTJ, image)
 
-    return recording(f"{kind} JSON", found, read, topology, options, flat=True, up="-y", where=where)
+    return recording(f"{kind} JSON", entries, read, topology, options, flat=True, up="-y", where=where)
 
 
 def _value(path: Path) -> Any:

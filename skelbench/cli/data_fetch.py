@@ -34,7 +34,7 @@ def fetch_data(
     host = get_host()
     if source is None:
         sources = cast("list[SourceSpec]", host.all("sources"))
-        rows = [(one.name, f"{one.megabytes:,} MB", one.licence, _about(one)) for one in sources]
+        rows = [(spec.name, f"{spec.megabytes:,} MB", spec.licence, _about(spec)) for spec in sources]
         out.print(make_table(("name", "download", "license", "about"), rows))
         out.print("next: skelbench data fetch NAME")
         return

@@ -33,8 +33,8 @@ def settings(model: type[BaseModel]) -> list[Setting]:
     also of a base class."""
     rows = []
     for name, field in model.model_fields.items():
-        same = (getattr(base, "model_fields", {}).get(name, field) for base in model.__mro__)
-        description = next((one.description for one in same if one.description), "")
+        fields = (getattr(base, "model_fields", {}).get(name, field) for base in model.__mro__)
+        description = next((one.description for one in fields if one.description), "")
         description = " ".join(description.replace("``", "").split())
         limits = [f"{SIGNS[key]} {getattr(x, key)}" for x in field.metadata for key in SIGNS if hasattr(x, key)]
         kind = ", ".join([_type(field.annotation), *limits])

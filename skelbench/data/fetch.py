@@ -59,7 +59,7 @@ def fetch(
     folder = path.with_name(f".{path.name}.download")
     if origin is not None and not origin.exists():
         raise SkelbenchError(f"there is nothing at {origin}; name the file or folder that you downloaded")
-    files = [origin] if origin else [_download(url, known, folder, loaded) for url, known in source.files.items()]
+    files = [origin] if origin else [_download(url, checksum, folder, loaded) for url, checksum in source.files.items()]
     unpacked = path.with_name(f".{path.name}.unpacked")
     try:
         places = [_unpack(file, unpacked) for file in files]
@@ -75,7 +75,7 @@ def fetch(
     return imported
 
 
-def _download(url: str, known: str, folder: Path, loaded: Callable[..., None]) -> Path:
+def _download(url: str, checksum: str, folder: Path, loaded: Callable[..., None]) -> Path:
     """Return the file at ``url`` in ``folder``; a file that is there with the right checksum is not loaded again."""
     import pooch
     import requests
@@ -85,11 +85,11 @@ def _download(url: str, known: str, folder: Path, loaded: Callable[..., None]) -
     with _disk_errors(folder):
         try:
             loader = pooch.HTTPDownloader(progressbar=_Bar(loaded), timeout=TIMEOUT_S)
-            return Path(pooch.retrieve(url, known or None, fname=name, path=folder, downloader=loader))
+            return Path(pooch.retrieve(url, checksum or None, fname=name, path=folder, downloader=loader))
         except (requests.RequestException, ValueError) as error:
             manual = "or download it with a browser and name it with --from FILE"
-            what = "checksum" if "hash" in str(error) and isinstance(error, ValueError) else "download"
-            raise SkelbenchError(f"{url}: {what} failed ({first_line(error)[:200]}); try again, {manual}") from error
+            problem = "checksum" if "hash" in str(error) and isinstance(error, ValueError) else "download"
+            raise SkelbenchError(f"{url}: {problem} failed ({first_line(error)[:200]}); try again, {manual}") from error
 
 
 @contextmanager

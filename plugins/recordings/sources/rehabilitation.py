@@ -50,7 +50,7 @@ def irds(files: Sequence[Path], options: ImportOptions) -> Recording:
     The names of gestures follow the authors' list. In one-sided gestures the joints of the other side move.
     """
     matches = [(path, _IRDS.fullmatch(path.stem)) for path in files_in(files, ".txt")]
-    found = [
+    entries = [
         Item(
             path,
             path.stem,
@@ -60,7 +60,7 @@ def irds(files: Sequence[Path], options: ImportOptions) -> Recording:
         for path, match in matches
         if match is not None
     ]
-    return recording("IntelliRehabDS, text files", found, read_irds, NTU25, options, fps=30.0, where=str(files[0]))
+    return recording("IntelliRehabDS, text files", entries, read_irds, NTU25, options, fps=30.0, where=str(files[0]))
 
 
 def rehab24(files: Sequence[Path], options: ImportOptions) -> Recording:
@@ -75,18 +75,18 @@ def rehab24(files: Sequence[Path], options: ImportOptions) -> Recording:
     text = tables[0].read_text()
     rows = list(csv.DictReader(text.splitlines(), dialect=csv.Sniffer().sniff(text.partition("\n")[0], ";,\t")))
     pieces: dict[Path, tuple[Path, slice]] = {}
-    found = []
+    entries = []
     for row in rows:
         if array := arrays.get(row["video_id"]):
             name = f"{row['video_id']}_{int(row['repetition_number']):03}"
             place = array.with_name(name)
             pieces[place] = array, slice(int(row["first_frame"]), int(row["last_frame"]) + 1)
             label = f"exercise {row['exercise_id']} / {'correct' if int(row['correctness']) else 'incorrect'}"
-            found.append(Item(place, name, label, {"subject": int(row["person_id"])}))
+            entries.append(Item(place, name, label, {"subject": int(row["person_id"])}))
 
     def read(place: Path) -> Motion:
         array, piece = pieces[place]
         return Motion(np.load(array, mmap_mode="r", allow_pickle=False)[None, piece])
 
     kind = "REHAB24-6, repetitions"
-    return recording(kind, found, read, NTU25, options, joints=names, up="auto", fps=30.0, where=str(files[0]))
+    return recording(kind, entries, read, NTU25, options, joints=names, up="auto", fps=30.0, where=str(files[0]))

@@ -73,11 +73,11 @@ def uiprmd(files: Sequence[Path], options: ImportOptions) -> Recording:
         for path in sorted(folder.rglob("*_positions*"))
         if path.parent.parent.name == "Kinect" and (match := _NAME.fullmatch(path.name))
     ]
-    found = []
+    entries = []
     for path, match in matches:
         movement, subject, trial = (int(number) for number in match.groups()[:3])
         label = f"{MOVEMENTS[movement - 1]} / {'incorrect' if match[4] else 'correct'}"
-        found.append(
+        entries.append(
             Item(
                 path,
                 path.name.partition("_positions")[0] + (match[4] or ""),
@@ -85,9 +85,9 @@ def uiprmd(files: Sequence[Path], options: ImportOptions) -> Recording:
                 {"subject": subject, "trial": trial},
             )
         )
-    if found and _digest(found) != CONTENTS:
+    if entries and _digest(entries) != CONTENTS:
         raise SkelbenchError(f"{files[0]}: files differ from commit {COMMIT} of UI-PRMD-Analysis; download it again")
-    result = recording("UI-PRMD, Kinect v2", found, read_clip, NTU25, options, fps=30.0, where=str(files[0]))
+    result = recording("UI-PRMD, Kinect v2", entries, read_clip, NTU25, options, fps=30.0, where=str(files[0]))
     result.details["joints"] = (
         "19 recorded; hands, hand tips and thumbs follow from the wrists and an assumed hand size"
     )
@@ -95,10 +95,10 @@ def uiprmd(files: Sequence[Path], options: ImportOptions) -> Recording:
     return result
 
 
-def _digest(found: Sequence[Item]) -> str:
+def _digest(entries: Sequence[Item]) -> str:
     """sha256 of all files of positions and angles, one after another."""
     digest = hashlib.sha256()
-    for item in found:
+    for item in entries:
         digest.update(item.path.read_bytes() + _angles(item.path).read_bytes())
     return digest.hexdigest()
 

@@ -91,10 +91,10 @@ def export_pyskl(store: ClipStore, path: Path, *, overwrite: bool = False) -> Pa
             x_MTJC = (x_MTJC + store.index["origin"][clip])[..., :2] * np.array([1, -1], dtype=np.float32)
         annotations.append(entry | {"keypoint": x_MTJC})
     split: dict[str, list[str]] = {}
-    for each in map(store.split, store.meta.splits):
+    for chosen in map(store.split, store.meta.splits):
         split |= {
-            f"{each.name}_train": [str(names[i]) for i in each.train],
-            f"{each.name}_val": [str(names[i]) for i in each.test],
+            f"{chosen.name}_train": [str(names[i]) for i in chosen.train],
+            f"{chosen.name}_val": [str(names[i]) for i in chosen.test],
         }
     write_whole(path, lambda stream: pickle.dump({"split": split, "annotations": annotations}, stream, protocol=4))
     return path
