@@ -30,7 +30,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Begin with the slowest tests, so that no process is left alone with them at the end."""
+    """Begin with the slowest tests, so that no process ends long after the others."""
     items.sort(key=lambda item: not item.nodeid.startswith(("tests/training/test_ranks", "tests/test_gpu_benchmark")))
 
 
