@@ -23,7 +23,7 @@ from skelbench.core.console import make_table, out
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.signals import handle_signals
 
-app = typer.Typer(no_args_is_help=True, help="List, import, prepare, verify and show datasets.")
+app = typer.Typer(no_args_is_help=True, help="Fetch, import, convert, verify and show datasets.")
 app.add_typer(data_prepare.app, name="prepare")
 app.command("fetch")(data_fetch.fetch_data)
 app.command("map")(data_convert.map_joints)

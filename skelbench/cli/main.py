@@ -31,7 +31,7 @@ READ = frozenset({"--json", "--format", "--show", "--emit"})
 
 START, TRAIN, RESULTS, SHARE = "Data and plugins", "Train and evaluate", "Results", "Checkpoints and installation"
 COMMANDS = {
-    "data": ("data:app", "List, import, prepare, verify and show datasets.", START),
+    "data": ("data:app", "Fetch, import, convert, verify and show datasets.", START),
     "plugins": ("plugins:app", "List, explain, create and check methods, encoders and other plugins.", START),
     "run": ("run:run", "Train a method, probe it, count its cost, and compare it with its baselines.", TRAIN),
     "eval": ("eval:evaluate", "Evaluate a finished run with one or more protocols.", TRAIN),
