@@ -6,7 +6,7 @@ inch; positions come out in meters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def read_amc(path: Path, bones: dict[str, Bone], meters: float = INCH / 0.45) ->
 
 
 def _turn(order: str, degrees: Sequence[float]) -> np.ndarray:
-    """Rotation by angles of the axes in ``order``, the first one applied first."""
+    """Return the rotation about the axes in ``order``; the first rotation is applied first."""
     turn = np.eye(3)
     for axis, angle in zip(order.upper(), degrees):
         turn = rotation(np.array(angle), axis) @ turn
@@ -111,10 +111,11 @@ def amc(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     skeletons: dict[Path, dict[str, Bone]] = {}
 
     def read(path: Path) -> Motion:
-        candidates = [path.with_name(f"{path.stem.split('_')[0]}.asf"), *_asf_files(path.parent)]
-        asf = next((file for file in candidates if file.exists()), None)
-        if asf is None:
-            raise ValueError(f"there is no {candidates[0].name} next to it")
+        asf, beside = path.with_name(f"{path.stem.split('_')[0]}.asf"), sorted(path.parent.glob("*.asf"))
+        if asf not in beside:
+            if len(beside) != 1:
+                raise ValueError(f"there is no {asf.name} next to it")
+            asf = beside[0]
         if asf not in skeletons:
             skeletons[asf] = read_asf(asf)
         bones = skeletons[asf]
@@ -126,8 +127,3 @@ def amc(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     return recording(
         "CMU motion capture (AMC)", items(files, clips), read, CMU31, options, fps=120.0, where=str(files[0])
     )
-
-
-def _asf_files(folder: Path) -> Iterator[Path]:
-    if len(only := sorted(folder.glob("*.asf"))) == 1:
-        yield only[0]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-from skelbench_plugins.recordings.clips import Motion, files_in, items, recording
+from skelbench_plugins.recordings.clips import Item, Motion, files_in, items, recording
 from skelbench_plugins.recordings.joint_names import common_names
 from skelbench_plugins.recordings.kinematics import positions, rotation
 
@@ -38,13 +37,11 @@ def read_bvh(path: Path) -> Bvh:
     head, separator, motion = path.read_text(encoding="utf-8", errors="replace").partition("MOTION")
     if not separator or "HIERARCHY" not in head:
         raise ValueError("it has no HIERARCHY and MOTION")
-    names, parents, offsets, channels, stack = (
-        list[str](),
-        list[int](),
-        list[list[float]](),
-        list[list[str]](),
-        list[int](),
-    )
+    names: list[str] = []
+    parents: list[int] = []
+    offsets: list[list[float]] = []
+    channels: list[list[str]] = []
+    stack: list[int] = []  # joints whose brackets are open; -1 for an end site
     words = iter(head.split())
     for word in words:
         if word in ("ROOT", "JOINT"):
@@ -86,24 +83,26 @@ def read_bvh(path: Path) -> Bvh:
 
 
 def bvh(files: Sequence[Path], options: ImportOptions) -> Recording | None:
-    """Return the recording in BVH files, which must have the same joints; converted to ``ntu25`` by default."""
+    """Return the recording in BVH files, converted to ``ntu25`` by default."""
     clips = files_in(files, ".bvh")
-    if not clips:
-        return None
+    return bvh_recording("BVH", items(files, clips), options, str(files[0])) if clips else None
+
+
+def bvh_recording(
+    kind: str, entries: Sequence[Item], options: ImportOptions, where: str, scale: float = 1.0
+) -> Recording:
+    """Return the recording in BVH files with the same joints; ``scale``: meters per unit, if the format fixes it."""
+    path = entries[0].path
     try:
-        first = read_bvh(clips[0])
+        first = read_bvh(path)
     except ValueError as error:
-        raise SkelbenchError(f"{clips[0]} is not a BVH file: {error}; download or copy it again") from error
+        raise SkelbenchError(f"{path} is not a BVH file: {error}; download or copy it again") from error
 
     def read(path: Path) -> Motion:
         motion = read_bvh(path)
         if motion.names != first.names:
-            raise ValueError(f"its joints differ from the joints of {clips[0].name}")
-        return Motion(motion.x_TJC[None])
+            raise ValueError(f"its joints differ from the joints of {entries[0].path.name}")
+        return Motion(scale * motion.x_TJC[None])
 
-    names = common_names(first.names)
-    entries, where = items(files, clips), str(files[0])
-    fps = round(1 / first.seconds, 3)
-    return recording(
-        "BVH", entries, cache(read) if len(clips) == 1 else read, NTU25, options, joints=names, fps=fps, where=where
-    )
+    names, fps = common_names(first.names), round(1 / first.seconds, 3)
+    return recording(kind, entries, read, NTU25, options, joints=names, fps=fps, where=where)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +20,12 @@ from skelbench.data.importers.bodies import Unusable
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import Entries, ImportOptions, Recording
+from skelbench.data.store.clip_store import WHO
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 from skelbench.views.skeleton.mapping import joint_mapping
 from skelbench.views.skeleton.topology import Topology, get_topology
 
-WHO = ("subject", "camera", "setup", "trial")
 UNLABELED = "unlabeled"
 
 
@@ -50,13 +50,13 @@ class Motion:
 
 
 def files_in(paths: Sequence[Path], suffix: str) -> list[Path]:
-    """Return the files of that suffix, those below folders included, sorted within each folder."""
+    """Return the files with this suffix among ``paths`` and below them, sorted within each folder."""
     below = [sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths]
     return [file for files in below for file in files if file.suffix.lower() == suffix and file.is_file()]
 
 
 def items(paths: Sequence[Path], clips: Sequence[Path]) -> list[Item]:
-    """Return ``clips``, which lie in the folders ``paths`` or are named there, with their names, labels and numbers."""
+    """Return ``clips`` with names, labels and numbers; each clip is one of ``paths`` or below one of them."""
     entries, listed = list[Item](), dict[Path, dict[str, str]]()
     for root in (path for path in paths if path.is_dir()):
         if (table := root / "labels.csv").exists():
@@ -107,11 +107,12 @@ def recording(
     fps: float | None = None,
     where: str = "",
 ) -> Recording:
-    """Return the recording of clips that ``read`` reads, each cut into pieces of ``options.clip_seconds``.
+    """Return the recording of ``entries``, each cut into pieces of ``options.clip_seconds``.
 
-    ``joints``: names of the joints that ``read`` returns; if given, clips are converted to ``options.topology``, or to
-    ``topology`` if that is not given.
+    ``read`` returns the joints of a file. ``joints`` are their names: if given, clips are converted to
+    ``options.topology``, or else to ``topology``.
     """
+    read = lru_cache(maxsize=1)(read)  # the pieces of a file come one after another
     details: dict = {}
     if joints:
         topology = get_topology(options.topology or topology.name)
@@ -165,7 +166,7 @@ def recording(
 
 
 def _parts(item: Item, read: Callable[[Path], Motion], frames: int) -> list[tuple[Item, slice | None]]:
-    """Return the clip whole, or cut into pieces of that many frames; a last piece of less than half is dropped."""
+    """Return the whole clip, or pieces of ``frames`` frames; a last piece shorter than half of that is dropped."""
     if not frames:
         return [(item, None)]
     try:

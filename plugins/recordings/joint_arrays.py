@@ -53,11 +53,11 @@ def smpl(files: Sequence[Path], options: ImportOptions) -> Recording | None:
     with np.load(clips[0], allow_pickle=False) as first:
         keys, place = set(first.files), next((key for key in POSITIONS if key in first.files), "")
         rotations = {"poses", "trans"} <= keys
-        good = bool(place) and first[place].ndim == 3 and first[place].shape[1] >= SMPL22.num_joints
+        has_positions = bool(place) and first[place].ndim == 3 and first[place].shape[1] >= SMPL22.num_joints
         fps = float(first["mocap_framerate"]) if "mocap_framerate" in keys else None
-    if "offsets" in keys or not (rotations or (good and "mocap_framerate" in keys)):
+    if "offsets" in keys or not (rotations or (has_positions and "mocap_framerate" in keys)):
         return None
-    if not good:
+    if not has_positions:
         raise SkelbenchError(f"{clips[0]} {ADVICE}")
 
     def read(path: Path) -> Motion:
@@ -69,7 +69,7 @@ def smpl(files: Sequence[Path], options: ImportOptions) -> Recording | None:
 
 
 def joints_of(markers: Mapping[str, np.ndarray]) -> tuple[list[str], np.ndarray]:
-    """Return names and positions [T, J, 3] of the joints that markers [T, 3] show; a gap in all of them is 0."""
+    """Return names and positions [T, J, 3] of the joints that ``markers`` [T, 3] show; 0 in gaps."""
     bare = {name.rpartition(":")[2].upper(): x_TC for name, x_TC in markers.items()}
     names, places = [], []
     for joint, options in MARKERS.items():

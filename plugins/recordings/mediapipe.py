@@ -26,7 +26,7 @@ LANDMARKS = MEDIAPIPE33.num_joints
 
 
 def read_landmarks(path: Path) -> tuple[np.ndarray, bool | None] | None:
-    """Return landmarks [T, 33, 3 or 4] (x, y, z, visibility) and whether they are world landmarks (None = not said).
+    """Return landmarks [T, 33, 3 or 4] (x, y, z, visibility) and whether they are world landmarks (None = unknown).
 
     None for a file of another format. A frame without a person is 0.
     """
@@ -35,7 +35,7 @@ def read_landmarks(path: Path) -> tuple[np.ndarray, bool | None] | None:
         fits = array.ndim == 3 and array.shape[1] == LANDMARKS and array.shape[2] in (3, 4)
         return (np.nan_to_num(array.astype(np.float32)), None) if fits else None
     if path.suffix == ".csv":
-        rows = np.genfromtxt(path, delimiter=",", skip_header=0, dtype=np.float32, ndmin=2)
+        rows = np.genfromtxt(path, delimiter=",", dtype=np.float32, ndmin=2)
         rows = rows[~np.isnan(rows).all(axis=1)]  # the line of names
         extra = next((extra for extra in (0, 1) for size in (3, 4) if rows.shape[1] == LANDMARKS * size + extra), None)
         return (np.nan_to_num(rows[:, extra:].reshape(len(rows), LANDMARKS, -1)), None) if extra is not None else None
@@ -51,7 +51,7 @@ def read_landmarks(path: Path) -> tuple[np.ndarray, bool | None] | None:
 
 
 def _points(landmarks: Any) -> np.ndarray:
-    """Landmarks [33, 4] of one frame."""
+    """Return the landmarks [33, 4] of one frame."""
     if landmarks and isinstance(landmarks[0], list) and len(landmarks) == 1:  # one person of a list of people
         landmarks = landmarks[0]
     if not landmarks:

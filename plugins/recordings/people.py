@@ -1,6 +1,6 @@
 """2-D keypoints of several people per frame: OpenPose, AlphaPose, mmpose (RTMPose) and Kinetics-Skeleton JSON.
 
-People are followed from frame to frame by the ids in the file. Without ids a person continues the one of the frame
+People are followed from frame to frame by the ids in the file. Without ids a person continues the person of the frame
 before whose box overlaps most (intersection over union above 0.1); otherwise a new person begins. A joint of score 0
 was not seen.
 """
@@ -65,7 +65,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _points(values: Any, scores: Any = None) -> np.ndarray:
-    """Keypoints [J, 3] of a flat list x, y, score, or of a list of x, y and one of scores."""
+    """Return keypoints [J, 3] from a flat list of x, y, score, or from a list of [x, y] and a list of scores."""
     if scores is None:
         return np.array(values, dtype=np.float32).reshape(-1, 3)
     return np.column_stack([np.array(values, dtype=np.float32)[:, :2], np.array(scores, dtype=np.float32).ravel()])
@@ -114,10 +114,10 @@ def kind_of(value: Any) -> str:
     if isinstance(value, list):
         return "AlphaPose" if value and isinstance(value[0], dict) and "image_id" in value[0] else ""
     keys = {"people": "OpenPose", "instance_info": "mmpose", "data": "Kinetics-Skeleton"}
-    kind_found = next(
-        (kind for key, kind in keys.items() if isinstance(value, dict) and isinstance(value.get(key), list)), ""
-    )
-    return kind_found if kind_found != "Kinetics-Skeleton" or "label_index" in value else ""
+    for key, kind in keys.items() if isinstance(value, dict) else ():
+        if isinstance(value.get(key), list) and (key != "data" or "label_index" in value):
+            return kind
+    return ""
 
 
 READERS = {"AlphaPose": _alphapose, "mmpose": _mmpose, "Kinetics-Skeleton": _kinetics}
@@ -131,7 +131,7 @@ def people(files: Sequence[Path], options: ImportOptions) -> Recording | None:
         return None
     where = str(files[0])
     clips = sorted({path.parent for path in paths}) if kind == "OpenPose" else paths
-    entries = items(files, clips) if clips != [*files] else [Item(path, path.name) for path in clips]
+    entries = items(files, clips)
     if kind == "Kinetics-Skeleton":
         entries = [Item(item.path, item.name, _value(item.path)["label"]) for item in entries]
     topology = _topology(_frames(kind, clips), options, where)

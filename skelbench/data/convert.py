@@ -1,4 +1,4 @@
-"""Converting a stored dataset to another skeleton."""
+"""Convert a stored dataset to another skeleton."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers.bodies import centre
-from skelbench.data.store.clip_store import EMPTY_BODY, ClipStore
+from skelbench.data.store.clip_store import EMPTY_BODY, WHO, ClipStore
 from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.mapping import joint_mapping
 from skelbench.views.skeleton.topology import Topology
@@ -24,17 +24,17 @@ def convert_store(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Write ``store`` with the joints of ``target`` at ``path``; labels, names, subjects and splits stay.
+    """Write ``store`` with the joints of ``target`` at ``path``; labels, names, subjects and splits stay the same.
 
-    Absent joints are at 0 and have confidence 0, as joints that a detector did not see. The store's details keep the
-    mapping.
+    Absent joints are at 0 with confidence 0, like joints that a detector did not see. The details of the new store
+    contain the mapping.
     """
     if target.name == store.topology.name:
         raise SkelbenchError(f"dataset {store.meta.name} has skeleton {target.name} already; choose another one")
     mapping, meta = joint_mapping(store.topology.joints, target), store.meta
     partial = "absent" in mapping.kinds.values() or store.confidence_FJ is not None
-    details = {"converted_from": f"{meta.name} ({meta.topology})", "fingerprint_before": meta.fingerprint}
-    details["joints"] = mapping.summary
+    details = {"converted_from": f"{meta.name} ({meta.topology})", "joints": mapping.summary}
+    details["fingerprint_before"] = meta.fingerprint
     lineage = f"{meta.lineage}; {meta.topology} converted to {target.name}"
     settings: dict[str, Any] = {"topology": target, "classes": meta.classes, "splits": meta.splits, "lineage": lineage}
     settings |= {"default_split": meta.default_split, "licence": meta.licence, "fps": meta.fps}
@@ -52,7 +52,7 @@ def convert_store(
                     int(store.labels[clip]),
                     store.index["origin"][clip] + shift_C,
                     name=str(store.index["name"][clip]),
-                    who={field: int(store.index[field][clip]) for field in ("subject", "camera", "setup", "trial")},
+                    who={field: int(store.index[field][clip]) for field in WHO},
                     empty_body=empty,
                     confidence_MTJ=confidence_MTJ if partial else None,
                 )

@@ -1,20 +1,19 @@
-"""Downloading a dataset of a plugin and storing it; files are kept until the dataset is whole."""
+"""Download a dataset of a plugin and store it. Downloaded files are kept until the dataset is stored."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.core.files import unwritable
 from skelbench.data.importers import Imported, store_recording
 from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.store.clip_store import first_line
+from skelbench.data.store.writer import disk_errors
 from skelbench.plugin.descriptors import SourceSpec
 
 TIMEOUT_S = 60
@@ -76,13 +75,13 @@ def fetch(
 
 
 def _download(url: str, checksum: str, folder: Path, loaded: Callable[..., None]) -> Path:
-    """Return the file at ``url`` in ``folder``; a file that is there with the right checksum is not loaded again."""
+    """Download ``url`` to ``folder`` and return the file; skip the download if the file has the right checksum."""
     import pooch
     import requests
 
     name = url.rpartition("/")[2]
     pooch.get_logger().setLevel("WARNING")
-    with _disk_errors(folder):
+    with disk_errors(folder):
         try:
             loader = pooch.HTTPDownloader(progressbar=_Bar(loaded), timeout=TIMEOUT_S)
             return Path(pooch.retrieve(url, checksum or None, fname=name, path=folder, downloader=loader))
@@ -92,24 +91,12 @@ def _download(url: str, checksum: str, folder: Path, loaded: Callable[..., None]
             raise SkelbenchError(f"{url}: {problem} failed ({first_line(error)[:200]}); try again, {manual}") from error
 
 
-@contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    import requests
-
-    try:
-        yield
-    except requests.RequestException:  # also an OSError
-        raise
-    except OSError as error:
-        raise unwritable(folder, error) from error
-
-
 def _unpack(file: Path, folder: Path) -> Path:
     """Return ``file``, or the folder that a zip file is unpacked to."""
     if not zipfile.is_zipfile(file) or file.suffix == ".npz":
         return file
     place = folder / file.stem
-    with _disk_errors(folder), zipfile.ZipFile(file) as archive:
+    with disk_errors(folder), zipfile.ZipFile(file) as archive:
         archive.extractall(place)
     return place
 

@@ -17,7 +17,7 @@ PUBLIC_DOMAIN = "ODC PDDL 1.0 (public domain)"
 def _pyskl(name: str, stem: str, title: str, megabytes: int) -> SourceSpec:
     return SourceSpec(
         name=name,
-        target=f"{_HERE}.poses:pyskl_2d",
+        target="skelbench.data.importers:recognize",
         summary=f"{title}: 2-D poses of HRNet, 17 COCO joints",
         files={f"{_PYSKL}/{stem}_2d.pkl": ""},
         megabytes=megabytes,

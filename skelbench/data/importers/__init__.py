@@ -73,7 +73,7 @@ def import_files(
         recording = recognize(paths, options)
         if options.label_fields != ImportOptions.label_fields and recording.kind != RAGGED:
             raise SkelbenchError(f"{files[0]}: --label-fields is for ragged npz; leave it out")
-        return store_recording(recording, path, options, overwrite=overwrite, progress=progress)
+    return store_recording(recording, path, options, overwrite=overwrite, progress=progress)
 
 
 def store_recording(

@@ -12,12 +12,12 @@ from skelbench.data.importers.bodies import choose_topology
 from skelbench.data.importers.labels import MAX_CLASSES, random_split
 from skelbench.data.importers.recording import ImportOptions, Recording
 from skelbench.data.importers.tables import Npz
+from skelbench.data.store.clip_store import WHO
 from skelbench.data.store.splits import FieldRule, Rule
 from skelbench.data.store.writer import Clip
 
 RAGGED = "ragged npz"
 BY_SUBJECT = "by-subject"
-_WHO = ("subject", "camera", "setup", "trial")
 
 
 def ragged(npz: Npz, options: ImportOptions) -> Recording:
@@ -32,7 +32,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
     offsets = _offsets(npz["offsets"], len(joints), path)
     clips = len(offsets) - 1
     labels, classes = _labels(npz, fields, clips)
-    who = {field: _integers(npz, field, clips) for field in _WHO if field in npz}
+    who = {field: _integers(npz, field, clips) for field in WHO if field in npz}
     origins = npz["origin"] if "origin" in npz else np.zeros((clips, 3))
     if origins.shape != (clips, 3) or origins.dtype.kind not in "fiu" or not np.isfinite(origins).all():
         raise SkelbenchError(f"{path}: origin must be finite numbers [{clips}, 3], one row per clip; correct the array")

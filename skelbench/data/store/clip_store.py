@@ -48,7 +48,8 @@ from skelbench.views.skeleton.topology import Topology, get_topology
 
 FORMAT = 2
 Loaded = TypeVar("Loaded")
-FIELDS = ("length", "bodies", "label", "subject", "camera", "setup", "trial")
+WHO = ("subject", "camera", "setup", "trial")
+FIELDS = ("length", "bodies", "label", *WHO)
 """Integer arrays of the index that decide results."""
 EMPTY_BODY = 32
 """Flag of a clip with a second body that is zero in every frame, as the NTU pipeline writes for single people."""

@@ -81,7 +81,7 @@ class StoreWriter:
         for name in self.splits:
             check_name(name, self.path.name)
         self.lock = Lease(self.path.with_name(f".{self.path.name}.lock"))
-        with _disk_errors(self.path), ExitStack() as stack:
+        with disk_errors(self.path), ExitStack() as stack:
             try:
                 stack.enter_context(self.lock)
             except Busy:
@@ -137,7 +137,7 @@ class StoreWriter:
             x_MTJC = x_MTJC[there_M]
             confidence_MTJ = None if confidence_MTJ is None else np.asarray(confidence_MTJ)[there_M]
         bodies, length = x_MTJC.shape[:2]
-        with _disk_errors(self.path):
+        with disk_errors(self.path):
             crc = self._add_confidence(confidence_MTJ, x_MTJC.shape[:3], where)
             crc = self.frames.write(x_MTJC.transpose(0, 3, 1, 2), crc)
         numbers = {"length": length, "bodies": bodies, "label": label, **clip.who}
@@ -232,7 +232,7 @@ class StoreWriter:
         )
         meta = Meta(**described)
         meta = meta.model_copy(update={"fingerprint": fingerprint(meta, index)})
-        with _disk_errors(self.path):
+        with disk_errors(self.path):
             for rows in filter(None, (self.frames, self.confidence)):
                 rows.finish()
             write_atomic(self.partial / "index.npz", lambda file: np.savez(file, **index))  # type: ignore[arg-type]
@@ -288,7 +288,8 @@ def make_once(path: Path, make: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into one error that names ``path``."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Converting clips from one skeleton to another, joint by joint, by the joints' names.
+"""Convert clips from one skeleton to another by the names of joints.
 
 A target joint is a joint of the source ("exact"), a point between joints ("midpoint"), a point beyond the end of a bone
-("extrapolated"), or not there ("absent"). All are weighted sums with weights of sum 1, so that mirroring, rotating and
-scaling a body before or after the conversion give the same.
+("extrapolated"), or not there ("absent"). Each is a weighted sum whose weights add up to 1. A conversion therefore
+commutes with mirroring, rotating and scaling.
 """
 
 from __future__ import annotations
