@@ -34,8 +34,8 @@ class Budget:
         match = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         # Twelve digits: what is printed is read back as the same.
         amount = float(f"{float(match[2]) * _TIMES[match[3]]:.12g}") if match else 0.0
-        valid = not match or match[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
-        if not match or not 0 < amount < math.inf or not valid:
+        whole = not match or match[1] not in ("clips", "steps") or (amount.is_integer() and amount < MOST)
+        if not match or not 0 < amount < math.inf or not whole:
             raise SkelbenchError(
                 f"budget {text!r} is not clips=N, steps=N, flops=F or minutes=M with a number above 0, of clips and "
                 "steps a whole one; write for example clips=40k or flops=1.5P"

@@ -95,7 +95,7 @@ def _load(path: Path) -> Any:
                 f"{path} holds {match.group(1)}, not only tensors and plain settings, and was not opened, since that "
                 "can run code; save its state dict alone and import that"
             ) from error
-        raise SkelbenchError(f"{path} is not a PyTorch checkpoint, or a damaged one; get the file again") from error
+        raise SkelbenchError(f"{path} is not a PyTorch checkpoint, or is damaged; get the file again") from error
 
 
 def _load_safetensors(path: Path) -> Any:

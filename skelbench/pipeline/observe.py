@@ -40,7 +40,7 @@ class Observer:
         """Metrics after ``step`` steps: ``loss``, ``lr``, ``epoch``, ...; some are missing in some lines."""
 
     def measure(self, trainer: Trainer) -> Mapping[str, float]:
-        """Further figures of a diagnostic step, logged with the others; must not change the training."""
+        """Further metrics of a diagnostic step, logged with the others; must not change the training."""
         return {}
 
     def run_finished(self, outcome: str) -> None:
@@ -90,11 +90,11 @@ class Observing:
             self._call(name, event, partial(getattr(observer, event), **copy.deepcopy(values)))
 
     def measure(self, trainer: Trainer) -> dict[str, float]:
-        """Figures of all observers at a diagnostic step."""
-        figures: dict[str, float] = {}
+        """Metrics of all observers at a diagnostic step."""
+        metrics: dict[str, float] = {}
         for name, observer in list(self._working.items()):
-            figures |= self._call(name, "measure", partial(observer.measure, trainer)) or {}
-        return figures
+            metrics |= self._call(name, "measure", partial(observer.measure, trainer)) or {}
+        return metrics
 
     def _call(self, name: str, event: str, call: Callable[[], Any]) -> Any:
         try:

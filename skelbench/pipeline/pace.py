@@ -135,7 +135,7 @@ def estimate(spec: RunSpec, host: Host, store: ClipStore, device: str, flops_per
 
 
 def _seconds(trainer: Trainer, step: int) -> float:
-    """Time of making the views of one step, and of its passes; an update would load PyTorch's compiler, for seconds."""
+    """Time of the views and passes of one step. No update: it would load PyTorch's compiler, which takes seconds."""
     wait_for(trainer.device)
     started = time.perf_counter()
     views = trainer.views(step)

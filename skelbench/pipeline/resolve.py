@@ -368,7 +368,7 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
 
 
 MOST_OPEN = 8
-"""Cache of open datasets."""
+"""Maximal number of datasets that stay open for later use."""
 _opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
 """Open data sets with the state of their files."""
 

@@ -22,7 +22,7 @@ class Controls:
     def __init__(self, runs: Iterable[ReadRun]) -> None:
         self._found: dict[str, dict[str, ReadRun]] = {kind: {} for kind in CONTROLS}
         finished = [run for run in runs if run.outcome == "done" and run.about["method"] in self._found]
-        # Twins of before they knew the version of their skeleton count where there is no other.
+        # Old untrained baselines lack the version of the skeleton: they count only if there is no other.
         for run in sorted(finished, key=lambda run: not run.spec.components):
             kind = run.about["method"]
             self._found[kind].setdefault(_SHAPES[kind](run.spec), run)

@@ -161,7 +161,7 @@ def build(costs: Iterable[CostRow], host: Host) -> Table:
 
 
 def build_detail(costs: Iterable[CostRow], host: Host) -> Table:
-    """Sort key: methods on their native grids, then on other grids, then methods with published costs only."""
+    """Rows of methods on their native grids, then on other grids, then of methods with published costs only."""
     title, notes = "Cost of the modules of a pre-training step", published.notes(host, "flops-detail")
     ordered = sorted(costs, key=lambda cost: not cost.native)
     return _build(title, _COLUMNS_DETAIL, _PAPER_DETAIL, (SCOPE_DETAIL, *notes), ordered, host)
@@ -187,9 +187,9 @@ def _build(
         }
         row |= {"ratio": dense / cost.encoder.body_macs} if dense and "ratio" in keys else {}
         rows.append(row | figures.get((name, cost.tokens), {}))
-    measured = {slug(cost.method) for cost in costs}
+    counted_here = {slug(cost.method) for cost in costs}
     for (method, tokens), values in figures.items():  # as their papers run them, with their cost of pre-training
-        if "published_encoder" in values and slug(method) not in measured:
+        if "published_encoder" in values and slug(method) not in counted_here:
             only_published = Cell(method, published=True, footnotes=("published",))
             rows.append({"method": only_published, "tokens": Cell(tokens, published=True), **values})
     # "plugin" is the method as it is called here; "method" has the spelling of papers.
@@ -222,13 +222,13 @@ def _notes(costs: list[CostRow], texts: Sequence[str]) -> Iterator[str]:
 
 
 def _published(
-    methods: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
+    columns: Collection[str], every: Iterable[published.Figure], names: Mapping[str, str]
 ) -> dict[tuple[str, str], dict[str, float]]:
     """Published costs by method, as papers spell it, and token grid; of several for one cell the first."""
     values: dict[tuple[str, str], dict[str, float]] = {}
     for row in every:
         column = _PRINTED.get((row["protocol"], row["metric"]), "")
-        if column in methods:
+        if column in columns:
             place = names[slug(row["method"])], row["variant"].split(",")[0]
             values.setdefault(place, {}).setdefault(column, row["value"])
     return values

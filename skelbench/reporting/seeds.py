@@ -187,8 +187,8 @@ def with_other_protocols(frame: DataFrame) -> DataFrame:
     for place, measures in zip(_places(announced), announced["measures"]):
         merged = by_place.setdefault(place, {})
         merged |= {name: None if name in merged else value for name, value in measures.items()}
-    partners = [{name: value for name, value in by_place.get(place, {}).items() if value} for place in _places(frame)]
-    measures = [partner | own for partner, own in zip(partners, frame["measures"])]
+    others = [{name: value for name, value in by_place.get(place, {}).items() if value} for place in _places(frame)]
+    measures = [other | own for other, own in zip(others, frame["measures"])]
     return frame.assign(knn=[accuracies.get(place, math.nan) for place in _places(frame)], measures=measures)
 
 

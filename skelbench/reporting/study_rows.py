@@ -143,7 +143,7 @@ class StudyTable:
     notes: Sequence[str] = ()
     footnotes: Mapping[str, str] = field(default_factory=dict)
     shown: Sequence[str] = ()
-    """Keys of columns that are shown; other columns are in CSV and JSON only."""
+    """Keys of optional columns to show, such as ``batch_size``; by default these are in CSV and JSON only."""
 
     def __call__(self, inputs: TableInputs) -> Table:
         """The declared rows, filled block by block. Changed settings (``compare --all``) have blocks of their own."""

@@ -122,11 +122,11 @@ class Terminal:
         return grid
 
 
-def in_lines(table: Table, width: int, whole: bool = False, notes: bool = True) -> str:
+def in_lines(table: Table, width: int, whole: bool = False) -> str:
     """The text that a terminal of this width shows; ``whole``: with all columns."""
     from skelbench.core.console import WordConsole
 
-    terminal, out = Terminal(table, whole, notes), io.StringIO()
+    terminal, out = Terminal(table, whole), io.StringIO()
     full = sum(terminal._width(column) + 2 for column in table.shown) if whole else 0
     WordConsole(file=out, width=max(width, full), force_jupyter=False).print(terminal)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

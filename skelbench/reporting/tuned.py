@@ -69,53 +69,53 @@ def skelbench_tables() -> list[TableSpec]:
 
 def table(inputs: TableInputs) -> Table:
     """The table of the wanted records of the results directory: p is adjusted over these."""
-    takes = inputs.filters.takes
+    takes, kinds = inputs.filters.takes, ("method", "dataset", "preset")
     records = read_all(inputs.store)
     if records:
-        inputs.filters.check_told("tuned", ("method", "dataset", "preset"))
-    return build([row for row in records if takes(method=row.method, dataset=row.dataset, preset=row.preset)])
+        inputs.filters.check_told("tuned", kinds)
+    return build([record for record in records if takes(**{kind: getattr(record, kind) for kind in kinds})])
 
 
 def build(records: Sequence[TuningRecord]) -> Table:
     """One row per record."""
-    rows = [_row(row) for row in records]
+    rows = [_row(record) for record in records]
     adjust(rows, within=lambda row: tuple(str(row[key]) for key in BLOCK))
     notes = [*chain.from_iterable(map(_reasons, records))]
-    show = {"seed"} if len({row.seed for row in records}) > 1 else set()
+    show = {"seed"} if len({record.seed for record in records}) > 1 else set()
     return builder.build(LAYOUT, [*map(builder.Filled, rows)], notes=notes, show=show)
 
 
-def _row(row: TuningRecord) -> dict[str, Any]:
-    compared = row.compared
-    chosen = row.trials[row.winner].settings if row.winner is not None else {}
-    why = "none" if row.winner is None else "default" if row.winner == 0 else ""
+def _row(record: TuningRecord) -> dict[str, Any]:
+    compared = record.compared
+    chosen = record.trials[record.winner].settings if record.winner is not None else {}
+    why = "none" if record.winner is None else "default" if record.winner == 0 else ""
     return {
-        **{key: getattr(row, key) for key in BLOCK if key not in ("asked", "budget")},
-        "asked": f"{row.asked} trials",
-        "budget": f"{row.budget_clips:,} clips",
-        "changed": listed(row.changed),
-        "data": row.data[:12],
-        "method": Cell(row.method, footnotes=(why,) if why else ()),
-        "seed": row.seed,
-        "seeds": len(row.seeds),
-        "default": _accuracy(row.default, "default" in row.diverged),
-        "tuned": _accuracy(row.tuned, ("tuned" if row.winner else "default") in row.diverged),
-        "difference": _difference(compared, len(row.seeds)),
+        **{key: getattr(record, key) for key in BLOCK if key not in ("asked", "budget")},
+        "asked": f"{record.asked} trials",
+        "budget": f"{record.budget_clips:,} clips",
+        "changed": listed(record.changed),
+        "data": record.data[:12],
+        "method": Cell(record.method, footnotes=(why,) if why else ()),
+        "seed": record.seed,
+        "seeds": len(record.seeds),
+        "default": _accuracy(record.default, "default" in record.diverged),
+        "tuned": _accuracy(record.tuned, ("tuned" if record.winner else "default") in record.diverged),
+        "difference": _difference(compared, len(record.seeds)),
         "p_value": None if compared is None else compared.p_value,
-        "trials": len(row.trials),
-        "failed": row.failed,
-        "hours": row.hours,
+        "trials": len(record.trials),
+        "failed": record.failed,
+        "hours": record.hours,
         "settings": listed(chosen),
     }
 
 
-def _reasons(row: TuningRecord) -> Iterator[str]:
+def _reasons(record: TuningRecord) -> Iterator[str]:
     """Notes on failed trials, each reason once, and on settings that diverged when trained again."""
-    for reason, several in Counter(trial.failure for trial in row.trials if trial.failure).items():
-        yield f"{row.method}: {several} of {len(row.trials)} trials failed: {reason}"
-    for side, reason in row.diverged.items():
+    for reason, several in Counter(trial.failure for trial in record.trials if trial.failure).items():
+        yield f"{record.method}: {several} of {len(record.trials)} trials failed: {reason}"
+    for side, reason in record.diverged.items():
         label = "the tuned settings" if side == "tuned" else "the defaults"
-        yield f"{row.method}: {label} diverged over the whole schedule with {reason}"
+        yield f"{record.method}: {label} diverged over the whole schedule with {reason}"
 
 
 def _difference(compared: Compared | None, retrained: int) -> Cell:

@@ -1,8 +1,8 @@
 """A study: its runs and their evaluations (torch-free).
 
 The trials of a study are the cross product of ``grid``, in the order of its axes, then the single ``trials``. Later
-ones win: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then ``set``, then the trial,
-then options of the command line. An option of the command line also replaces an axis of the grid.
+settings win: the study's own ``dataset``, ``split``, ``preset``, ``native`` and ``budget``, then ``set``, then the
+trial, then options of the command line. An option of the command line also replaces an axis of the grid.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ class Study(Spec):
 
     def varied(self) -> list[str]:
         """Keys in which trials differ, in the order of the study file."""
-        own = list(self.points())
-        keys = dict.fromkeys(itertools.chain.from_iterable(own))
-        return [key for key in keys if any(point.get(key) != own[0].get(key) for point in own)]
+        points = list(self.points())
+        keys = dict.fromkeys(itertools.chain.from_iterable(points))
+        return [key for key in keys if any(point.get(key) != points[0].get(key) for point in points)]
 
     def replaced(self, key: str, values: Sequence[Any]) -> Study:
         """The study with ``values`` for ``key`` in every trial; more than one become, or replace, an axis."""
@@ -122,7 +122,7 @@ class Study(Spec):
         fields |= {"gpu_preset": None} if key == "preset" else {}
         sets = {k: v for k, v in self.sets.items() if not same(k, key)}
         trials = [{k: v for k, v in trial.items() if not same(k, key)} for trial in self.trials]
-        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else own for k, own in self.grid.items()}
+        grid = {key if same(k, key) else k: tuple(values) if same(k, key) else axis for k, axis in self.grid.items()}
         if len(values) == 1:
             (fields if key in STATED else sets)[key] = values[0]
         else:
@@ -134,7 +134,7 @@ class Study(Spec):
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Merge ``first`` and ``second``, which wins; ``lr`` and ``train.lr`` are one key."""
-    return {key: value for key, value in first.items() if not any(same(key, key_2) for key_2 in second)} | dict(second)
+    return {key: value for key, value in first.items() if not any(same(key, other) for other in second)} | dict(second)
 
 
 def same(key: str, other: str) -> bool:

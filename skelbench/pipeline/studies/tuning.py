@@ -147,7 +147,7 @@ class Tuning:
 
 
 def prepare(asked: Asked, methods: Sequence[str], session: Session) -> list[Tuning]:
-    """Every method with its space, its default and its validation subjects; raise what is impossible."""
+    """Every method with its space, its default and its validation subjects; SkelbenchError if it cannot be tuned."""
     for method in methods:
         check_tunable(session.host, method)
     tunings = []

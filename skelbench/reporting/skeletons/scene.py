@@ -22,7 +22,7 @@ COLORS = (("#1d4ed8", "#38bdf8", "#475569"), ("#b91c1c", "#f59e0b", "#78716c"), 
 FAR_M = 1e6
 """No coordinate of a picture is farther from the origin."""
 HIDDEN = "#9ca3af"
-"""Mask of the joints and bones that a mask hides."""
+"""Color of joints and bones that a mask hides."""
 NEAR = 15.0
 """Joints farther from the main body than this multiple of its size neither scale nor turn the picture."""
 
