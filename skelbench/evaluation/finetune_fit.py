@@ -148,7 +148,7 @@ class Fit:
             self.model.load_state_dict(self.best["weights"])
         logits_nC = self.logits(self.test_ids, rest)
         row["test_accuracy"] = self.task.score(logits_nC.numpy())[0]["accuracy"]
-        by_step = {row_kept["step"]: row_kept for row_kept in (*self.rows, row)}
+        by_step = {line["step"]: line for line in (*self.rows, row)}
         figures = {"accuracy": row["test_accuracy"], "step": row["step"]}
         rows = [by_step[step] for step in sorted(by_step)]
         return {"logits": logits_nC, "rows": rows, "highest": max(self.highest, figures["accuracy"]), **figures}

@@ -31,7 +31,7 @@ from skelbench.views.transfer import fetch, send
 CHUNK = 1024
 """Number of queries that are compared with the whole gallery at a time."""
 CHUNK_BYTES = 2**28
-"""Largest number of similarities in an array: galleries above 65,536 clips get fewer queries than ``CHUNK``."""
+"""Largest array of similarities, in bytes: galleries above 65,536 clips get fewer queries than ``CHUNK``."""
 
 
 @hookimpl

@@ -32,8 +32,8 @@ class Outcomes(NamedTuple):
     """bool [draws, C]: whether each was recognised."""
     subject_C: np.ndarray | None
     """Subject of each clip; None if not known, or if there is one only."""
-    classes: int = 0
-    """Classes of the test clips."""
+    classes: int
+    """Number of classes among the test clips."""
 
     @property
     def spread(self) -> float | None:

@@ -63,12 +63,12 @@ class DegradedLinear(EncoderProtocol, Linear):
 
     @property
     def measures(self) -> Mapping[str, Measure]:  # type: ignore[override]
-        features = {}
+        measures = {}
         for step in self.conditions():
             title = name_of(step).replace("_", " ")
-            features[f"accuracy_{name_of(step)}"] = Measure(title, share=True)
-            features[f"accuracy_{name_of(step)}_sd"] = Measure(f"{title} sd", share=True)
-        return features
+            measures[f"accuracy_{name_of(step)}"] = Measure(title, share=True)
+            measures[f"accuracy_{name_of(step)}_sd"] = Measure(f"{title} sd", share=True)
+        return measures
 
     def evaluate_encoder(
         self, task: Downstream, seed: int, device: torch.device | str, progress: Progress | None = None

@@ -74,7 +74,7 @@ class Context:
         return self._summary_width
 
     def _state_widths(self) -> None:
-        """Return an encoder to read sizes from: without weights if the method has made none yet."""
+        """Read the widths from an encoder without weights if the method has made none yet; nothing is drawn."""
         if not self._width:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 self.encoder()

@@ -76,8 +76,8 @@ class ExtremeContrast(MomentumContrast):
 
 
 def drop_energetic(tokens_RND: Tensor, joints: int, limit: float) -> Tensor:
-    """[R, N, D]: features with joints and single features of attention ``limit`` or more set to 0; the rest is scaled
-    up by the fraction of the batch, over all processes, that is left.
+    """[R, N, D]: features with joints and single features of attention ``limit`` or more set to 0; the rest is
+    divided by the fraction of the batch, over all processes, that is left.
 
     Attention is the sigmoid of SimAM's energy (Yang et al., ICML 2021): the distance of a feature from its channel's
     mean over all cells; for a joint the mean over its features. No gradient passes through it.

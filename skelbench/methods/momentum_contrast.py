@@ -50,7 +50,7 @@ class ShearedConfig(Config):
 
 
 class MomentumContrastConfig(ShearedConfig):
-    """Return this view of one stream.
+    """Settings of momentum contrast with one stream.
 
     >>> MomentumContrastConfig(stream="bone").view(Grid(frames=64, patch=8, joints=25)).stream
     'bone'

@@ -95,7 +95,7 @@ class MultiGrained(Method):
         return {"loss": sum(getattr(config, name) * value for name, value in total.items()), **total}
 
     def _terms(self, embeddings: Sequence[Any]) -> dict[str, Any]:
-        """Return the terms of one level from embeddings [B, E] of all views: the first three agree with their mean."""
+        """Terms of a level from embeddings [B, E] of all views: the first three agree with their mean and the last."""
         *earlier, last_BE = embeddings
         centre_BE = sum(earlier) / len(earlier)
         terms = {

@@ -173,7 +173,7 @@ class ViT(Encoder):
         return len(self.blocks) > 1
 
     def reset_parameters(self) -> None:
-        """Initialize matrices and tokens as the setting ``initial`` says, with zero biases, but not the tokenizer."""
+        """Initialize matrices and tokens by the setting ``initial``, biases with 0, the tokenizer by its own rule."""
         dinov2 = self.config.initial == "dinov2"
         self.apply(trunc_normal_linear if dinov2 else xavier_linear)
         self.tokenizer.reset_parameters()

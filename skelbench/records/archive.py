@@ -71,11 +71,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             members = [(info, _MEMBER.fullmatch(info.filename)) for info in file.infolist()]
             if strangers := [info for info, match in members if not match and info.filename != "manifest.json"]:
                 raise SkelbenchError(f"{archive}: member {strangers[0].filename[:100]!r} is not a record of a run")
-            for info, manifest in members:
-                if manifest is None:  # the manifest of an earlier version
+            for info, match in members:
+                if match is None:  # the manifest of an earlier version
                     continue
-                (folder / manifest["run"]).mkdir(parents=True, exist_ok=True)
-                with file.open(info) as source, open(folder / manifest["run"] / manifest["file"], "xb") as target:
+                (folder / match["run"]).mkdir(parents=True, exist_ok=True)
+                with file.open(info) as source, open(folder / match["run"] / match["file"], "xb") as target:
                     shutil.copyfileobj(source, target)
     except FileNotFoundError as error:
         raise SkelbenchError(f"there is no file {archive}; `skelbench runs export RUN -o FILE` writes one") from error

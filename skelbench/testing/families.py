@@ -74,8 +74,8 @@ def _cut(part: Crop, which: Sequence[int], resize: Resize = "ends") -> Interval:
 
 def _crop_rows(part: Crop, which: Sequence[int]) -> list[Tensor]:
     interval = _cut(part, which)
-    intervals = [] if interval.frames_B is None else [interval.frames_B]
-    return list(torch.stack([interval.start_B, interval.duration_B, *intervals], 1))
+    frames = [] if interval.frames_B is None else [interval.frames_B]
+    return list(torch.stack([interval.start_B, interval.duration_B, *frames], 1))
 
 
 def crop(subject: Any) -> None:
@@ -208,13 +208,9 @@ def optimizer(subject: Any) -> None:
 def schedule(subject: Any) -> None:
     """Rates are in range, warm up linearly, and depend on nothing but the fraction of the schedule."""
     rates = {total: [subject.make().lr(1.0, step, total) for step in range(total)] for total in (1, 2, 7, 100, 1000)}
-    for total, part_rates in rates.items():
-        if not all(math.isfinite(rate) and 0 <= rate <= 1 + 1e-9 for rate in part_rates) or not any(part_rates):
-            raise Failed(
-                "learning rates from 0 to 1",
-                f"{min(part_rates):.4g} to {max(part_rates):.4g} in {total} steps",
-                "after",
-            )
+    for total, lrs in rates.items():
+        if not all(math.isfinite(lr) and 0 <= lr <= 1 + 1e-9 for lr in lrs) or not any(lrs):
+            raise Failed("learning rates from 0 to 1", f"{min(lrs):.4g} to {max(lrs):.4g} in {total} steps", "after")
     warm = subject.make(warmup=0.25).lr(1.0, 9, 400)
     if abs(warm - 0.1) > 1e-8:
         raise Failed("the linear warm-up that is set", f"{warm:.4g}, not 0.1", "lr: leave it to Schedule, write after")
@@ -270,9 +266,9 @@ def _loss(target: MaskedTarget, hidden: Hidden) -> Tensor:
 def target(subject: Any) -> None:
     """Check that it returns a finite sum over masked tokens that trains student and modules."""
     part, hidden = subject.make(), _hidden()
-    small, two = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
-    if not abs(two - 2 * small) <= 0.05 * abs(2 * small):
-        raise Failed("twice the loss for every row twice", f"{two:.4g}, not {2 * small:.4g}", "the sum over rows")
+    single, double = (float(_loss(subject.make(), _hidden(rows=rows)).detach()) for rows in (range(4), [*range(4)] * 2))
+    if not abs(double - 2 * single) <= 0.05 * abs(2 * single):
+        raise Failed("twice the loss for every row twice", f"{double:.4g}, not {2 * single:.4g}", "the sum over rows")
     for share in (0.0, 0.01, 1.0):
         loss = _loss(subject.make(), _hidden(share))
         if not loss.requires_grad or (share == 0 and loss.detach() != 0):

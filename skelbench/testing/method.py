@@ -321,7 +321,7 @@ def pieces(m: MethodSubject) -> None:
 
 
 def _check_same_step(single: dict[str, Any], parts: list[dict[str, Any]], look: str) -> None:
-    """Fail unless each of ``parts`` has the gradients and state of the ``single``, and together its loss."""
+    """Fail unless each of ``parts`` has the gradients and state of ``single``, and together its loss."""
     expected = "gradients and state of the whole batch"
     loss = torch.stack([part["loss"] for part in parts]).mean()
     if not torch.allclose(loss, single["loss"], rtol=1e-5, atol=1e-7):

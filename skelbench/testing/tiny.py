@@ -119,7 +119,7 @@ def sizes(
 
 
 def _fitting(config: type[Spec], own: Mapping[str, Any], sizes: Mapping[str, int], wide: bool) -> dict[str, Any]:
-    """Return ``own`` and sizes of ``sizes`` below the defaults of ``config``; empty if it rejects them."""
+    """Return ``own`` and each of ``sizes`` below its default in ``config``; empty if ``config`` rejects them."""
     defaults = {name: field.default for name, field in config.model_fields.items()}
     smaller = dict(own)
     for name, value in sizes.items():

@@ -1,8 +1,8 @@
 """Detect collapse and shortcuts from the lines of metrics.jsonl alone (torch-free).
 
 The limits were measured on the synthetic data with preset ``quick``, 16 clips a step; docs/monitoring.md lists them.
-Healthy methods stay above a rank of 2.5 at masked tokens, where readouts may share an offset that a probe ignores, and
-above 0.43 of the information about the clip. Sinkhorn keeps 9 of 10 prototypes in use, no centering 2.
+Healthy methods stay above a rank of 2.5 at masked tokens, and above 0.43 of the information about the clip. Readouts
+may share an offset that a probe ignores. Sinkhorn keeps 9 of 10 prototypes in use, no centering 2.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ RANK = 1.5
 READOUT_RANK = 1.25
 PROTOTYPES = 2.5
 ASSIGNMENTS = 1.02
-"""Different distributions of the teacher: exp(entropy of the mean distribution) / exp(mean entropy)."""
+"""Limit of the teacher's different distributions: exp(entropy of the mean distribution) / exp(mean entropy)."""
 PATIENCE = 3
 """Number of consecutive diagnostic steps beyond a limit that make a collapse; one may be chance."""
 MIN_CLIPS = 8
 """Smallest batch that is judged: the rank of fewer rows is low anyway."""
 
 CLIP_FRACTION = 0.25
-"""Fraction of the teacher's information, over WINDOW diagnostic steps."""
+"""Smallest part of the teacher's information that is about the clip, over ``WINDOW`` diagnostic steps."""
 WINDOW = 5
 CLIP_INFORMATION = "share of information about the clip"
 _INFORMATION_ABOUT = ("place", "view", "slot", "clip")
@@ -141,7 +141,7 @@ class Shortcut(AnomalyDetector):
 
 
 def describe(anomaly: Anomaly) -> str:
-    """Clause for an anomaly: ``class tokens point nearly in one direction (effective rank 1.12) since step 300``."""
+    """Clause for an anomaly: ``class tokens point nearly all in one direction (effective rank 1.12) since step 3``."""
     name = _NAMES.get(anomaly["what"], anomaly["what"])
     until = f" until step {anomaly['until']}" if "until" in anomaly else ""
     return f"{_TEXTS[anomaly['measure']].format(name=name, value=anomaly['value'])} since step {anomaly['step']}{until}"

@@ -276,10 +276,10 @@ class Trainer:
                     "clips_per_s": (count - start) * batch / max(1e-9, elapsed),
                     "seconds": seconds_before + elapsed,
                 }
-                message = self._log(count, figures, diagnostics, clock)
+                fields = self._log(count, figures, diagnostics, clock)
                 self.freed_memory.trim_if_due()
                 if report:
-                    report(batch, **message)
+                    report(batch, **fields)
                 stop, due = distributed.any_rank(stop_event.is_set(), self.checkpointer.is_due())
                 due = due or stop
                 if self.checkpointer.writes_after(count, due):
@@ -321,15 +321,15 @@ class Trainer:
         if not due and self.finite.reads_late:  # reading would wait for the device
             return {}
         values = read(figures)
-        values_shown: dict[str, Any] = {"loss": values["loss"]}
+        fields: dict[str, Any] = {"loss": values["loss"]}
         if due:
             self.finite.check_now()
             place = {"step": count, "epoch": self.epoch(count), "clips_seen": count * self.spec.train.batch_size}
             if not self.rank:
                 measured = self.measure() if self.diagnostics.is_due(count) else {}
                 line = place | values | diagnostics | measured | clock
-                values_shown |= self.log.write(line, values) | measured
-        return values_shown
+                fields |= self.log.write(line, values) | measured
+        return fields
 
     def _diverged(self, step: int, quantity: str, value: float) -> NoReturn:
         """Raise :class:`Diverged` for ``quantity`` ("loss", "gradient" or the name of a weight) at ``step``."""

@@ -31,7 +31,7 @@ class Means:
     def __init__(self, pieces: int) -> None:
         self.pieces = pieces
         self._first: list[Tensor] = []
-        """Factor of each mean, 1 / count, in the order of the calls; the count is the one of the first piece."""
+        """1 / count of each mean in the first piece, in the order of the calls."""
         self._count: Tensor | float = 0.0
         """Count of the first mean over all pieces."""
         self._at = 0
@@ -52,7 +52,7 @@ class Means:
 
     @property
     def correction(self) -> Tensor | None:
-        """Factor that corrects the sum over pieces to the mean over all counts; None if no mean was computed."""
+        """Factor that replaces the first piece's count in averages over pieces; None if no mean was computed."""
         return self.pieces / (self._first[0] * self._count) if self._first else None
 
 

@@ -158,7 +158,7 @@ class Rotate(Augment):
     tilt_deg: float = Field(30.0, description="Largest angle about the horizontal axes, in degrees.")
 
     def draw(self, draws: Draws) -> Change:
-        """Apply the rotation about the line of sight only to 2-D poses, within the tilt limit."""
+        """Rotate 2-D poses about the line of sight only, within the tilt limit."""
         vertical, tilt = math.radians(self.vertical_deg), math.radians(self.tilt_deg)
         limits = [tilt, vertical, tilt] if draws.dimensions == 3 else [0.0, 0.0, tilt]
         angles_K3 = (2 * draws.per_clip(3) - 1) * torch.tensor(limits, dtype=torch.float64)

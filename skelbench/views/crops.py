@@ -212,8 +212,8 @@ class ReflectCrop(Crop):
 
 
 class Tempo(Crop):
-    """The whole clip, played slower or faster: its number of frames changes by a uniform fraction in 1 +- ``amount``,
-    rounded down.
+    """The whole clip, played slower or faster: its number of frames is multiplied by a uniform factor in
+    1 +- ``amount`` and rounded down.
 
     Only for ``resize="pad"``, where a slower clip fills more frames. Boeun-Kim/GL-Transformer, feeder/tools.py.
     """

@@ -239,7 +239,7 @@ class JointNoise(Degrade):
     sigma: float = Field(0.03, ge=0, description="standard deviation, in mean bone lengths of the clip")
 
     def degrade(self, poses: Poses) -> Poses:
-        """The mean is over :attr:`Poses.bone_B`, before any other degradation."""
+        """Add noise in units of :attr:`Poses.bone_B`, the mean bone length before any degradation."""
         std_F11 = (self.sigma * poses.bone_B)[send(poses.clip_F, poses.x_F3J.device), None, None]
         return poses.with_x(poses.x_F3J + std_F11 * poses.normal() * poses.there_FJ[:, None])
 

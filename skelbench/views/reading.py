@@ -23,7 +23,7 @@ from skelbench.views.transfer import send
 from skelbench.views.transform import Change, Transform, mirrored_rows
 
 PIECE_BYTES = 2 << 20
-"""Number of coordinates that a CPU processes at a time: they stay in its cache from gathering to the last product."""
+"""Bytes of coordinates that a CPU processes at a time: they stay in its cache from gathering to the last product."""
 
 
 @dataclass(frozen=True)

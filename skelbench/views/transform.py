@@ -44,8 +44,8 @@ class Matrices:
 
     def __matmul__(self, other: Matrices) -> Matrices:
         """Multiply row by row; only where both factors are not the identity."""
-        own, right = self.slot_R >= 0, other.slot_R >= 0
-        rows = [(own & ~right).nonzero()[:, 0], (right & ~own).nonzero()[:, 0], (own & right).nonzero()[:, 0]]
+        left, right = self.slot_R >= 0, other.slot_R >= 0
+        rows = [(left & ~right).nonzero()[:, 0], (right & ~left).nonzero()[:, 0], (left & right).nonzero()[:, 0]]
         tables = [
             self.table_KDD[self.slot_R[rows[0]]],
             other.table_KDD[other.slot_R[rows[1]]],

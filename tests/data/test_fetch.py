@@ -123,16 +123,15 @@ def test_the_reader_of_uiprmd_reproduces_the_clips_that_ship(tmp_path):
         for j, parent in enumerate(PARENTS):
             own = Rotation.from_euler("ZXY", angles[t, j, [2, 0, 1]], degrees=True)
             turn[j] = own if parent < 0 else turn[parent] * own
-            place[j] = (
-                offsets[t, j] / 100 + 0 if parent < 0 else place[parent] + turn[parent].apply(offsets[t, j] / 100)
-            )
+            offset = offsets[t, j] / 100
+            place[j] = offset if parent < 0 else place[parent] + turn[parent].apply(offset)
         for joint, original in enumerate(SAME):
             if original >= 0:
                 np.testing.assert_allclose(x_TJC[t, joint], place[original] * [-1, 1, -1], atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(x_TJC[:, 7] - x_TJC[:, 6], axis=-1), 0.07, atol=1e-6)
 
 
-def test_bandai_names_and_irds_files(tmp_path):
+def test_irds_files(tmp_path):
     from skelbench_plugins.recordings.sources.rehabilitation import KINECT, irds
 
     from skelbench.data.importers import ImportOptions, store_recording

@@ -8,7 +8,7 @@ import pytest
 from skelbench.core.spec import GridSpec
 from skelbench.evaluation.cost import cache
 from skelbench.evaluation.cost.cache import kept_rows
-from skelbench.evaluation.cost.count import CostRow, MacCount
+from skelbench.evaluation.cost.count import CostRow, MacCount, flops_grids
 from skelbench.evaluation.cost.report import flops_rows
 from skelbench.plugin.host import Host
 
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_counted_again_and_replaced(counted, tmp_path):
 def test_counts_that_ship_are_those_of_the_counters(tmp_path):
     """Compare methods that take little time; ``python -m benchmarks.flops --check`` compares all."""
     methods = [HOST.get("methods", name) for name in ("skeletonmae", "gfp")]
-    pairs = [(method, GridSpec(frames=frames, patch=patch)) for method in methods for frames, patch in [(64, 8)]]
+    pairs = [(method, GridSpec(frames=64, patch=8)) for method in methods]
     shipped = list(kept_rows(HOST, pairs, folder=tmp_path))
     assert not list(tmp_path.iterdir())
     for ours, counted in zip(shipped, flops_rows(HOST, pairs), strict=True):
@@ -85,7 +85,5 @@ def test_counts_that_ship_are_those_of_the_counters(tmp_path):
 
 
 def test_every_shipped_method_has_its_counts():
-    from skelbench.evaluation.cost.count import flops_grids
-
     shipped = json.loads(cache.SHIPPED.read_text())
     assert {cache.key_of(*pair) for pair in flops_grids(HOST)} == shipped.keys()

@@ -87,7 +87,7 @@ def test_minimum_detectable_difference_has_the_promised_power(n, rate):
 
 @pytest.mark.parametrize("pairs, subjects", [(1, 6), (6, 8), (36, 12)])
 def test_minimum_detectable_difference_has_about_the_promised_power_over_subjects(pairs, subjects):
-    """Larger p of clips and subjects for this test, with all signs enumerated."""
+    """The test takes the larger p of clips and subjects; all signs are enumerated."""
     clips, rate, alpha = 40 * subjects, 0.2, 0.05 / pairs
     d = minimum_detectable_difference(clips, rate, alpha, subjects=subjects)
     drawn = np.random.default_rng(0).choice([1, -1, 0], (400, clips), p=[(rate + d) / 2, (rate - d) / 2, 1 - rate])

@@ -128,17 +128,21 @@ def recognize(files: Sequence[Path], options: ImportOptions) -> Recording:
 
 def _formats(files: Sequence[Path]) -> Iterator[Callable[[Sequence[Path], ImportOptions], Recording | None]]:
     """Iterate over the readers of plugins for files with the suffixes of ``files``, or of files below a folder."""
-    below = [islice(path.rglob("*.*"), 1000) if path.is_dir() else [path] for path in files]
-    suffixes, host = {file.suffix.lower() for some in below for file in some}, get_host()
+    suffixes, host = {suffix for path in files for suffix in _suffixes(path)}, get_host()
     for about in host.all("formats"):
         if isinstance(about, FormatSpec) and not suffixes.isdisjoint(about.suffixes):
             yield host.load(about)
 
 
+def _suffixes(path: Path) -> list[str]:
+    """Return the suffix of ``path``, or the suffixes of files below a folder (of the first 1,000)."""
+    files = islice(path.rglob("*.*"), 1000) if path.is_dir() else [path]
+    return sorted({file.suffix.lower() for file in files if not file.is_dir()})
+
+
 def _advice(path: Path) -> str:
     """Return the description of a file or folder of an unsupported format, with advice."""
-    files = [path, *islice(path.rglob("*.*"), 1000)] if path.is_dir() else [path]
-    suffixes = sorted({file.suffix.lower() for file in files if not file.is_dir()})
+    suffixes = _suffixes(path)
     kind = f"a folder without clips of NW-UCLA ({', '.join(suffixes)})" if path.is_dir() else "not a file of clips"
     hint = "save 3-D joints of one body as a ragged npz, 2-D joints or several bodies as a pyskl pickle"
     hint += " (docs/import_data.md)"

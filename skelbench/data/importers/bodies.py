@@ -32,10 +32,10 @@ TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
 """Rotations that make an axis point up: (which axes become x, y, z; with which sign). Left stays left."""
 
 LOW_M, HIGH_M = 0.75, 3.0
-"""Range of the height from ankles to head, in meters: people who stand, walk or sit; above bones and motions."""
+"""Range of the height from ankles to head, in meters: people who stand, walk or sit; bones and motions give less."""
 
 SMALLEST_M, LARGEST_M = 0.02, 10.0
-"""Range of the longer side of a body's box in meters, median over a clip: above sensor noise, hands included."""
+"""Range of the longer side of a body's box in meters, median over a clip; hands are inside, sensor noise is below."""
 
 
 def choose_topology(joints: int, requested: str | None, where: str, sample: Iterable[np.ndarray] = ()) -> Topology:

@@ -18,6 +18,7 @@ import numpy as np
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import write_whole
+from skelbench.data.importers.pose2d import IMAGE_M
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule, Rule, for_choosing
 
@@ -77,24 +78,22 @@ def export_pyskl(store: ClipStore, path: Path, *, overwrite: bool = False) -> Pa
     path = Path(path)
     if path.exists() and not overwrite:
         raise SkelbenchError(f"{path} exists already; choose another file, or replace it with --force")
-    flat, names = (
-        store.meta.dimensions == 2,
-        [store.names[i] if store.names is not None else str(i) for i in range(len(store))],
-    )
+    flat, image = store.meta.dimensions == 2, (IMAGE_M, IMAGE_M)
+    names = [str(name) for name in (range(len(store)) if store.names is None else store.names)]
     annotations: list[dict[str, Any]] = []
     for clip, name in enumerate(names):
         store.check(np.array([clip]))
         x_MTJC = store.clip(clip)
-        entry = {"frame_dir": str(name), "label": int(store.labels[clip]), "total_frames": x_MTJC.shape[1]}
+        entry = {"frame_dir": name, "label": int(store.labels[clip]), "total_frames": x_MTJC.shape[1]}
         if flat:
-            entry |= {"img_shape": (3.0, 3.0), "original_shape": (3.0, 3.0), "keypoint_score": store.confidence(clip)}
+            entry |= {"img_shape": image, "original_shape": image, "keypoint_score": store.confidence(clip)}
             x_MTJC = (x_MTJC + store.index["origin"][clip])[..., :2] * np.array([1, -1], dtype=np.float32)
         annotations.append(entry | {"keypoint": x_MTJC})
     split: dict[str, list[str]] = {}
     for chosen in map(store.split, store.meta.splits):
         split |= {
-            f"{chosen.name}_train": [str(names[i]) for i in chosen.train],
-            f"{chosen.name}_val": [str(names[i]) for i in chosen.test],
+            f"{chosen.name}_train": [names[i] for i in chosen.train],
+            f"{chosen.name}_val": [names[i] for i in chosen.test],
         }
     write_whole(path, lambda stream: pickle.dump({"split": split, "annotations": annotations}, stream, protocol=4))
     return path

@@ -144,7 +144,7 @@ def _at_right_angles(first_B3: Tensor, second_B3: Tensor) -> tuple[Tensor, Tenso
 
 
 def _shortest(from_B3: Tensor, axis: int) -> Tensor:
-    """Return the shortest rotation onto the positive ``axis``, float64 [B, 3, 3]; the identity if already there."""
+    """Return the shortest rotation onto the positive ``axis``, float64 [B, 3, 3]; none if parallel or opposite."""
     eye_33 = torch.eye(3, dtype=torch.float64)
     from_B3 = from_B3 / from_B3.norm(dim=1, keepdim=True).clamp(min=TINY)
     normal_B3 = torch.linalg.cross(from_B3, eye_33[axis].expand_as(from_B3))

@@ -233,7 +233,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
 
 @hookimpl
 def skelbench_datasets() -> list[DatasetSpec]:
-    """Rules of the splits, written out so that a listing does not import the classes."""
+    """The synthetic dataset; names of splits are written out, so that a listing does not import the rules."""
     splits = ("cross-subject", "cross-view", "cross-setup")
     summary = "forward kinematics on 25 joints, three cameras; made on first use, the same everywhere"
     spec = DatasetSpec(name="synthetic", target=":open_synthetic", summary=summary, splits=splits,

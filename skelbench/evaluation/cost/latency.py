@@ -20,7 +20,7 @@ from skelbench.views.view import View
 
 @dataclass(frozen=True)
 class Latency:
-    """Inference time of one batch on one device with a number of threads."""
+    """Inference time of one batch on one device, and the number of threads."""
 
     batch: int
     median_ms: float

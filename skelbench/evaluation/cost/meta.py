@@ -138,15 +138,15 @@ def _all_frames(
     batch_first: bool,
 ) -> tuple[Tensor, ...] | None:
     """Result of ``torch.gru`` and ``torch.lstm``, in shape; None for projected states."""
-    ways, gates = 1 + bidirectional, 4 if has_biases else 2
-    if len(weights) != depth * ways * gates:
+    ways, tensors = 1 + bidirectional, 4 if has_biases else 2
+    if len(weights) != depth * ways * tensors:
         return None
-    products = zip(weights[::gates], weights[1::gates], strict=True)
+    products = zip(weights[::tensors], weights[1::tensors], strict=True)
     x_TBF, ends_NBH = (x.transpose(0, 1) if batch_first else x), []
     for start_WBH in (states[0] if lstm else states).split(ways):
-        products_of = [_recurrent(x_TBF, start_BH, *next(products)) for start_BH in start_WBH]
-        ends_NBH += [out_TBH[-1] for out_TBH in products_of]
-        x_TBF = torch.cat(products_of, 2)
+        outputs = [_recurrent(x_TBF, start_BH, *next(products)) for start_BH in start_WBH]
+        ends_NBH += [out_TBH[-1] for out_TBH in outputs]
+        x_TBF = torch.cat(outputs, 2)
     ends = [torch.stack(ends_NBH)] * (2 if lstm else 1)
     return (x_TBF.transpose(0, 1) if batch_first else x_TBF), *ends
 

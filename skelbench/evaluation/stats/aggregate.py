@@ -49,7 +49,7 @@ def iqm(scores: Scores, n: int = 10000) -> Pooled:
 def probability_of_improvement(a: Scores, b: Scores) -> Pooled:
     """Probability that a seed of A is above a seed of B on a random task; a tie counts half.
 
-    Interval: the probabilities within 1.96 of their own standard errors of the value. The variance of a task follows
+    Interval: the probabilities within 1.96 of their own standard errors of the value. The variance of a task comes from
     Mann and Whitney's U (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
     statistic", part 2, method 5).
     """

@@ -107,8 +107,8 @@ class SeedsTest:
     spread: float | None = None
     """Sample standard deviation over seeds of the difference; None for one seed."""
     p_value: float
-    """Exact two-sided sign-flip test (McNemar's for single predictions) over test clips, subjects, and six seeds or
-    more, the largest p."""
+    """Largest p of exact two-sided sign-flip tests over test clips (McNemar's for single predictions), over subjects,
+    and over seeds if there are at least six."""
     by_clip: Resampled
     by_subject: Resampled | None = None
     """Test over subjects; None if subjects are not known or there is only one."""
@@ -126,8 +126,8 @@ class SeedsTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider, and over
-        three seeds or more."""
+        """95 % bootstrap interval of the difference over test clips, or over subjects where that is wider; three seeds
+        or more are resampled too."""
         return self.wider.interval
 
     @property

@@ -149,7 +149,7 @@ def topologies() -> dict[str, Topology]:
 
 @hookimpl
 def skelbench_topologies() -> list[TopologySpec]:
-    """Names, written out so that a listing builds no tree."""
+    """The shipped skeletons; names are written out, so that a listing builds no tree."""
     return [
         TopologySpec(name="ntu25", target=":NTU25", summary="25 joints of Kinect v2: NTU RGB+D, PKU-MMD"),
         TopologySpec(name="kinect20", target=":KINECT20", summary="20 joints of Kinect v1: NW-UCLA"),

@@ -95,8 +95,8 @@ class Topology:
     def swap(self) -> tuple[int, ...]:
         """Mirror permutation: joint j of a mirrored body is joint swap[j] of the original; its own inverse."""
         swap = list(range(self.num_joints))
-        for joint, right in self.pairs:
-            swap[joint], swap[right] = right, joint
+        for left, right in self.pairs:
+            swap[left], swap[right] = right, left
         return tuple(swap)
 
     @cached_property
