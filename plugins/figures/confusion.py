@@ -13,10 +13,10 @@ from matplotlib.image import AxesImage
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.records.errors import if_whole
-from skelbench.reporting.confusion import chance, classes_of, matrix, read, short
+from skelbench.reporting.confusion import classes_of, matrix, read, short
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import GUIDE, INK, PLAIN, add_heading, styled
-from skelbench.reporting.seeds import seeds_of
+from skelbench.reporting.seeds import chance, seeds_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -109,7 +109,7 @@ def _panel(inputs: TableInputs, group: DataFrame) -> Panel:
     accuracy = 100 * float(group["accuracy"].mean())
     seeds = "1 seed" if count == 1 else f"mean over {count} seeds"
     note = f"{first['dataset']}, {first['split']}; {first['protocol']}, {accuracy:.1f} %"
-    note += "\n" + ", ".join([f"{first['n_test']:,} clips", seeds, *chance(inputs, group)])
+    note += "\n" + ", ".join(filter(None, [f"{first['n_test']:,} clips", seeds, chance(group)]))
     title = inputs.host.spelling(str(first["title"]))
     title += "" if first["checkpoint"] == "last" else f"@{first['checkpoint']}"
     return Panel(title, note, share_KK, [short(name) for name in names])

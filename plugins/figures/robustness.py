@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
-from skelbench.reporting.confusion import chance
 from skelbench.reporting.downstream import KINDS
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
@@ -25,7 +24,7 @@ from skelbench.reporting.figures.base import (
     span,
     styled,
 )
-from skelbench.reporting.seeds import seeds_of, unusual_of
+from skelbench.reporting.seeds import chance, seeds_of, unusual_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -112,8 +111,8 @@ def measured(inputs: TableInputs) -> list[tuple[tuple[str, str], Lines]]:
         counted = span(seeds, "seed", "seeds"), span(rows["n_test"], "test clip", "test clips")
         shown, hidden = most_of(best)
         lines = {kind: {label: own[label] for label in shown if label in own} for kind, own in lines.items()}
-        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, *chance(inputs, rows)]
-        note = ", ".join([*facts, *hidden])
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, chance(rows)]
+        note = ", ".join(filter(None, [*facts, *hidden]))
         blocks.append(((f"{dataset}, {split}", note), {kind: lines[kind] for kind in KINDS if kind in lines}))
     return [block for block in blocks if block[1]]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,9 @@ import numpy as np
 from skelbench.core.errors import SkelbenchError
 from skelbench.evaluation.outcomes import predictions
 from skelbench.plugin.host import Host
-from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from skelbench.reporting.inputs import TableInputs
 
 log = logging.getLogger(__name__)
@@ -34,12 +30,6 @@ def read(inputs: TableInputs, run: str, evaluation: str) -> tuple[dict[str, Any]
     folder = RunDir(inputs.store.root / run)
     record = folder.record(folder.path / f"eval-{evaluation}.json")
     return record, predictions(folder, record)
-
-
-def chance(inputs: TableInputs, rows: DataFrame) -> list[str]:
-    """``["chance 3.3 %"]``: the accuracy of guessing, 1 / classes; empty if the predictions are damaged."""
-    found = if_whole(partial(read, inputs, *rows.iloc[0][["run", "evaluation"]]))
-    return [f"chance {100 / len(np.unique(found[1]['labels'])):.1f}\N{NO-BREAK SPACE}%"] if found else []
 
 
 def matrix(found: Mapping[str, np.ndarray], num_classes: int) -> np.ndarray:

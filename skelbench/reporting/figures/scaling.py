@@ -14,7 +14,6 @@ from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from skelbench.plugin import FigureSpec, hookimpl
-from skelbench.reporting.confusion import chance
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
     DASHES,
@@ -34,7 +33,7 @@ from skelbench.reporting.figures.base import (
     thousands,
 )
 from skelbench.reporting.scaling import FLOPS, trainings
-from skelbench.reporting.seeds import seeds_of, unusual_of, ways_of
+from skelbench.reporting.seeds import chance, seeds_of, unusual_of, ways_of
 
 if TYPE_CHECKING:
     from skelbench.reporting.inputs import TableInputs
@@ -148,8 +147,8 @@ def measured(inputs: TableInputs) -> list[Panel]:
         several = {label for (label, _), line in lines.items() if _long(line)}
         best = {str(label): own["accuracy"].max() + (label in several) for label, own in rows.groupby("label")}
         shown, hidden = most_of(best, "methods, several lengths first")
-        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, *chance(inputs, rows)]
-        note = ", ".join([*facts, *hidden])
+        facts = [f"preset {preset}", *unusual_of(setting, encoder, stream), *counted, hardware, chance(rows)]
+        note = ", ".join(filter(None, [*facts, *hidden]))
         lines = {key: line for key, line in lines.items() if key[0] in shown}
         panels.append(Panel((f"{dataset}, {split}", note), lines, untrained))
     return sorted(panels, key=lambda panel: panel.heading)

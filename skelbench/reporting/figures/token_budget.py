@@ -17,7 +17,6 @@ from skelbench.evaluation.cost import BODIES
 from skelbench.plugin import FigureSpec, hookimpl
 from skelbench.plugin.host import Host
 from skelbench.reporting import published
-from skelbench.reporting.confusion import chance
 from skelbench.reporting.figures import NothingToDraw
 from skelbench.reporting.figures.base import (
     PALE,
@@ -34,7 +33,7 @@ from skelbench.reporting.figures.base import (
     styled,
 )
 from skelbench.reporting.published import slug
-from skelbench.reporting.seeds import accuracy, newest, seeds_of, unusual_of
+from skelbench.reporting.seeds import accuracy, chance, newest, seeds_of, unusual_of
 from skelbench.reporting.study_rows import Printed, announced
 from skelbench.reporting.token_budget import NAME
 from skelbench.views.skeleton.grid import BUDGETS
@@ -187,7 +186,7 @@ def measured(inputs: TableInputs, variants: Collection[str] = ()) -> list[Panel]
         controlled = rows[rows["control_run"].notna()].drop_duplicates(["tokens", "control_run"])
         untrained = [_point(own, own["control_accuracy"], "untrained") for _, own in controlled.groupby("tokens")]
         facts = [f"preset {preset}", *unusual_of("shared", encoder, stream), *_facts(rows, points), hardware]
-        note = ", ".join([*facts, *chance(inputs, rows), *hidden])
+        note = ", ".join(filter(None, [*facts, chance(rows), *hidden]))
         panels.append(Panel((f"{dataset}, {split}", note), _by_cost(points), _by_cost(untrained)))
     return panels
 
@@ -209,7 +208,7 @@ def _facts(rows: DataFrame, points: Sequence[Point]) -> Iterator[str]:
     yield span(rows["clips_seen"], "clip seen", "clips seen")
     if limits := [point.interval for point in points if point.interval]:
         half = max((high - low) / 2 for low, high in limits)
-        yield f"{span(rows['n_test'], 'test clip', 'test clips')} (95\N{NO-BREAK SPACE}% interval within ±{half:.1f})"
+        yield f"{span(rows['n_test'], 'test clip', 'test clips')} (95 % interval within ±{half:.1f})"
 
 
 def _tokens(grid: str) -> int:
