@@ -5,9 +5,9 @@
 First batch: a fresh process opens a store of ``--clips`` clips and makes a batch of 128 views; time of imports and time
 after them. Once with the store's pages dropped from the page cache, once with the pages in it (other caches of the file
 system are not controlled). Views: crop, resize to 120 frames, rotation, as in MAMP's feeder, one thread, batches of 128
-clips drawn at random. "bodies present" makes what the harness trains on, "all slots"
-also empty second bodies, which is what the original's arrays hold. ``--original`` is a checkout of MAMP: its feeder
-runs on the first 1,000 of the same clips, in turn with ours, for the ratio (median and range over rounds).
+clips drawn at random. "bodies present" makes views of present bodies, as in training; "all slots" also of empty second
+bodies, which the original's arrays contain. ``--original`` is a checkout of MAMP: its feeder runs on the first 1,000 of
+the same clips, in turn with ours, for the ratio (median and range over rounds).
 """
 
 from __future__ import annotations

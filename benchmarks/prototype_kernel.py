@@ -173,7 +173,7 @@ def products(save: Callable[..., None], args: argparse.Namespace) -> None:
 
 def loss(save: Callable[..., None], args: argparse.Namespace) -> None:
     tensors = inputs(args.samples, 1, PROTOTYPES)
-    for _ in range(2):
+    for again in range(2):
         for on in (False, True):
             name = switch(on)
             began = time.perf_counter()
@@ -184,7 +184,7 @@ def loss(save: Callable[..., None], args: argparse.Namespace) -> None:
             held = torch.cuda.memory_allocated()
             ms = milliseconds(lambda: results(tensors, "sinkhorn"), 3)
             extra = (torch.cuda.max_memory_allocated() - held) / 2**30
-            save(**{f"{'auto' if on else 'off'} {_}": {"is": name, "ms": ms, "first s": first, "extra GiB": extra}})
+            save(**{f"{'auto' if on else 'off'} {again}": {"is": name, "ms": ms, "first s": first, "extra GiB": extra}})
 
 
 def step(save: Callable[..., None], args: argparse.Namespace) -> None:
@@ -309,10 +309,9 @@ def main() -> int:
                 report["seconds"] = round(time.time() - began)
                 args.output.write_text(json.dumps(report, indent=1))
         now, then = (report.get(f"{name}, {key}", {}) for key in ("now", "before"))
-        unit = {"loss": "ms", "step": "ms"}.get(name)
         for found, label in ((now, "now"), (then, "before")):
-            if unit and "auto 1" in found and "off 1" in found:
-                ratio = median([found[f"auto {i}"][unit] / found[f"off {i}"][unit] for i in (0, 1)])
+            if "auto 1" in found and "off 1" in found:  # loss and step
+                ratio = median([found[f"auto {i}"]["ms"] / found[f"off {i}"]["ms"] for i in (0, 1)])
                 report[f"{name}, {label}: auto / off"] = ratio
                 print(f"{name}, {label}: auto takes {ratio:.3f} of off", flush=True)
     args.output.write_text(json.dumps(report, indent=1))

@@ -5,8 +5,8 @@
 Every method in its native setting and schedule, the masked ones also on 8 tokens. Hours are clips seen times counted
 FLOPs of a clip (matrix products of a whole step, for the bodies in training), over ``--peak`` TFLOP/s times the reached
 ``--fraction`` of it. A step cannot be shorter than the launches of its operations, ``--launch`` microseconds each;
-hours with this limit are marked *. It matters on many GPUs, which share a batch. Methods with recurrent layers have no
-estimate, because their layers are few kernels on a GPU and many operations here. Nothing runs on a GPU.
+hours with this limit are marked *. The limit matters on many GPUs, which share a batch. It is not known for methods
+with recurrent layers: these layers are few kernels on a GPU and many operations here. Nothing runs on a GPU.
 """
 
 from __future__ import annotations

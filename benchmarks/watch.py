@@ -41,9 +41,8 @@ def trainer_of(method: str, preset: str, batch: int | None, device: str, folder:
 def seconds(training: Trainer, step: int, look: bool) -> float:
     """Return the seconds of one step, with or without diagnostics."""
     views = training.views(step)
-    done = (
-        1 if look else training.diagnostics.interval + 1
-    )  # diagnostics are due after the first step, not after this one
+    # Number of steps made: diagnostics are due after the first one, but not after the one that follows an interval.
+    done = 1 if look else training.diagnostics.interval + 1
     clock = time.process_time if training.device.type == "cpu" else time.perf_counter
     wait_for(training.device)
     began = clock()
