@@ -28,7 +28,7 @@ def run(
     asked: RunRequest,
     seeds: Annotated[str | None, typer.Option(help="Seeds, comma separated: one run each, then the mean.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show settings, ids, cost, memory and time; train nothing.")
+        bool, typer.Option("--dry-run", help="Show settings, ids, cost and time; train nothing.")
     ] = False,
     save_toml: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the run as a file for --config; with --seeds the first.")
