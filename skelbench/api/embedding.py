@@ -61,7 +61,7 @@ class SkeletonEmbedding(TransformerMixin, BaseEstimator):
         return self.encoder_.embed(X, batch_size=self.batch_size, subtract_origin=self.subtract_origin)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Do nothing, as there is nothing to learn."""
+        """Return True: there is nothing to learn, so ``fit`` is optional."""
         return True
 
     def __sklearn_tags__(self) -> Any:

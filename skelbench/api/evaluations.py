@@ -68,7 +68,7 @@ def evaluate_runs(
 def _streams(streams: Sequence[str], fusion: str | None, runs: Sequence[RunDir]) -> dict[str, Any]:
     """Streams and fusion of an evaluation, if they differ from the run's own."""
     if fusion and fusion not in get_args(Fusion):
-        ways = [fusion for fusion in get_args(Fusion) if fusion != "none"]  # "none" is for one stream
+        ways = [way for way in get_args(Fusion) if way != "none"]  # "none" is for one stream
         raise SkelbenchError(did_you_mean(fusion, ways, "fusion"))
     for name in streams:
         if name not in get_args(Stream):
@@ -84,11 +84,11 @@ def _controls(results: ResultStore, run: RunDir, spec: EvalSpec) -> list[tuple[R
     measured = [run, *(results.by_id(name.split("@")[0]) for name in spec.partners)]
     alike = []
     for kind in CONTROLS:
-        partners = [control_run for member in measured if member and (control_run := controls.of(kind, member.spec))]
-        if len(partners) < len(measured):
+        found = [control for member in measured if member and (control := controls.of(kind, member.spec))]
+        if len(found) < len(measured):
             continue
-        first, *partner_ids = (control.spec.id for control in partners)
+        first, *partner_ids = (control.spec.id for control in found)
         own: dict[str, Any] = {"pretrain_id": first, "checkpoint": "last", "partners": tuple(partner_ids)}
-        own |= {"seed": partners[0].spec.seed} if kind == "raw" else {}
-        alike.append((RunDir(partners[0].path), spec.model_copy(update=own)))
+        own |= {"seed": found[0].spec.seed} if kind == "raw" else {}
+        alike.append((RunDir(found[0].path), spec.model_copy(update=own)))
     return alike

@@ -95,10 +95,10 @@ def export(
     with naming(target):
         temporary = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
     with temporary:
-        target_folder = Path(temporary.name, "export")
-        target_folder.mkdir()
-        difference = _write(session, loaded, target_folder, format == "onnx")
-        target_folder.rename(target)
+        draft = Path(temporary.name, "export")
+        draft.mkdir()
+        difference = _write(session, loaded, draft, format == "onnx")
+        draft.rename(target)
     return Export(target, tuple(sorted(path.name for path in target.iterdir())), difference)
 
 
@@ -160,5 +160,5 @@ def _card(session: Session, loaded: Loaded, settings: Settings, store: ClipStore
     method = session.host.get("methods", loaded.run.spec.method)
     assert isinstance(method, MethodSpec)
     specs = {record["id"]: record["spec"] for record in loaded.run.records()}
-    checked = [_of_weights(session, loaded, specs[name]) for name in rows["evaluation"]]
-    return model_card(loaded.run, settings, store, method, rows[checked], difference)
+    frozen = [_of_weights(session, loaded, specs[name]) for name in rows["evaluation"]]
+    return model_card(loaded.run, settings, store, method, rows[frozen], difference)

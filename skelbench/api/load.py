@@ -110,8 +110,8 @@ def _directory(session: Session, run: RunOnDisk | Path | str, checkpoint: str) -
         return RunDir(Path(run)).checked(), checkpoint
     if isinstance(run, Path):
         raise SkelbenchError(f"{run} is neither the directory of a run nor an exported encoder, which has a {CONFIG}")
-    read_run, epoch = session.results.find(run)
-    return read_run, epoch if checkpoint == "last" else checkpoint
+    stored, epoch = session.results.find(run)
+    return stored, epoch if checkpoint == "last" else checkpoint
 
 
 def _skeleton(session: Session, run: RunDir, spec: EvalSpec, with_data: bool) -> tuple[Topology, int | None]:

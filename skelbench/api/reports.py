@@ -155,7 +155,7 @@ def report(
 
 
 def _show_figures() -> None:
-    """Load pyplot's display hook, so that a notebook shows figures before pyplot was imported."""
+    """Let a notebook show figures, which it otherwise does only after an import of pyplot."""
     try:
         from IPython import get_ipython
         from IPython.core.pylabtools import select_figure_formats

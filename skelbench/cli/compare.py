@@ -60,7 +60,7 @@ def compare(
     with with_reference(store) if reference else nullcontext(store) as shown:
         inputs = read_inputs(host, shown, filters, all_, progress=progress, **options)
         if descriptor.needs_runs and not inputs.stored:
-            studied = table != "linear" and table in host.names("studies")  # which is about any run
+            studied = table != "linear" and table in host.names("studies")  # linear shows any run
             start = f"study {table}" if studied else "run METHOD --tokens 8"
             reads = output is not None or format_ != "terminal"  # not a person: a program gets an empty table
             (err if reads else out).print(f"no runs in {store.root} yet; start with: skelbench {start}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -44,15 +44,11 @@ def fetch_data(
     name = new_dataset_name(name or source)
     path = (data_root or roots.data_root()) / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with late_progress(f"import {name}", "clips") as report, ExitStack() as stack:
-        loaded = stack.enter_context(progress(None, f"download {name}", "MB")) if origin is None else _nothing
+    download = nullcontext(lambda *_, **__: None) if origin else progress(None, f"download {name}", "MB")
+    with late_progress(f"import {name}", "clips") as report, download as loaded:
         fetch(about, host.load(about), path, origin, overwrite=force, loaded=loaded, progress=report)
     print_store(ClipStore.open(path), name)
     out.print(f"next: skelbench run slim --tokens 8 --dataset {name}", soft_wrap=True)
-
-
-def _nothing(*_: object, **__: object) -> None:
-    """Report nothing."""
 
 
 def _about(source: SourceSpec) -> str:

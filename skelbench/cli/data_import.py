@@ -46,7 +46,7 @@ def import_data(
 ) -> None:
     """Import prepared clips as a dataset, for `skelbench run METHOD --dataset NAME`.
 
-    Pickles are read without running code in them. Unusable clips are skipped and listed, with exit code 3.
+    Pickles are read without running code in them. Damaged clips are skipped and listed, with exit code 3.
     """
     from skelbench.cli.summary import named_data
     from skelbench.data.importers import ImportOptions, import_files, name_for

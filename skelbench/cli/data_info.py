@@ -94,6 +94,6 @@ def print_remarks(store: ClipStore) -> None:
             f"resample them as all are, --set min_frames={patch} leaves them out of training"
         )
         out.print(styled(("short clips:", "yellow"), text))
-    for field in on_both_sides(store):
-        text = f" {field.test:,} of {field.of:,} test clips are training clips, too ({plain(field.example)})"
-        out.print(styled((f"on both sides of split {plain(field.split)}:", "yellow"), text))
+    for overlap in on_both_sides(store):
+        text = f" {overlap.test:,} of {overlap.of:,} test clips are training clips, too ({plain(overlap.example)})"
+        out.print(styled((f"on both sides of split {plain(overlap.split)}:", "yellow"), text))

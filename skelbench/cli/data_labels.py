@@ -35,9 +35,9 @@ def show_labels(
     rows = [(subset.draw, len(subset.ids), subset.sha256) for subset in lists]
     out.print(make_table(("list", "clips", "sha256"), rows, title=title))
     if output is not None:
-        for subset_drawn in lists:
-            file = output / file_name(f"{dataset}-{part.name}-{share:g}percent-{kind}-{subset_drawn.draw}.txt")
-            write_whole(file, partial(_write, subset_drawn.text))
+        for subset in lists:
+            file = output / file_name(f"{dataset}-{part.name}-{share:g}percent-{kind}-{subset.draw}.txt")
+            write_whole(file, partial(_write, subset.text))
         out.print(f"{len(lists)} lists are in {output}")
 
 

@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Make a dataset from its raw files,
 
 _RAW = "Downloaded zip, or folder of raw files. Repeatable."
 Raw = Annotated[list[Path], typer.Option("--raw", metavar="PATH", help=_RAW)]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="as the command")]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the dataset.", show_default="the command's name")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes.", show_default="one per usable core")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing dataset.")]
 

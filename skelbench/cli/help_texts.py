@@ -18,12 +18,15 @@ PANELS = {
     "Output": "name format output wide notes dpi skeletons recount dry-run show table save-toml json observe force",
     "Machine": "jobs on device results data-root",
 }
-"""Panel -> its options, in the order of the help text. The panel of an option's metadata, if any, goes first."""
+"""Panel -> its options, in the order of the help text. An option with a panel of its own keeps that panel."""
+ORDER = [(panel, name) for panel, names in PANELS.items() for name in names.split()]
+PANEL_OF = {name: panel for panel, name in ORDER}
+"""Option -> panel; the last one if several panels name the option."""
 VALUES = {"<int>": "N", "<int range>": "N", "<float>": "X", "<float range>": "X", "<path>": "PATH"}
 VALUES |= {"<list[Path]>": "PATH"}
-"""Name of a value by its type; others are a NAME."""
+"""Type of a value -> its name; values of all other types are called NAME."""
 METAVARS = {"--tokens": "N,N", "--seeds": "N,N", "--ratio": "X,X", "--mem": "SIZE", "--time": "TIME"}
-"""Names of values that are text, but no name."""
+"""Option -> name of its value, if the value is text but not a name."""
 EXAMPLES = {
     "": ("run slim --tokens 8 --preset quick", "compare", "run --help"),
     "data list": ("data list",),
@@ -84,45 +87,40 @@ def complete_help(command: Any, path: str = "") -> Any:
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
     helping = command.get_help_option(command.context_class(command, help_option_names=["-h", "--help"]))
     helping.metavar, helping.hidden = "", bool(path)
-    usual = {name: panel for panel, names in PANELS.items() for name in names.split()}
-    options = [param for param in command.params if param.param_type_name == "option"]
     for param in command.params:
         _name_value(param)
-        if param in options and param.rich_help_panel is None and len(options) > FEW:
-            param.rich_help_panel = usual.get(param.opts[-1].removeprefix("--"))
-    command.params.sort(key=_place)  # of options only: arguments keep their order
+    options = [param for param in command.params if param.param_type_name == "option"]
+    for param in options if len(options) > FEW else ():
+        param.rich_help_panel = param.rich_help_panel or PANEL_OF.get(param.opts[-1].removeprefix("--"))
+    command.params.sort(key=_place)
     examples = EXAMPLES.get(path) or [lines[0] for name, lines in EXAMPLES.items() if name.startswith(f"{path} ")][:3]
     if examples:
         lines = "\n".join(f"    skelbench {example}" for example in examples)
         command.epilog = f"Example{'s' * (len(examples) > 1)}:\n\n{lines}\n\n{EVERYWHERE}"
-    if path and (below := getattr(command, "commands", {})):
+    subcommands = getattr(command, "commands", {})
+    if path and subcommands:
         order = [name.removeprefix(f"{path} ").split()[0] for name in EXAMPLES if name.startswith(f"{path} ")]
-        command.commands = {name: below[name] for name in sorted(below, key=order.index)}
-    for name, below in getattr(command, "commands", {}).items():
-        complete_help(below, f"{path} {name}".strip())
+        command.commands = {name: subcommands[name] for name in sorted(subcommands, key=order.index)}
+    for name, subcommand in subcommands.items():
+        complete_help(subcommand, f"{path} {name}".strip())
     return command
 
 
-def _place(param: Any) -> tuple[int, int]:
-    """Return the place of a parameter in the help text: arguments, then panels in their order, then other panels."""
-    panel, name = param.rich_help_panel, param.opts[-1].removeprefix("--")
-    names = PANELS.get(panel, "").split()
-    number = list(PANELS).index(panel) if panel in PANELS else len(PANELS) if panel else -1
-    return number, names.index(name) if name in names else -1
+def _place(param: Any) -> int:
+    """Return the place of a parameter in the help text: without a panel, then as in PANELS, then other panels."""
+    place = param.rich_help_panel, param.opts[-1].removeprefix("--")
+    return -1 if place[0] is None else [*ORDER, place].index(place)
 
 
 def _name_value(param: Any) -> None:
     """Name the value of a parameter, and append its default to its help text."""
-    argument = param.param_type_name == "argument"
-    flag = not argument and param.is_flag
-    kind = "" if flag or param.type_descriptor.is_choice else VALUES.get(param.display_type(None), "NAME")
-    if argument:
+    if param.param_type_name == "argument":
         param.metavar = param.metavar or param.name.upper()
         param.display_type_rich = lambda ctx: ""
-    elif param.metavar is None and (flag or kind):
-        param.metavar = METAVARS.get(param.opts[0], kind) if kind == "NAME" else kind
-    default = param.show_default if isinstance(param.show_default, str) else "" if flag else param.default
-    if flag and param.secondary_opts:
-        param.show_default = False
+    elif param.is_flag:
+        param.metavar, param.show_default = "", False
+    elif param.metavar is None and not param.type_descriptor.is_choice:
+        param.metavar = VALUES.get(param.display_type(None)) or METAVARS.get(param.opts[0], "NAME")
+    default = param.show_default if isinstance(param.show_default, str) else param.default
     if param.show_default and default not in ("", None, ()):
         param.help, param.show_default = f"{param.help} Default: {default}.", False

@@ -182,7 +182,7 @@ def _usage(error: TyperException) -> int:
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "skelbench"
     message = " ".join(error.format_message().split()).rstrip(".")
-    if option := next((option for option in ONE_NUMBER if message.startswith(f"Invalid value for '{option}'")), ""):
+    if (option := getattr(getattr(error, "param", None), "opts", [""])[0]) in ONE_NUMBER:
         message = f"{option} {ONE_NUMBER[option]}"
     if getattr(error, "option_name", "") == "--resume":
         message = "there is no option --resume: the same command without it resumes a stopped run"

@@ -81,7 +81,7 @@ def _is_given(value: Any) -> bool:
 
 
 def is_there(place: Path | None) -> Path | None:
-    """A place that was typed holds what is to be read; any other may be made by the first run."""
+    """Return ``place``, the value of ``--results``; SkelbenchError if a folder is named that does not exist."""
     if place is not None and not os.path.lexists(place):
         raise SkelbenchError(f"--results {place}: there is no such folder; name the one that runs were written to")
     return place

@@ -16,7 +16,7 @@ from skelbench.records.store import ResultStore
 
 
 def print_seeds(found: Sequence[Conclusion], store: ResultStore) -> None:
-    """Return the mean over pre-training seeds with its t interval, and the differences to the baselines."""
+    """Print the mean over pre-training seeds with its t interval, and the differences to the baselines."""
 
     def frame(place: int, protocol: str) -> pandas.DataFrame:
         rows = [

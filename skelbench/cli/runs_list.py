@@ -13,11 +13,11 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.pipeline.request import comma_separated
 from skelbench.reporting.filters import Filters
 
-UNEVALUATED = "trained, not evaluated"
-
 if TYPE_CHECKING:
     from skelbench.records.run_dir import ReadRun
     from skelbench.reporting.table import Table
+
+UNEVALUATED = "trained, not evaluated"
 
 
 @request_options

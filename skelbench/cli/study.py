@@ -94,11 +94,11 @@ def study(
                 if protocols and not any(protocol.startswith(shown_probe) for protocol in protocols):
                     more = f"add --probe {','.join((shown_probe, *protocols))}"
                     raise SkelbenchError(f"the study does not run {shown_probe}, which table {shown_by} shows; {more}")
-        for request in chosen.requests():
+        for request in (requests := list(chosen.requests())):
             check_request(request, host, data_root or default_data_root())  # mistakes fail before torch is imported
     from skelbench.core.console import err
 
-    err.print(f"starting: {chosen.name}, {sum(1 for _ in chosen.requests())} trials")
+    err.print(f"starting: {chosen.name}, {len(requests)} trials")
     import torch
 
     from skelbench.pipeline.pace import Timer
@@ -108,7 +108,7 @@ def study(
     from skelbench.pipeline.studies.trials import status as status_of
 
     if issubclass(engine_class, Queue):
-        if any(request.budget and request.budget.kind == "minutes" for request in chosen.requests()):
+        if any(request.budget and request.budget.kind == "minutes" for request in requests):
             raise SkelbenchError(
                 f"--budget minutes is timed on this machine, and with --on {on} trials run on others; give clips, "
                 "steps or flops"
@@ -124,7 +124,7 @@ def study(
     if threads is not None:
         torch.set_num_threads(threads)  # steps are timed with the threads of a trial
     trials = trials_of(chosen, host, session.data_root, session.device, Timer(session, keep=not dry_run))
-    if (duplicates := sum(1 for _ in chosen.requests()) - len(trials)) > 0:
+    if (duplicates := len(requests) - len(trials)) > 0:
         err.print(f"note: {duplicates} of the trials are the same run as another trial; each run is made once")
     states = [(trial, status_of(trial, session, protocols)) for trial in trials]
     for trial in {trial.setting: trial for trial in trials}.values():

@@ -20,6 +20,7 @@ from skelbench.records import measures
 from skelbench.records.errors import if_whole
 from skelbench.records.run_dir import RunDir
 from skelbench.records.store import default_root
+from skelbench.reporting.reference import FOLDER
 from skelbench.training.anomalies import ADVICE, UNMOVED, describe
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _print_perspective(run: RunDir, records: Mapping[str, Any], classes: int) ->
     if asked == ("quick", "synthetic", "cross-view") and REFERENCE.keys() <= set(records):
         slim, raw = (", ".join(f"{name} {values[i]:.1%}" for name, values in REFERENCE.items()) for i in (0, 1))
         out.print(f"Reference: slim after 160,000 clips has {slim}; raw has {raw}.")
-        if (Path(__file__).parents[2] / "results" / "reference").is_dir():  # in a checkout only
+        if FOLDER.is_dir():  # in a checkout only
             out.print(f"Other shipped runs: skelbench compare --reference{named_root(run.path.parent)}", soft_wrap=True)
 
 

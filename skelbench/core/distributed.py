@@ -218,8 +218,8 @@ def mean_figures(figures: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if world() == 1:
         return dict(figures)
     device = figures["loss"].device
-    sums = torch.stack([x.detach().to(device, torch.float32, non_blocking=True).reshape(()) for x in figures.values()])
-    return dict(zip(figures, all_reduce_sum(sums).div_(world()).unbind()))
+    local = torch.stack([x.detach().to(device, torch.float32, non_blocking=True).reshape(()) for x in figures.values()])
+    return dict(zip(figures, all_reduce_sum(local).div_(world()).unbind()))
 
 
 def global_mean(total: Tensor, count: Tensor | float) -> Tensor:

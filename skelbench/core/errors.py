@@ -78,10 +78,10 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     The last parts of dotted names decide: ``temperatur`` is not ``encoder.temporal``, but ``lrr`` is ``train.lr``.
     """
     outer, _, last = _parts(name)
+    initials = "".join(word[:1] for word in last.split("-"))  # learning-rate is lr
     ranked = []
     for candidate in sorted(candidates):
         their_outer, _, candidate_name = _parts(candidate)
-        initials = "".join(word[:1] for word in last.split("-"))  # learning-rate is lr
         likeness = 1 if candidate_name == initials else SequenceMatcher(None, last, candidate_name).ratio()
         if likeness > LIKE:
             ranked.append((likeness, SequenceMatcher(None, outer, their_outer).ratio(), candidate))

@@ -135,7 +135,7 @@ class FormatSpec(Descriptor):
     :class:`skelbench.data.importers.recording.Recording`, or None for files of another format."""
 
     suffixes: tuple[str, ...] = ()
-    """In lower case; ``read`` gets files, or folders with files, of one of them."""
+    """In lower case. ``read`` is called if one of the files, or a file below a folder, has one of these suffixes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class SourceSpec(Descriptor):
     licence: str = ""
     citation: str = ""
     tried: str = "not yet run on the original files"
-    """Files that the reader was run on; "" = all original files."""
+    """Remark on tests of the reader; "" = it was run on all original files."""
 
 
 @dataclass(frozen=True, kw_only=True)

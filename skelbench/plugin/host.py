@@ -66,8 +66,8 @@ class Host:
                     f"{SINGULAR[kind]} {name!r} is not available: plugin {plugin.name!r} ({plugin.source}) "
                     f"has a problem ({plugin.state}): {plugin.error}"
                 )
-        others = f"See `skelbench plugins list {kind}`."
-        raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind], advice=others))
+        advice = f"See `skelbench plugins list {kind}`."
+        raise SkelbenchError(did_you_mean(name, self.names(kind), SINGULAR[kind], advice=advice))
 
     def method(self, name: str) -> tuple[MethodSpec, str]:
         """Return the method that ``METHOD`` or ``METHOD:VARIANT`` names, and the variant ("" = none)."""
