@@ -128,8 +128,7 @@ def finish(figure: Figure, title: str, caption: Sequence[str], legend: Sequence[
 
 
 def wrapped(text: str, inches: float) -> str:
-    """``text`` on lines of about that width in letters of notes; a number and its % stay on one line."""
-    text = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    """``text`` on lines of about that width in letters of notes."""
     return textwrap.fill(text, int((inches - 0.7) * 72 / (0.53 * NOTE)), break_long_words=False, break_on_hyphens=False)
 
 
