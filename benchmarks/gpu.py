@@ -276,15 +276,15 @@ def _shares(trainer: Trainer) -> dict[str, float]:
                     for turn in method.turns:
                         info = trainer.step_info(index, turn, trainer.micro_batches)
                         trainer.gradients(views, info)
-                        with timed("optimiser"):
+                        with timed("optimizer"):
                             optim.step(index, optim.norms(turn), turn)
-                    with timed("optimiser"), torch.no_grad():
+                    with timed("optimizer"), torch.no_grad():
                         method.after_step(info)
     finally:
         for handle in handles:
             handle.remove()
     whole = spent["views"] + spent["step"]
-    return {"seconds": whole} | {part: spent[part] / whole for part in ("views", "heads", "optimiser")}
+    return {"seconds": whole} | {part: spent[part] / whole for part in ("views", "heads", "optimizer")}
 
 
 def _host_syncs(trainer: Trainer) -> dict[str, Any]:

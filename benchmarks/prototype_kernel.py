@@ -34,7 +34,7 @@ import torch.nn.functional as F
 
 HERE = Path(__file__).resolve().parent.parent
 WIDTH, PROTOTYPES = 256, 65536
-MODES = ("sinkhorn", "centre", "none")
+MODES = ("sinkhorn", "center", "none")
 
 
 def milliseconds(work: Callable[[], Any], times: int) -> float:
@@ -89,9 +89,9 @@ def loss_of(tensors: dict[str, torch.Tensor], mode: str) -> torch.Tensor:
     from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy, teacher_offset
 
     W_KD = tensors["teacher_W"]
-    centre = torch.linspace(-0.1, 0.1, len(W_KD), device="cuda", dtype=W_KD.dtype)
+    center = torch.linspace(-0.1, 0.1, len(W_KD), device="cuda", dtype=W_KD.dtype)
     with torch.autocast("cuda", torch.bfloat16):
-        kind: Any = {"sinkhorn": Sinkhorn(), "centre": centre, "none": None}[mode]
+        kind: Any = {"sinkhorn": Sinkhorn(), "center": center, "none": None}[mode]
         offset_K = teacher_offset(kind, tensors["teacher_z"], W_KD, 0.04)
         return prototype_cross_entropy(**tensors, teacher_temp=0.04, student_temp=0.1, offset_K=offset_K)
 
@@ -108,7 +108,7 @@ def off_by(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[float]
 def errors(save: Callable[..., None], args: argparse.Namespace) -> None:
     for n, views, prototypes in ((1000, 1, 4109), (333, 3, 1000), (4096, 1, PROTOTYPES)):
         for mode in MODES:
-            if prototypes == PROTOTYPES and mode == "centre":
+            if prototypes == PROTOTYPES and mode == "center":
                 continue
             tensors = inputs(n, views, prototypes)
             switch(False)

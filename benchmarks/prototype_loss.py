@@ -41,7 +41,7 @@ from skelbench.models import prototype_loss
 from skelbench.models.prototype_loss import Sinkhorn, prototype_cross_entropy, teacher_offset
 
 STUDENT_TEMP, TEACHER_TEMP = 0.1, 0.04
-LIMITS = {"centre": 1.0, "sinkhorn": 1.5}
+LIMITS = {"center": 1.0, "sinkhorn": 1.5}
 
 
 def inputs(tokens: int, prototypes: int, width: int) -> dict[str, Tensor]:
@@ -65,7 +65,7 @@ def inputs(tokens: int, prototypes: int, width: int) -> dict[str, Tensor]:
     }
 
 
-def centre_of(prototypes: int) -> Tensor:
+def center_of(prototypes: int) -> Tensor:
     return 0.01 * torch.randn(prototypes, generator=torch.Generator().manual_seed(1))
 
 
@@ -103,7 +103,7 @@ VERSIONS: dict[str, Callable[..., Tensor]] = {"plain": plain, "chunked": chunked
 
 def step(version: str, mode: str, tensors: dict[str, Tensor]) -> tuple[float, Tensor, Tensor, Tensor]:
     """Forward and backward; seconds, loss, gradients."""
-    centering = centre_of(tensors["student_W"].shape[0]) if mode == "centre" else None
+    centering = center_of(tensors["student_W"].shape[0]) if mode == "center" else None
     tensors["student_z"].grad = tensors["student_W"].grad = None
     began = time.perf_counter()
     loss = VERSIONS[version](centering, **tensors)
@@ -180,7 +180,7 @@ def rounded(args: argparse.Namespace) -> bool:
             z_nD, W_KD = tensors[f"{side}_z"].detach(), tensors[f"{side}_W"].detach()
             mixed_nD = F.normalize((1 - near) * z_nD + near * W_KD[: len(z_nD)], dim=1)
             tensors[f"{side}_z"] = mixed_nD.requires_grad_(side == "student")
-        for mode, centering in (("centre", centre_of(args.prototypes)), ("sinkhorn", None)):
+        for mode, centering in (("center", center_of(args.prototypes)), ("sinkhorn", None)):
             found = []
             for on in (False, True):
                 with rounding(on):

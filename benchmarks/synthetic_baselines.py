@@ -39,7 +39,7 @@ def resized(store: ClipStore, heading: bool) -> np.ndarray:
     return features.reshape(len(store), -1)
 
 
-def nearest_neighbour(features: np.ndarray, labels: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+def nearest_neighbor(features: np.ndarray, labels: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """Share of test clips whose nearest training clip has their label."""
     x, y = features[train], features[test]
     distance = (x**2).sum(1)[None] - 2 * y @ x.T
@@ -66,7 +66,7 @@ def main() -> None:
     print(f"{len(store)} clips, {store.num_classes} classes, chance {100 / store.num_classes:.1f} %")
     print(f"{'1-NN accuracy, %':60}{'raw':>8}{'heading removed':>18}")
     for name, (train, test) in settings(store).items():
-        a, b = (100 * nearest_neighbour(x, store.labels, train, test) for x in (raw, turned))
+        a, b = (100 * nearest_neighbor(x, store.labels, train, test) for x in (raw, turned))
         print(f"{name:60}{a:8.1f}{b:18.1f}")
 
 

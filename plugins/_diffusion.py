@@ -26,7 +26,7 @@ from skelbench.methods.masked_autoencoder import MaskedAutoencoderConfig, rotate
 from skelbench.models.encoder import Encoded
 from skelbench.models.losses import masked_mse
 from skelbench.models.precision import no_autocast
-from skelbench.models.tokenizer import Standardise, patchify
+from skelbench.models.tokenizer import Standardize, patchify
 from skelbench.views import Noise, Same, View, ViewSpec
 from skelbench.views.keyed import box_muller, pick
 from skelbench.views.skeleton.grid import Grid
@@ -99,17 +99,17 @@ class MaskedDiffusion(Method):
     def __init__(self, config: MaskedDiffusionConfig, context: Context) -> None:
         super().__init__(config, context)
         self.encoder = context.encoder()
-        self._check_standardisation()
+        self._check_standardization()
         self.decoder = DiffusionDecoder(
             context.width, **config.decoder_sizes, grid=context.grid, time_width=config.time_width
         )
         self.schedule = NoiseSchedule(config.diffusion_steps, config.schedule_tau)
-        self.standardise = Standardise(config.mean, [variance**0.5 for variance in config.variance])
+        self.standardize = Standardize(config.mean, [variance**0.5 for variance in config.variance])
 
-    def _check_standardisation(self) -> None:
+    def _check_standardization(self) -> None:
         """Return the constants that standardize the clip, the same for encoder and target, unless the encoder reads
         coordinates unchanged (shared setting)."""
-        encoder, c = self.encoder.standardisation, self.config
+        encoder, c = self.encoder.standardization, self.config
         if encoder is None:
             return
         moments = [*c.mean, *(variance**0.5 for variance in c.variance)]
@@ -134,7 +134,7 @@ class MaskedDiffusion(Method):
         source, c = views["source"], self.config
         assert source.keep_RK is not None and source.mask_RN is not None  # by its mask
         mask_RN = source.mask_RN
-        x_RTJC, keys_R = self.standardise(views["target"].x_RTJC), views["target"].keys_R
+        x_RTJC, keys_R = self.standardize(views["target"].x_RTJC), views["target"].keys_R
         u_R2 = step.uniform(keys_R, 2, op=TIME)
         step_R, informed_R = pick(u_R2[:, 0], c.diffusion_steps), u_R2[:, 1] >= c.condition_drop
         values = x_RTJC.shape[1:].numel()

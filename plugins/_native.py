@@ -41,7 +41,7 @@ def newly_augmented(features: Features) -> Again:
 
 class NativeLinear(Protocol):
     """A linear layer trained like in a released code: whole epochs, no early stopping, SGD with momentum 0.9 unless
-    a subclass has another :meth:`optimiser`.
+    a subclass has another :meth:`optimizer`.
 
     A subclass gives its learning rate (:meth:`rate`) and training features (:meth:`passes`). Test and held-out clips
     are never augmented.
@@ -54,7 +54,7 @@ class NativeLinear(Protocol):
     """
 
     unit: ClassVar[str] = "clips"
-    normalises: ClassVar[bool]
+    normalizes: ClassVar[bool]
     """Whether batch normalization without affine comes first."""
     weight_std: ClassVar[float] = 0.01
     """Standard deviation of the initial weights; biases begin at 0."""
@@ -88,7 +88,7 @@ class NativeLinear(Protocol):
             layer.bias.zero_()
         return layer
 
-    def optimiser(self, layer: nn.Module) -> torch.optim.Optimizer:
+    def build_optimizer(self, layer: nn.Module) -> torch.optim.Optimizer:
         """Optimizer of :meth:`classifier`; the learning rate is set by :meth:`rate`."""
         return torch.optim.SGD(layer.parameters(), lr=self.lr, momentum=MOMENTUM)
 
@@ -102,8 +102,8 @@ class NativeLinear(Protocol):
     ) -> ProtocolResult:
         """Train both probes on the same passes and score them during training."""
         n = len(features.train_y)
-        if self.normalises and n < 2:
-            raise SkelbenchError("batch normalisation needs at least 2 training clips, the split has 1")
+        if self.normalizes and n < 2:
+            raise SkelbenchError("batch normalization needs at least 2 training clips, the split has 1")
         kept_n, held_n = stratified(features.train_y, self.val_share, seed)
         probes = {"all-train": _Probe(features, np.arange(n), self, seed, device)}
         if len(held_n) and len(kept_n) > 1:
@@ -176,10 +176,10 @@ class _Probe:
         self.generator = torch.Generator().manual_seed(seed)
         width, classes = features.train_x.shape[1], features.num_classes
         with waiting():  # for the count of batches
-            self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalises else None
+            self.norm = nn.BatchNorm1d(width, eps=NORM_EPS, affine=False, device=device) if config.normalizes else None
         self.layer = config.classifier(width, classes, self.generator, device)
         self.trainer = ProbeTrainer(
-            config.optimiser(self.layer),
+            config.build_optimizer(self.layer),
             lambda step: config.rate(step // self.per_epoch + step % self.per_epoch / self.per_epoch),
         )
         self.steps: list[int] = []
@@ -204,6 +204,6 @@ class _Probe:
         mean_D, inverse_std_D = weight_CD.new_zeros(weight_CD.shape[1]), weight_CD.new_ones(weight_CD.shape[1])
         if self.norm is not None:
             running_D, variance_D = self.norm.running_mean, self.norm.running_var
-            assert running_D is not None and variance_D is not None  # this normalisation keeps them
+            assert running_D is not None and variance_D is not None  # this normalization keeps them
             mean_D, inverse_std_D = running_D, (variance_D + NORM_EPS).rsqrt()
         return self.config.heads(self.steps[-1:], weight_CD[None], bias_C[None], mean_D, inverse_std_D)

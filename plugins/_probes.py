@@ -28,7 +28,7 @@ LISTS = "lists of such clips (`skelbench data labels`), from the first on"
 class SteppedLinear(NativeLinear):
     """A linear layer on features that are neither normalized nor, by default, augmented; SGD with a step schedule."""
 
-    normalises: ClassVar[bool] = False
+    normalizes: ClassVar[bool] = False
     drops_incomplete: ClassVar[bool] = False
     every: ClassVar[int] = 5
 
@@ -69,7 +69,7 @@ class RotatedLinear(NativeLinear):
     neutral ``linear`` does so once over both. Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
-    normalises: ClassVar[bool] = True
+    normalizes: ClassVar[bool] = True
     drops_incomplete: ClassVar[bool] = True
 
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size; 0.01 on PKU-MMD II")
@@ -99,7 +99,7 @@ class SteppedFineTune(FineTune):
     """Fine-tuning in CMD's setting: all parameters by SGD with a step schedule, without decay; crops but no
     rotation."""
 
-    epochs: int = Field(80, ge=1, description="passes over the labelled clips")
+    epochs: int = Field(80, ge=1, description="passes over the labeled clips")
     min_steps: int = Field(0, ge=0, description="more epochs where they make fewer steps than this")
     batch_size: int = Field(64, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")
@@ -119,7 +119,7 @@ class SteppedFineTune(FineTune):
 class WholeClipFineTune(SteppedFineTune):
     """Fine-tuning on whole clips of a stratified part of the labels, as in AimCLR's family."""
 
-    epochs: int = Field(100, ge=1, description="passes over the labelled clips")
+    epochs: int = Field(100, ge=1, description="passes over the labeled clips")
     lr: float = Field(0.1, gt=0, description="at the start, not scaled by the batch size")
     decay_all: bool = Field(True, description="weight decay of biases, norms and other 1-D parameters as well")
     crop_min: float = Field(1.0, gt=0, le=1, description="shortest training crop, part of the clip; 1 = not cropped")

@@ -48,7 +48,7 @@ MAE_PROBE = NativeProbe(
 )
 FP32 = {"train.precision": "fp32"}
 
-# MacDiff and IGM. The encoder sees what is diffused: coordinates standardised by NTU's constants.
+# MacDiff and IGM. The encoder sees what is diffused: coordinates standardized by NTU's constants.
 DIFFUSION_RECIPE = MAE_RECIPE | {"schedule.min_lr": 1e-5}
 DIFFUSION_NATIVE = MAE_NATIVE | {
     "encoder.input_mean": (-0.0058, -0.1333, -0.0246),

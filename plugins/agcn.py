@@ -58,7 +58,7 @@ class AGCN(Encoder):
         return Encoded(tokens_RND=tokens_BND, pooled_RD=tokens_BND.mean(1), per_clip=True)
 
     def closed_form_macs(self, grid, visible=None):
-        """MACs of one clip: ``likeness`` of joints, ``graph`` (sums over neighbours, 1x1 convolutions), ``time``."""
+        """MACs of one clip: ``likeness`` of joints, ``graph`` (sums over neighbors, 1x1 convolutions), ``time``."""
         frames, joints = grid.frames, grid.joints
         macs = {"likeness": 0, "graph": 0, "time": 0, "residual": 0}
         for block in self.blocks:

@@ -35,7 +35,7 @@ class CPM(MomentumContrast):
 
     Config = CPMConfig
     roles = MomentumContrast.roles | {"predictor": "head"}
-    whole_batch = "heads normalise by the whole batch"
+    whole_batch = "heads normalize by the whole batch"
     min_clips = 2
 
     def __init__(self, config, context):

@@ -28,7 +28,7 @@ class CrosSCLRConfig(ShearedConfig):
     """Defaults follow the authors' code, but for ``head`` and ``keys``."""
 
     mining_from: float = Field(0.5, ge=0, le=1, description="part of the schedule in which streams are on their own")
-    neighbours: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
+    neighbors: int = Field(1, ge=1, description="nearest keys of one stream that are then positives of another")
     context: bool = Field(True, description="products of two streams' similarities to a key are logits too")
     head: Literal["own", "nested-as-released"] = Field(
         "own", description="motion and bones have heads of their own, or a layer each before the head of joints"
@@ -67,7 +67,7 @@ class CrosSCLR(StreamContrast):
     def mined(self, alike_Bn, other_Bn):
         """InfoNCE of one stream, float32 [B]; positives are a clip's own key and its nearest keys in the other
         stream."""
-        near_Bn = nearest(other_Bn[:, 1:], self.config.neighbours)
+        near_Bn = nearest(other_Bn[:, 1:], self.config.neighbors)
         logits, positive = [alike_Bn], [F.pad(near_Bn, (1, 0), value=True)]
         if self.config.context:
             logits.append(alike_Bn[:, 1:] * other_Bn[:, 1:])

@@ -48,7 +48,7 @@ class DSTE(TwoBranchEncoder):
         self.time, self.space = (
             nn.ModuleList(Layer(tokens, config) for _ in range(config.depth)) for tokens in (grid.frames, joints)
         )
-        self.apply(_initialise)
+        self.apply(_initialize)
         trunc_normal(self.space_KD)
 
     def set_drop_path(self, rate):
@@ -118,7 +118,7 @@ class Layer(nn.Module):
         return x_BnD + self.drop_path(self.shift_mlp(self.shift_norm2(x_BnD)))
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialize(module: nn.Module) -> None:
     """Trunc-normal (0.02) linear layers with zero biases; what projects to queries, and the convolution, as PyTorch's
     attention and convolution do."""
     if isinstance(module, Layer):  # after its linear layers

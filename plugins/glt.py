@@ -62,7 +62,7 @@ class Block(nn.Module):
 class GLT(Encoder):
     """``GLT(config, topology, grid)``: one row per clip, a token per frame, read out by the mean of real frames.
 
-    The joint between the shoulders (the topology's centre where there is none) has an embedding of its own: in clips
+    The joint between the shoulders (the topology's center where there is none) has an embedding of its own: in clips
     aligned "frames-with-path" it shows where a body is. All body slots are read, absent bodies as zeros; clips have
     exactly the grid's frames.
     """

@@ -40,7 +40,7 @@ class HSP(MultiGrained):
     """Multi-grained decorrelation between a clip's skeleton in space and in the image plane.
 
     Raises:
-        SkelbenchError: the skeleton has none of the joints, or poses are 2-D and depth would be learnt from them.
+        SkelbenchError: the skeleton has none of the joints, or poses are 2-D and depth would be learned from them.
     """
 
     Config = HSPConfig
@@ -61,8 +61,8 @@ class HSP(MultiGrained):
         if config.third == "lifted":
             if context.dimensions == 2:
                 raise SkelbenchError(
-                    "method hsp learns depth from poses in space, and the poses of this data set are 2-D; "
-                    "give --set method.third=confidence, or choose another data set or method"
+                    "method hsp learns depth from poses in space, and the poses of this dataset are 2-D; "
+                    "give --set method.third=confidence, or choose another dataset or method"
                 )
             self.lift = nn.Sequential(
                 nn.Linear(3 * len(names), config.lift_hidden),

@@ -86,8 +86,8 @@ class IGM(MaskedDiffusion):
         return (1 + self.config.high_pass) * visible_RKD - self.config.high_pass * smooth_RKD
 
     def estimate(self, denoised):
-        """float32 [R, T, J, 3], metres: the clip as one step of denoising leaves it."""
-        grid, standard = self.context.grid, self.standardise
+        """float32 [R, T, J, 3], meters: the clip as one step of denoising leaves it."""
+        grid, standard = self.context.grid, self.standardize
         noise_RTJC = unpatchify(denoised.predicted_RNL.float(), grid.patch, grid.joints)
         signal_R, share_R = (x_S[denoised.step_R] for x_S in (self.schedule.signal_S, self.schedule.noise_S))
         x_RTJC = (denoised.noisy_RTJC - share_R.view(-1, 1, 1, 1) * noise_RTJC) / signal_R.view(-1, 1, 1, 1)

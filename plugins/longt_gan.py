@@ -95,7 +95,7 @@ class LongTGAN(Method):
         return torch.where(of_part_R11, part_RJ[:, None], stretch_RT[:, :, None]) & real_RT[:, :, None]
 
     def optim_groups(self):
-        """The critic has an optimiser and a turn of its own."""
+        """The critic has an optimizer and a turn of its own."""
         yield from one_group(nn.ModuleList([self.encoder, self.decoder]))
         for group in one_group(self.critic):
             yield group | {"turn": "critic"}

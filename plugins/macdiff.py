@@ -53,7 +53,7 @@ def imported(state, options) -> Imported:
     check_record(options)
     rest, model = leftovers(state, ENCODER, DECODER), model_arguments(options)
     if model.get("self_shift"):
-        raise SkelbenchError("it was trained on clips centred one by one (self_shift), which no encoder here does")
+        raise SkelbenchError("it was trained on clips centered one by one (self_shift), which no encoder here does")
     settings, weights = encoder_of(state, options)
     if "decoder_pred.weight" in state:
         more, decoder = decoder_of(state, options, DECODER, "decoder_embed.proj.weight")

@@ -2,7 +2,7 @@
 
 Facts: shlizee/Predict-Cluster, NTU_demo.ipynb and ucla_demo.ipynb (TensorFlow) and ucla_github_pytorch. A recurrent
 decoder starts from the encoder's feature. With a fixed state it goes back to the feature at every frame and adds what
-it says to its own last frame; with fixed weights it reads nothing and its GRU stays as initialised. R rows, T frames,
+it says to its own last frame; with fixed weights it reads nothing and its GRU stays as initialized. R rows, T frames,
 L numbers of a frame, in [-1, 1].
 """
 
@@ -99,7 +99,7 @@ def skelbench_methods():
             readings="PyTorch's GRU, whose reset gate acts after the product, its matrices drawn as Xavier has them; "
             "coordinates are scaled by the range of the frames that are seen (the code: of the clip before it is "
             "sampled); clips are taken pass by pass (the code: with replacement); the first body is the one that the "
-            "data set puts first; frames in which it is missing are closed up or filled from its "
+            "dataset puts first; frames in which it is missing are closed up or filled from its "
             "beginning (the code leaves them out). Shared: the feature is the class token, the decoder as wide, every "
             "present body a sequence",
             recipe=AUTOENCODER_RECIPE,

@@ -140,7 +140,7 @@ class PSTLLinear(NativeLinear):
     Metrics: :class:`~skelbench_plugins._native.NativeLinear`.
     """
 
-    normalises: ClassVar[bool] = False
+    normalizes: ClassVar[bool] = False
     drops_incomplete: ClassVar[bool] = False
 
     lr: float = Field(0.01, gt=0, description="at the start, not scaled by the batch size")
@@ -161,7 +161,7 @@ class PSTLLinear(NativeLinear):
             layer.weight.mul_((2 / (width + classes)) ** 0.5 / self.weight_std)
         return layer
 
-    def optimiser(self, layer):
+    def build_optimizer(self, layer):
         """Adam without decay."""
         return torch.optim.Adam(layer.parameters(), lr=self.lr)
 

@@ -29,8 +29,8 @@ class RVTCLRConfig(MomentumContrastConfig):
 
     margin: float = Field(1.0, ge=0, description="least difference of logits between the same tempo and the other")
     mining_from: float = Field(0.5, ge=0, le=1, description="fraction of the schedule without positives among the keys")
-    neighbours: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
-    blur: Literal["released", "normalised"] = Field(
+    neighbors: int = Field(1, ge=1, description="nearest keys of query and parts that then become positives")
+    blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )
 
@@ -40,7 +40,7 @@ class RVTCLR(MomentumContrast):
 
     Config = RVTCLRConfig
     roles = MomentumContrast.roles | {"parts": "head", "part_head": "head"}
-    whole_batch = "features of body parts are normalised by the whole batch"
+    whole_batch = "features of body parts are normalized by the whole batch"
 
     def __init__(self, config, context):
         grid, width = context.grid, context.width
@@ -55,11 +55,11 @@ class RVTCLR(MomentumContrast):
         self.part_head = contrast_head(width, config.embedding)
 
     def make_head(self, width):
-        return _initialised(nn.Linear(width, 2 * self.config.embedding))
+        return _initialized(nn.Linear(width, 2 * self.config.embedding))
 
     @classmethod
     def views(cls, config, grid):
-        strong = Noise(std=0.01), Blur(normalised=config.blur == "normalised"), AxisDrop(p=0.5)
+        strong = Noise(std=0.01), Blur(normalized=config.blur == "normalized"), AxisDrop(p=0.5)
         return {"query": config.view(grid, *strong), "key": config.view(grid), "whole": config.view(grid)}
 
     def phases(self):
@@ -85,7 +85,7 @@ class RVTCLR(MomentumContrast):
         )
         positive_Bn = None
         if step.phase == "mining":
-            near_2Bn = torch.stack([nearest(logits_of[:, 1:], config.neighbours) for logits_of in (logits, parts)])
+            near_2Bn = torch.stack([nearest(logits_of[:, 1:], config.neighbors) for logits_of in (logits, parts)])
             positive_Bn = F.pad(near_2Bn.any(0), (1, 0), value=True)
         nearer_B = (motion_BE * (same_motion_BE - other_motion_BE)).sum(1) / config.temperature
         losses = {
@@ -122,7 +122,7 @@ class PartRelation(nn.Module):
         self.excite = nn.Sequential(nn.Linear(width, half, bias=False), nn.ReLU(), nn.Linear(half, width, bias=False))
         self.value, self.query, self.key = (nn.Linear(width, half) for _ in range(3))
         self.out, self.norm = nn.Linear(half, width), GlobalBatchNorm(width)
-        _initialised(self)
+        _initialized(self)
 
     def forward(self, x_RTJD: Tensor) -> Tensor:
         x_RSTD = self.excite(torch.einsum("rtjd,sj->rstd", x_RTJD, self.share_SJ))
@@ -132,7 +132,7 @@ class PartRelation(nn.Module):
         return (x_RSTD + self.norm(y_RSTD.movedim(3, 1)).movedim(1, 3)).mean((1, 2))
 
 
-def _initialised(module):
+def _initialized(module):
     """Normal (0.02) matrices, batch norm around 1, as the code leaves them: its zeros for the norm are drawn over."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear | GlobalBatchNorm):

@@ -46,7 +46,7 @@ class SkeAttnCLR(MomentumContrast):
 
     Config = SkeAttnCLRConfig
     roles = MomentumContrast.roles | {"attention": "head", "predictor": "head"}
-    whole_batch = "clips are mixed with others of their batch, and heads normalise by it"
+    whole_batch = "clips are mixed with others of their batch, and heads normalize by it"
     min_clips = 2
 
     def __init__(self, config, context):
@@ -82,7 +82,7 @@ class SkeAttnCLR(MomentumContrast):
         alike = self.config.batch_region
         mixed = region_swap(query, partner_B, topology, step.uniform, PARTS, limits, alike=alike).view
 
-        # Heads normalise by the batch of all processes, so that their clips meet before the heads.
+        # Heads normalize by the batch of all processes, so that their clips meet before the heads.
         whole_BE = self.predicted("whole", step.gather(self.clip_features(self.encoder(query), query), gradient=True))
         encoded = self.encoder(mixed)
         mask_RND = self.attention(cells(encoded))
@@ -138,7 +138,7 @@ class CellAttention(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         for layer in (self.qkv, self.project):
-            _initialise(layer)
+            _initialize(layer)
 
     def forward(self, x_RND):
         q, k, v = self.qkv(self.norm(x_RND)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -150,11 +150,11 @@ def _mlp(width, hidden, out=None):
     """Linear, batch norm, ReLU, linear, without biases (BYOL's head)."""
     layers = nn.Linear(width, hidden, bias=False), nn.BatchNorm1d(hidden), nn.Linear(hidden, out or width, bias=False)
     for layer in layers:
-        _initialise(layer)
+        _initialize(layer)
     return nn.Sequential(*layers[:2], nn.ReLU(), layers[2])
 
 
-def _initialise(layer):
+def _initialize(layer):
     """Initialize all layers as the code does: normal (0.02), norms around 1."""
     nn.init.normal_(layer.weight, 1.0 if isinstance(layer, nn.BatchNorm1d) else 0.0, 0.02)
     if layer.bias is not None:

@@ -2,7 +2,7 @@
 
 The form that the comparisons of MAMP, S-JEPA, GFP and SLiM call SkeletonMAE: a plain ViT, 90 % of the tokens masked
 at random, visible tokens only through the encoder, a decoder over the full grid, and the mean squared error of
-coordinates standardised per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
+coordinates standardized per token. Facts: MAMP's repository (maoyunyao/MAMP, model_mae).
 """
 
 from skelbench_plugins._recipes import DROPS_TOKENS, FP32, MAE_NATIVE, MAE_PROBE, MAE_RECIPE, MASKED_SPACE

@@ -1,8 +1,8 @@
 """ST-GCN: convolutions over the skeleton's graph and over time (Yan et al., AAAI 2018), as contrastive methods use it.
 
-Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbours, learned edge importance, 16
+Facts: LinguoLi/CrosSCLR, net/st_gcn.py: ten blocks, spatial partition of the neighbors, learned edge importance, 16
 base channels; 821,380 parameters on Kinect v2. R rows (bodies), T frames, J joints, C channels, S = 3 subsets of
-neighbours.
+neighbors.
 """
 
 from itertools import pairwise
@@ -66,7 +66,7 @@ class STGCN(Encoder):
             for place, (before, after) in enumerate(pairwise(widths))
         )
         if config.init == "normal":
-            self.apply(_initialise)
+            self.apply(_initialize)
 
     def forward(self, view, mask_RN=None, keep_RK=None):
         """Encode a view. Masked frames and joints are removed from the graph (YujieOuO/PSTL, module/gcn/st_gcn.py)."""
@@ -85,7 +85,7 @@ class STGCN(Encoder):
         return Encoded(tokens_RND=tokens_RND, pooled_RD=tokens_RND.mean(1))
 
     def closed_form_macs(self, grid, visible=None):
-        """Matrix products of one body: ``graph`` (per block 1x1 convolution and sum over neighbours) and ``time``."""
+        """Matrix products of one body: ``graph`` (per block 1x1 convolution and sum over neighbors) and ``time``."""
         frames, joints, macs = grid.frames, grid.joints, {"graph": 0, "time": 0, "residual": 0}
         for block in self.blocks:
             assert isinstance(block, Block)
@@ -98,7 +98,7 @@ class STGCN(Encoder):
 
 
 class Block(nn.Module):
-    """A sum over neighbours, a convolution over time, a residual."""
+    """A sum over neighbors, a convolution over time, a residual."""
 
     def __init__(self, before: int, after: int, config: STGCNConfig, stride: int, first: bool, joints: int) -> None:
         super().__init__()
@@ -136,10 +136,10 @@ def _frames(x_RTJC: Tensor, patches_RP: Tensor, patch: int) -> Tensor:
 
 
 def spatial_partition(topology, seen: int | None = None) -> Tensor:
-    """float32 [S, J, J]: column k says how joint k is made of itself, of neighbours that are as far from the body's hub
-    or farther, and of those that are nearer; a joint's neighbours count equally (columns sum to 1).
+    """float32 [S, J, J]: column k says how joint k is made of itself, of neighbors that are as far from the body's hub
+    or farther, and of those that are nearer; a joint's neighbors count equally (columns sum to 1).
 
-    Neighbours share one of :attr:`Topology.bones`; the hub is the joint with most of them, the spine between the
+    Neighbors share one of :attr:`Topology.bones`; the hub is the joint with most of them, the spine between the
     shoulders of Kinect's skeletons, as in ST-GCN's code. ``seen``: distances of more hops are all alike.
     """
     joints = topology.num_joints
@@ -158,7 +158,7 @@ def spatial_partition(topology, seen: int | None = None) -> Tensor:
     return torch.stack([own, (farther_JJ >= 0) * share_JJ - own, (farther_JJ < 0) * share_JJ])
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialize(module: nn.Module) -> None:
     """Normal (0.02) convolutions, batch norm around 1: the contrastive methods' code."""
     if isinstance(module, nn.Conv2d | nn.BatchNorm1d | nn.BatchNorm2d):
         nn.init.normal_(module.weight, 0.0 if isinstance(module, nn.Conv2d) else 1.0, 0.02)

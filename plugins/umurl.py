@@ -75,9 +75,9 @@ class UmURL(Method):
         single = {stream: self.projectors[stream](self._feature(views[stream], step)).float() for stream in SINGLE}
         step.watch("fused", fused_BD)
 
-        centre_BE = sum(single.values()) / len(single)
+        center_BE = sum(single.values()) / len(single)
         intra = sum(F.mse_loss(single[stream], parts[stream]) for stream in SINGLE)
-        inter = sum(F.mse_loss(x_BE, centre_BE) for x_BE in single.values())
+        inter = sum(F.mse_loss(x_BE, center_BE) for x_BE in single.values())
         embeddings = [*single.values(), *parts.values()]
         spread, related = sum(map(variance_hinge, embeddings)), sum(map(covariance, embeddings))
         loss = config.similarity * (intra + inter) + config.variance * spread + config.covariance * related

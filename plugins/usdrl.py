@@ -86,7 +86,7 @@ def skelbench_methods():
             requires=("time-and-space",),
             readings="shared: time is the maximum over patches of the tokens' mean over joints, space the maximum over "
             "joints of their mean over patches, the instance the class token, each a mean over the clip's bodies; "
-            "projectors normalise by the clips of all processes; losses in float32",
+            "projectors normalize by the clips of all processes; losses in float32",
             recipe=TWO_BRANCH_RECIPE | {"train.batch_size": 356},
             native=TWO_BRANCH_NATIVE | {"encoder": "dste"},
             space=RATES_SPACE | {"method.similarity": Log(1.0, 25.0), "method.correlation": Log(1e-4, 1e-2)},

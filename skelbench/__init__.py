@@ -1,4 +1,4 @@
-"""skelbench: compare self-supervised skeleton methods under one data set, token budget, probe and cost convention.
+"""skelbench: compare self-supervised skeleton methods under one dataset, token budget, probe and cost convention.
 
 Importing this package is cheap: nothing here imports torch. The functions of notebooks (``skelbench.run``,
 ``skelbench.load_encoder``, ...) are loaded on first use.

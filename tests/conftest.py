@@ -1,4 +1,4 @@
-"""A small data set, small models, and places of their own for every test."""
+"""A small dataset, small models, and places of their own for every test."""
 
 import gc
 import os
@@ -48,7 +48,7 @@ def pytest_xdist_auto_num_workers(config) -> int:
 
 @pytest.fixture
 def data_root(tmp_path) -> Path:
-    """A data root that holds the data set ``small``."""
+    """A data root that holds the dataset ``small``."""
     root = tmp_path / "data"
     root.mkdir()
     write_small_store(root)

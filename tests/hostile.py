@@ -22,7 +22,7 @@ def edit(path, **fields):
 
 
 def write_results(root):
-    """Runs of a data set with hostile classes: finished, failed, collapsed, damaged, and one with snapshots."""
+    """Runs of a dataset with hostile classes: finished, failed, collapsed, damaged, and one with snapshots."""
     (root / "data").mkdir()
     write_small_store(root / "data", "evil", classes=[f"{EVIL}{k}" for k in range(4)])
     data = {"dataset": "evil", "split": "half", "fingerprint": ClipStore.open(root / "data/evil").meta.fingerprint}

@@ -5,9 +5,9 @@ import torch
 from skelbench.views.view import View
 
 
-def cross_entropy(student, teacher, student_K, teacher_K, temp, centre_K=None, student_temp=0.1):
+def cross_entropy(student, teacher, student_K, teacher_K, temp, center_K=None, student_temp=0.1):
     """Between the distributions of two single features through two heads."""
-    logits_K = teacher_K @ teacher if centre_K is None else teacher_K @ teacher - centre_K
+    logits_K = teacher_K @ teacher if center_K is None else teacher_K @ teacher - center_K
     target_K, said_K = (logits_K / temp).exp(), (student_K @ student / student_temp).exp()
     target_K, said_K = target_K / target_K.sum(), said_K / said_K.sum()
     return -sum(t * torch.log(s) for t, s in zip(target_K, said_K))
@@ -22,11 +22,11 @@ def one_by_one(view):
 def class_loss(anchors, students, pairs, method, temp):
     """Mean cross-entropy over ``pairs`` (a, v) and rows; lists of class tokens [R, D], teacher's and student's."""
     head, teacher_head = method.cl_head, method.teacher["cl_head"]
-    centre_K = method.cl_loss.centre.centre if method.cl_loss.centre is not None else None
+    center_K = method.cl_loss.center.center if method.cl_loss.center is not None else None
     terms = []
     for a, v in pairs:
         for anchor, student in zip(teacher_head(anchors[a]), head(students[v])):
-            terms.append(cross_entropy(student, anchor, head.prototypes, teacher_head.prototypes, temp, centre_K))
+            terms.append(cross_entropy(student, anchor, head.prototypes, teacher_head.prototypes, temp, center_K))
     return sum(terms) / len(terms)
 
 

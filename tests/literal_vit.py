@@ -5,7 +5,7 @@ import math
 import torch
 
 
-def randomised(module, scale=0.3):
+def randomized(module, scale=0.3):
     """With every parameter random, so that nothing hides behind a zero initial value."""
     with torch.no_grad():
         for parameter in module.parameters():

@@ -76,7 +76,7 @@ def state(*args, **kwargs):
 
 
 def clip(clips, frames, joints=25):
-    """float32 [B, 2, T, J, 3]: swinging joints, in metres; the second body of every other clip is absent (zeros)."""
+    """float32 [B, 2, T, J, 3]: swinging joints, in meters; the second body of every other clip is absent (zeros)."""
     b, m, t, j, c = np.meshgrid(*(np.arange(n) for n in (clips, 2, frames, joints, 3)), indexing="ij")
     speed = 0.05 + 0.02 * (j % 7) + 0.01 * b
     x = 0.4 * np.sin(1.3 * j + 2.1 * c + 0.5 * m) + 0.1 * (1 + j % 3) * np.sin(speed * t + j + c + b + 2 * m)

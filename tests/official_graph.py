@@ -40,8 +40,8 @@ def numbers(shapes, phase=0.0, size=2.5):
         elif len(shape) > 1 and "edge_importance" not in name:  # matrices and convolutions
             value = wave(shape, 0.1 * k + phase) * size / np.sqrt(np.prod(shape[1:]))
         else:
-            centre = float(last in ("weight", "running_var") or "edge_importance" in name)
-            value = centre + (0.3 if centre else 0.05) * wave(shape, 0.1 * k + phase)
+            center = float(last in ("weight", "running_var") or "edge_importance" in name)
+            value = center + (0.3 if center else 0.05) * wave(shape, 0.1 * k + phase)
         made[name] = torch.from_numpy(np.ascontiguousarray(value)).float()
         if last == "running_mean":
             made[f"{part}.num_batches_tracked"] = torch.tensor(7)

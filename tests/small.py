@@ -1,4 +1,4 @@
-"""Small models and a small data set that tests share."""
+"""Small models and a small dataset that tests share."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -64,7 +64,7 @@ TINY_PARTNER = {"isc": {"partner_settings": {"base": 4}}}
 METHODS = tuple(TINY_METHOD)
 KINDS = ("slim", "mamp", "skeletonclr", "cmd", "sjepa", "longt-gan")
 """One of each kind of what a run keeps: a teacher with prototypes, weights alone, a queue, queues of streams, a running
-centre, optimisers in turn. For what the loop does with any of them; what a method has to do itself is asked of all."""
+center, optimizers in turn. For what the loop does with any of them; what a method has to do itself is asked of all."""
 COMPARING = {
     "skeletonclr",
     "aimclr",
@@ -98,7 +98,7 @@ def tiny(method: str, encoder: str = "vit") -> dict:
 
 
 def tiny_run(root, host, method="slim", epochs=2, batch_size=4, tokens=None, sets=(), **asked):
-    """A complete tiny run on a data set below ``root``, ``small`` unless ``dataset`` says another.
+    """A complete tiny run on a dataset below ``root``, ``small`` unless ``dataset`` says another.
 
     ``asked``: fields of the request; other keys are settings, without a dot the method's. ``sets`` go in as they are.
     """

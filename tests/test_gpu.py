@@ -95,7 +95,7 @@ def test_compiled_steps_are_those_of_plain_ones(trainer):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_step_waits(name, trainer):
-    """Views, forward, backward, optimiser and EMA of steps between those that are logged."""
+    """Views, forward, backward, optimizer and EMA of steps between those that are logged."""
     training = trainer(name, device=DEVICE)
     losses(training, 4)
     torch.cuda.synchronize()

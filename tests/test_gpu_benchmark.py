@@ -17,7 +17,7 @@ MINUTES = 1000.0
 
 @pytest.fixture
 def tiny(resolved, monkeypatch):
-    """Methods at tiny sizes on a small data set, in place of preset and synthetic data."""
+    """Methods at tiny sizes on a small dataset, in place of preset and synthetic data."""
 
     def make(place, method, budget=None, **settings):
         epochs = budget.amount * 4 / 12 if budget else 60
@@ -62,7 +62,7 @@ def test_every_section_is_written_as_it_ends(tiny, tmp_path, monkeypatch, capsys
     assert sum(step["flops_by_role"].values()) == pytest.approx(1)
     shares = step["shares"]
     assert step["kernels"] == {"all": {"times": 0, "seconds": 0}}  # a GPU's
-    assert shares["seconds"] > 0 and 0 < shares["views"] + shares["heads"] + shares["optimiser"] < 1
+    assert shares["seconds"] > 0 and 0 < shares["views"] + shares["heads"] + shares["optimizer"] < 1
     assert (tmp_path / "gpu" / "skeletonmae.json.gz").stat().st_size > 0
     assert run["clips"] == 4 * run["steps"] and 0 <= run["knn_trained"] <= 1
     assert "clips/s" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from skelbench_plugins._recipes import DROPS_TOKENS, MAE_NATIVE, MAE_RECIPE, MASKED_SPACE
 
 from skelbench.methods import MaskedAutoencoderConfig, Method, rotated_view
-from skelbench.models.losses import patch_standardise
+from skelbench.models.losses import patch_standardize
 from skelbench.models.tokenizer import patchify
 from skelbench.plugin import MethodSpec, hookimpl
 
@@ -87,7 +87,7 @@ class AMR(Method):
         step.watch("masked", lambda: predicted_RNL[view.mask_RN])
         target_RNL = patchify(view.x_RTJC, patch)
         if c.target == "token":
-            target_RNL = patch_standardise(target_RNL)
+            target_RNL = patch_standardize(target_RNL)
         weight_RTJ = energy_weights(view.x_RTJC, c.windows, c.focal_k, c.focal_fuse, c.focal_mean, c.focal_eps)
         weight_RNL = patchify(weight_RTJ.unsqueeze(-1).expand_as(view.x_RTJC), patch)
         error_RN = (weight_RNL * (predicted_RNL.float() - target_RNL).square()).mean(-1)

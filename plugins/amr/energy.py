@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def window_energy(x_RTJC: Tensor, window: int) -> Tensor:
-    """[R, J, W]: mean squared distance of a joint's positions to their mean, window by window; squared metres."""
+    """[R, J, W]: mean squared distance of a joint's positions to their mean, window by window; squared meters."""
     frames = x_RTJC.shape[1]
     x_RJCT = x_RTJC.permute(0, 2, 3, 1).float()
     mean_RJCT = _spread(_window_means(x_RJCT, window), window, frames)

@@ -38,7 +38,7 @@ class CrossAttention(nn.Module):
 
 
 class CrossBlock(nn.Module):
-    """x + attention(norm(x), memory), then x + mlp(norm(x)); the memory comes normalised from its encoder."""
+    """x + attention(norm(x), memory), then x + mlp(norm(x)); the memory comes normalized from its encoder."""
 
     def __init__(self, config: ViTConfig, dim_memory: int) -> None:
         super().__init__()

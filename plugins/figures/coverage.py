@@ -39,7 +39,7 @@ class Coverage(Spec):
     tokens: int | None = None
     """Temporal tokens; None = the method's."""
     dataset: str | None = None
-    """Data set with the skeleton that is masked; None = synthetic."""
+    """Dataset with the skeleton that is masked; None = synthetic."""
     masks: int = Field(11_520, ge=1, le=1_000_000)
     """Number of masks of each kind; the paper's number."""
     seed: int = Field(0, ge=0)

@@ -27,17 +27,17 @@ MOST, COLUMNS = 4, 2
 class FeatureMap(Spec):
     """Settings of the figure."""
 
-    colour: Literal["class", "subject", "camera"] = "class"
+    color: Literal["class", "subject", "camera"] = "class"
     """Label that gives a point its color."""
     groups: int = Field(8, ge=1, le=len(COLORS))
-    """Number of colored groups, those with the most clips; the rest is grey."""
+    """Number of colored groups, those with the most clips; the rest is gray."""
     clips: int = Field(2000, ge=10, le=50_000)
     """Test clips shown, evenly over the classes."""
 
 
 @hookimpl
 def skelbench_figures() -> list[FigureSpec]:
-    summary = "principal components of test features, colored by class, subject or camera (--run, --set colour=subject)"
+    summary = "principal components of test features, colored by class, subject or camera (--run, --set color=subject)"
     return [FigureSpec(name="map", target=":draw", config=":FeatureMap", summary=summary, snapshots=True)]
 
 
@@ -47,7 +47,7 @@ def draw(inputs: TableInputs) -> Figure:
 
     Raises:
         NothingToDraw: there is no trained run, or there are too many to draw without naming them.
-        SkelbenchError: the runs have different data, the data set has no such label, or a package is missing.
+        SkelbenchError: the runs have different data, the dataset has no such label, or a package is missing.
     """
     from skelbench.reporting.diagnostics.frozen import evenly
 
@@ -70,7 +70,7 @@ def draw(inputs: TableInputs) -> Figure:
         note = f"{run.spec.data.title}, {run.spec.data.split}; {count}, {facts_of(run)}"
         headings.append((title_of(inputs, run, checkpoint), note))
         points.append(point_C2)
-        groups.append(_groups(store, ids[chosen], settings.colour))
+        groups.append(_groups(store, ids[chosen], settings.color))
         labels.append(axis_labels)
     every, counts = np.unique(np.concatenate(groups), return_counts=True)
     colored = sorted(every[np.argsort(-counts, kind="stable")][: settings.groups].tolist())
@@ -85,27 +85,27 @@ def draw(inputs: TableInputs) -> Figure:
             axes.plot(*point_C2[gray].T, ".", color=GUIDE, **dots, zorder=2, label=f"{rest} others")
         for place, group in enumerate(colored):
             own = group_C == group
-            name = _name(store, settings.colour, group)
+            name = _name(store, settings.color, group)
             look: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place], "label": name}
             axes.plot(*point_C2[own].T, **look, **dots, alpha=0.75, zorder=3)
         axes.set(xlabel=x, ylabel=y)
         axes.tick_params(labelbottom=False, labelleft=False, length=0)
         axes.set_aspect("equal", adjustable="datalim")
-    caption = f"A point is a test clip; its color and shape show its {settings.colour}. Both axes have one scale."
+    caption = f"A point is a test clip; its color and shape show its {settings.color}. Both axes have one scale."
     caption += f" Colored: the {len(colored)} with the most clips." if rest else ""
     return finish(figure, "Map of features", [caption])
 
 
 # ------------------------------------------------------------------------------------------------ clips
 def _groups(store: ClipStore, ids: np.ndarray, color: str) -> np.ndarray:
-    """int64 [C]: class, subject or camera of the clips ``ids``; SkelbenchError if the data set has no such label."""
+    """int64 [C]: class, subject or camera of the clips ``ids``; SkelbenchError if the dataset has no such label."""
     if color == "class":
         return np.asarray(store.labels[ids])
     group_C = np.asarray(store.index[color][ids])
     if len(np.unique(group_C)) < 2:
         raise SkelbenchError(
-            f"data set {store.meta.name} does not distinguish {color}s in these test clips; use another label: "
-            "--set colour=class"
+            f"dataset {store.meta.name} does not distinguish {color}s in these test clips; use another label: "
+            "--set color=class"
         )
     return group_C
 

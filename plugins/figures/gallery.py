@@ -38,7 +38,7 @@ class Gallery(Spec):
     method: str = ""
     """METHOD or METHOD:VARIANT; several, to be compared, with commas."""
     dataset: str | None = None
-    """Data set of the clip; None = synthetic."""
+    """Dataset of the clip; None = synthetic."""
     clip: int | str = 0
     """Number of the clip, or its name."""
     tokens: int | None = None
@@ -70,7 +70,7 @@ def draw(inputs: TableInputs) -> Figure:
 
     Raises:
         NothingToDraw: no method was named.
-        SkelbenchError: there is no such method, data set or clip.
+        SkelbenchError: there is no such method, dataset or clip.
     """
     settings = inputs.settings_as(Gallery)
     if not settings.methods:

@@ -40,7 +40,7 @@ class Retrieval(Spec):
 
     queries: int = Field(6, ge=1, le=12)
     """Test clips that ask; if possible, half of them have a nearest neighbor of another class."""
-    neighbours: int = Field(5, ge=1, le=8)
+    neighbors: int = Field(5, ge=1, le=8)
     """Training clips that answer, the most similar first."""
     poses: int = Field(3, ge=1, le=5)
     """Frames of each clip."""
@@ -64,7 +64,7 @@ def draw(inputs: TableInputs) -> Figure:
     settings = inputs.settings_as(Retrieval)
     ((run, checkpoint),) = chosen_runs(inputs, 1)
     features, store = features_of(inputs, run, checkpoint)
-    near_nk, index_nk, right_nk = nearest(features, settings.neighbours)
+    near_nk, index_nk, right_nk = nearest(features, settings.neighbors)
     queries = chosen_queries(right_nk[:, 0], settings.queries, settings.seed)
     hits = int(right_nk[queries, 0].sum())
     facts = (

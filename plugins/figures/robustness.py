@@ -68,7 +68,7 @@ Lines = dict[str, dict[str, list[Level]]]
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return a row of panels, one per kind of degradation, for every data set, split, preset and hardware.
+    """Return a row of panels, one per kind of degradation, for every dataset, split, preset and hardware.
 
     Raises:
         NothingToDraw: no run was measured on degraded clips.
@@ -94,7 +94,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 # ------------------------------------------------------------------------------------------------ data
 def measured(inputs: TableInputs) -> list[tuple[tuple[str, str], Lines]]:
-    """Heading and lines for each data set, split, preset and hardware."""
+    """Heading and lines for each dataset, split, preset and hardware."""
     frame, host = inputs.frame, inputs.host
     frame = frame[frame["protocol"].isin(PROTOCOLS) & (frame["checkpoint"] == "last")]
     blocks = []

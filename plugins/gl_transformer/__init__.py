@@ -146,7 +146,7 @@ class GLTransformerLinear(NativeLinear):
     epochs after the 60th.
     """
 
-    normalises: ClassVar[bool] = False
+    normalizes: ClassVar[bool] = False
     weight_std: ClassVar[float] = (3 * 2400) ** -0.5
     drops_incomplete: ClassVar[bool] = True
 
@@ -160,7 +160,7 @@ class GLTransformerLinear(NativeLinear):
         """The same throughout."""
         return self.lr
 
-    def optimiser(self, layer):
+    def build_optimizer(self, layer):
         return torch.optim.Adam(layer.parameters(), lr=self.lr)
 
     def passes(self, features, seed, device, progress):

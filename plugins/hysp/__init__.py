@@ -1,4 +1,4 @@
-"""HYSP: two views of a clip meet in hyperbolic space, where what is uncertain stays near the centre (Franco et al.,
+"""HYSP: two views of a clip meet in hyperbolic space, where what is uncertain stays near the center (Franco et al.,
 ICLR 2023).
 
 BYOL between a strongly and a weakly augmented view, without negatives: first by their cosine, later by their distance
@@ -52,7 +52,7 @@ class HYSP(Method):
         "target_encoder": "teacher",
         "target_projector": "head",
     }
-    whole_batch = "heads normalise by the whole batch"
+    whole_batch = "heads normalize by the whole batch"
     min_clips = 2
 
     def __init__(self, config, context):

@@ -44,10 +44,10 @@ class HYSPLinear(SteppedLinear):
         with waiting():
             return MoebiusLinear(width, classes, generator).to(device)
 
-    def optimiser(self, layer):
+    def build_optimizer(self, layer):
         """SGD, or Riemannian SGD of the bias."""
         if not self.hyperbolic or self.optimizer == "sgd":
-            return super().optimiser(layer)
+            return super().build_optimizer(layer)
         return RiemannianSGD([{"params": [layer.weight]}, {"params": [layer.bias], "ball": True}], self.lr, MOMENTUM)
 
     @property

@@ -98,7 +98,7 @@ class ISC(Method):
     def whole_batch(self):
         """See :class:`Method`."""
         normed = self.partner is not None and any(isinstance(part, _BatchNorm) for part in self.partner.modules())
-        return f"batch norm of its partner {self.config.partner} normalises by the whole batch" if normed else ""
+        return f"batch norm of its partner {self.config.partner} normalizes by the whole batch" if normed else ""
 
     def inference_encoders(self):
         return {} if self.partner is None else {"partner": self.partner}

@@ -35,7 +35,7 @@ class Decoder(nn.Module):
 class Prompts(nn.Module):
     """Learned numbers that tell a network what it is asked for: at the input by pass, at features by task.
 
-    In front of a batch norm they cancel, since each pass is normalised by itself: all but the contrast prompt with the
+    In front of a batch norm they cancel, since each pass is normalized by itself: all but the contrast prompt with the
     encoder ``bigru``, and the decoder's with any encoder.
     """
 

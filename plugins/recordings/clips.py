@@ -157,7 +157,7 @@ def recording(
         topology=topology,
         classes=classes,
         splits=split_rules([item for item, _ in parts], labels, where),
-        lineage=f"{kind}, centred at {topology.joints[topology.center]} of the first frame",
+        lineage=f"{kind}, centered at {topology.joints[topology.center]} of the first frame",
         flat=flat,
         up=up,  # type: ignore[arg-type]
         fps=fps,

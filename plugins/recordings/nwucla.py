@@ -1,7 +1,7 @@
 """NW-UCLA as CTR-GCN and its successors read it: a folder, or a zip, with one JSON file for each clip.
 
 ``a01_s01_e00_v01.json`` (action, subject, trial, camera) holds ``skeletons`` [T, 20, 3], the joints of Kinect v1 in
-metres in camera coordinates, ``label`` (1 to 10) and ``file_name``. Cameras 1 and 2 train, camera 3 tests.
+meters in camera coordinates, ``label`` (1 to 10) and ``file_name``. Cameras 1 and 2 train, camera 3 tests.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def nw_ucla(files: Sequence[Path], options: ImportOptions) -> Recording | None:
         classes=tuple(ACTIONS.values()),
         splits={"cross-view": FieldRule(field="camera", train=(1, 2), test=(3,))},
         sources={"cross-view": ("cameras 1 and 2", "camera 3")},
-        lineage=f"NW-UCLA, JSON files of CTR-GCN, centred at {topology.joints[topology.center]} of the first frame",
+        lineage=f"NW-UCLA, JSON files of CTR-GCN, centered at {topology.joints[topology.center]} of the first frame",
     )
 
 

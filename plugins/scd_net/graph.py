@@ -1,7 +1,7 @@
-"""SCD-Net's graph convolutions: a sum over neighbours that depends on the clip, then convolutions over time.
+"""SCD-Net's graph convolutions: a sum over neighbors that depends on the clip, then convolutions over time.
 
 Facts: cong-wu/SCD-Net, model/ctrgcn.py (CTR-GCN: Chen et al., ICCV 2021). B clips, M body slots, R = B * M bodies, T
-frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbours.
+frames, J joints (U those that a sum is for), C = 3, L channels, S = 3 subsets of neighbors.
 """
 
 import torch
@@ -38,11 +38,11 @@ class Graph(nn.Module):
 
 
 class Unit(nn.Module):
-    """A sum over neighbours, convolutions over time, a residual (not of coordinates)."""
+    """A sum over neighbors, convolutions over time, a residual (not of coordinates)."""
 
     def __init__(self, before: int, after: int, adjacency_SJJ: Tensor) -> None:
         super().__init__()
-        self.space, self.time = Neighbours(before, after, adjacency_SJJ), Time(after)
+        self.space, self.time = Neighbors(before, after, adjacency_SJJ), Time(after)
         self.residual = None if before == 3 else _point(before, after)
 
     def forward(self, x_RLTJ: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class Unit(nn.Module):
         return graph + SUBSETS * cells * joints * after + time + points
 
 
-class Neighbours(nn.Module):
+class Neighbors(nn.Module):
     """Weighted sum over the other joints, with weights that are learned for all clips and, for each channel, corrected
     by how two joints' means over time differ; a residual."""
 

@@ -2,7 +2,7 @@
 
 The student encodes the tokens of a transformed clip that motion-aware masking leaves visible; a predictor over the full
 grid guesses what an EMA target encoder sees at the hidden ones when it reads the same interval untransformed and whole:
-its output is masked, not its input. Channels are taken for classes, with a centre that keeps them all in use. No code
+its output is masked, not its input. Channels are taken for classes, with a center that keeps them all in use. No code
 is published; what the paper does not specify is marked *our assumption*. R bodies, N tokens, D width.
 """
 
@@ -16,7 +16,7 @@ from skelbench.core.distributed import spread
 from skelbench.methods import MaskedConfig, Method
 from skelbench.models.decoder import MaskedDecoder
 from skelbench.models.ema import ema_copy, ema_update
-from skelbench.models.prototype_loss import RunningCentre
+from skelbench.models.prototype_loss import RunningCenter
 from skelbench.models.schedule import cosine
 from skelbench.plugin import MethodSpec, hookimpl
 from skelbench.views import Mirror, Rotate, Same, Translate
@@ -37,8 +37,8 @@ class SJEPAConfig(MaskedConfig):
     )
     target_temp: float = Field(0.06, gt=0, description="temperature of the target's softmax over channels")
     predicted_temp: float = Field(0.1, gt=0, description="temperature of the prediction's softmax")
-    centre_momentum: float = Field(
-        0.9, ge=0, le=1, description="of the target's centre; mean of all its tokens of all ranks (our assumption)"
+    center_momentum: float = Field(
+        0.9, ge=0, le=1, description="of the target's center; mean of all its tokens of all ranks (our assumption)"
     )
     momentum: float = Field(
         0.9992,
@@ -72,7 +72,7 @@ class SJEPA(Method):
             context.width, **config.decoder_sizes, grid=context.grid, out_dim=context.width, norm_eps=1e-5
         )
         self.teacher = ema_copy(self.encoder)
-        self.centre = RunningCentre(context.width, config.centre_momentum)
+        self.center = RunningCenter(context.width, config.center_momentum)
 
     @classmethod
     def views(cls, config, grid):
@@ -94,7 +94,7 @@ class SJEPA(Method):
         predicted_RND = self.predictor(self.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK)
         step.watch("masked", lambda: predicted_RND[mask_RN])
         temps = {"target_temp": c.target_temp, "predicted_temp": c.predicted_temp}
-        loss_RN = channel_cross_entropy(predicted_RND, target_RND, self.centre.centre, **temps)
+        loss_RN = channel_cross_entropy(predicted_RND, target_RND, self.center.center, **temps)
         step.keep("target", target_RND.flatten(0, 1))
         return {
             "loss": step.mean((loss_RN * mask_RN).sum(), mask_RN.sum()),
@@ -104,7 +104,7 @@ class SJEPA(Method):
 
     def after_step(self, step):
         ema_update(self.teacher, self.encoder, cosine(self.config.momentum, 1.0, step.fraction))
-        self.centre.update(step.kept("target"))
+        self.center.update(step.kept("target"))
 
     def inference_encoder(self):
         return self.teacher

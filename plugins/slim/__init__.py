@@ -142,7 +142,7 @@ def skelbench_tables():
         "objective": "SLiM with masked feature prediction, contrast, or both",
         "stm": "SLiM with other masks of global and local views, and other mask ratios",
         "saa": "SLiM with rotation, mirroring and scaling off, limited or full",
-        "centring": "SLiM with the teacher centered by Sinkhorn, by a running center, or not",
+        "centering": "SLiM with the teacher centered by Sinkhorn, by a running center, or not",
         "batch": "SLiM with half the batch, at as many clips and at as many steps",
     }
     return [
@@ -166,13 +166,13 @@ def skelbench_studies():
         "objective": "masked feature prediction, contrast, and both together",
         "stm": "masks of global and local views: none, random or tubes, with different mask ratios",
         "saa": "skeleton-aware rotation, mirroring and scaling: none, conventional, as proposed",
-        "centring": "centering of the teacher's prototypes: Sinkhorn, running mean or none",
+        "centering": "centering of the teacher's prototypes: Sinkhorn, running mean or none",
         "batch": "half the batch size, with equal clips and with equal steps",
         "scaling": "SLiM, DINO and masked methods with four training lengths",
         "linear": "linear accuracy of the methods of the paper's Table 1",
         "semi": "accuracy with 1 and 10 % of the labels",
         "retrieval": "1-NN accuracy: does the nearest training clip show the same action?",
-        "transfer": "accuracy on a data set that the encoder was not trained on",
+        "transfer": "accuracy on a dataset that the encoder was not trained on",
         "robustness": "SLiM, MAMP and SkeletonMAE on clips with missing joints or noise",
         "missing-representation": "the same methods, with missing joints marked or filled in",
         "degraded-pretraining": "SLiM trained on degraded or on clean clips",
@@ -204,8 +204,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mirroring-limited": {"method.mirroring": "limited"},
     "scaling-none": {"method.scaling": "none"},
     "scaling-limited": {"method.scaling": "limited"},
-    "centre-running": {"method.centering": "running"},
-    "centre-none": {"method.centering": "none"},
+    "center-running": {"method.centering": "running"},
+    "center-none": {"method.centering": "none"},
     # Batch 384 instead of 768 in the paper's setting: as many clips (twice the steps), or as many steps.
     "half-batch": {"train.batch_size": "x0.5"},
     # Section "Corruption-Specific Degraded Pre-training". Our assumption: joints that are filled in have no noise.
@@ -247,7 +247,7 @@ def skelbench_methods() -> list[MethodSpec]:
                     "train.iters_per_epoch": 1250,
                     "train.lr_scaling": "sqrt-1024",
                     "train.bodies": "random-valid",
-                    "train.centre": "body-in-training",
+                    "train.center": "body-in-training",
                     "encoder.mlp": "swiglu",
                     "encoder.registers": 4,
                     "encoder.cls_position": True,
@@ -281,7 +281,7 @@ def skelbench_methods() -> list[MethodSpec]:
 
 @hookimpl
 def skelbench_protocols() -> list[ProtocolSpec]:
-    at_test = {"centre": "clip", "resize": "bin-starts", "share": 0.95}
+    at_test = {"center": "clip", "resize": "bin-starts", "share": 0.95}
     summed = at_test | {"bodies_pool": "valid-sum"}
     return [
         ProtocolSpec(

@@ -11,10 +11,10 @@ from skelbench.models.precision import no_autocast
 
 
 def koleo(x_RD: Tensor, rows: int | None = None, eps: float = 1e-8) -> Tensor:
-    """Minus the mean log distance of each unit-normalised row to its nearest other row (Kozachenko-Leonenko), over the
+    """Minus the mean log distance of each unit-normalized row to its nearest other row (Kozachenko-Leonenko), over the
     rows of all processes, in groups of ``rows`` consecutive ones (None = all together).
 
-    Spreads features over the sphere. One view at a time: two views of a clip must not be each other's neighbours.
+    Spreads features over the sphere. One view at a time: two views of a clip must not be each other's neighbors.
     DINOv2's code searches the rows of each process alone, which makes the distances depend on the number of processes;
     in KAIST-VICLab/SLiM a process has 192 clips. Computed in float32; zero for fewer than two rows. Source: DINOv2.
     """

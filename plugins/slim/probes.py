@@ -234,7 +234,7 @@ class SlimReleaseSemi(FineTune):
     its own; lists of labels of our own, as the release's depend on the order of its files.
     """
 
-    epochs: int = Field(1, ge=1, description="passes over the labelled clips")
+    epochs: int = Field(1, ge=1, description="passes over the labeled clips")
     min_steps: int = Field(20_000, ge=0, description="more epochs where they make fewer steps than this")
     batch_size: int = Field(256, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("sgd", description="sgd has momentum 0.9")

@@ -29,7 +29,7 @@ GATED = {"mlp.w12": ("mlp.fc1_g", "mlp.fc1_x"), "mlp.w3": ("mlp.fc2",)}
 """Layers of SwiGLU; the first holds gate and value, one after the other."""
 VIEWS = {
     "train.bodies": "random-valid",
-    "train.centre": "body-in-training",
+    "train.center": "body-in-training",
     "method.resize": "release",
     "method.whole_frames": True,
 }

@@ -45,7 +45,7 @@ TARGET_CONTROL = _ablation("target-control", tables.TARGET_CONTROL, figure="targ
 OBJECTIVE = _ablation("objective", tables.OBJECTIVE.rows)
 STM = _ablation("stm", tables.STM.rows)
 SAA = _ablation("saa", tables.SAA.rows)
-CENTRING = _ablation("centring", tables.CENTRING.rows)
+CENTERING = _ablation("centering", tables.CENTERING.rows)
 BATCH = _ablation("batch", tables.BATCH.rows)
 
 SCALING = Study(

@@ -256,15 +256,15 @@ SAA = StudyTable(
     ),
 )
 
-CENTRING = StudyTable(
-    name="centring",
-    title="Centring of the teacher: linear accuracy in percent",
-    labels=_labels(centring="Centring"),
+CENTERING = StudyTable(
+    name="centering",
+    title="Centering of the teacher: linear accuracy in percent",
+    labels=_labels(centering="Centering"),
     rows=variants(
         "slim",
-        ("centring",),
-        ("none", "centre-none", ""),
-        ("running centre", "centre-running", ""),
+        ("centering",),
+        ("none", "center-none", ""),
+        ("running center", "center-running", ""),
         ("Sinkhorn", "", ""),
     ),
     against="Over Sinkhorn",

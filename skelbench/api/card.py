@@ -139,7 +139,7 @@ def _license(run: RunDir, store: ClipStore, method: MethodSpec) -> str:
         return "not recorded; ask the authors of the weights"
     if not method.trains:
         return "none"
-    license = plain(store.meta.licence) or "not recorded; ask the authors of the data"
+    license = plain(store.meta.license) or "not recorded; ask the authors of the data"
     return license + (", and the terms of the data of the run that it started from" if run.spec.init_from else "")
 
 

@@ -46,7 +46,7 @@ def collate(items: Sequence[tuple[Tensor, int]]) -> ClipBatch:
 class ClipDataset(Dataset[tuple[Tensor, int]]):
     """Clips of one part of a split: ``dataset[i]`` is (float32 [M, T, J, 3], label).
 
-    Coordinates are metres, Y up, as they are stored; M bodies that are there and T frames are the clip's own. The
+    Coordinates are meters, Y up, as they are stored; M bodies that are there and T frames are the clip's own. The
     :attr:`store` has all else: ``dataset.store.lengths[dataset.ids]``.
     """
 
@@ -57,7 +57,7 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
 
     @property
     def name(self) -> str:
-        """Name of the data set."""
+        """Name of the dataset."""
         return self.store.meta.name
 
     @property
@@ -104,15 +104,15 @@ def dataset(
     data: Path | str | None = None,
     plugins: Sequence[Path | str] = (),
 ) -> ClipDataset:
-    """A data set for a ``torch.utils.data.DataLoader``: ``skelbench.dataset("ntu60", split="xsub", part="train")``.
+    """A dataset for a ``torch.utils.data.DataLoader``: ``skelbench.dataset("ntu60", split="xsub", part="train")``.
 
     ``split``: none = its default one; ``SPLIT~tune`` holds training subjects out for choosing settings,
     ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` cameras or setups as well. ``part``: "train", "test", or "all" clips,
     those in neither too.
-    ``data``: where data sets are kept, as ``--data-root``. ``synthetic`` is there without any files.
+    ``data``: where datasets are kept, as ``--data-root``. ``synthetic`` is there without any files.
 
     Raises:
-        SkelbenchError: there is no such data set, split or part; says which there are, and how to make one.
+        SkelbenchError: there is no such dataset, split or part; says which there are, and how to make one.
     """
     from skelbench.api.plugins import use_plugins
     from skelbench.pipeline.resolve import open_dataset

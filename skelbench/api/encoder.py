@@ -15,7 +15,7 @@ from torch import Tensor
 
 from skelbench.api.datasets import ClipBatch, ClipDataset
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import centre
+from skelbench.data.importers.bodies import center
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.memory import store_of
 from skelbench.evaluation.features import PreparedClips, pool_bodies, read_out
@@ -92,11 +92,11 @@ class FrozenEncoder:
         (:attr:`preprocessing`).
 
         Args:
-            clips: see :data:`Clips`; coordinates in metres with Y up, as in the clip stores of skelbench.
-            ids: the clips to embed; None = all. For a part of a data set some of its ``ids``, else places in ``clips``.
+            clips: see :data:`Clips`; coordinates in meters with Y up, as in the clip stores of skelbench.
+            ids: the clips to embed; None = all. For a part of a dataset some of its ``ids``, else places in ``clips``.
                 A boolean for each clip works too.
             batch_size: changes nothing but rounding.
-            subtract_origin: first put the centre joint of the first body, in the first frame that shows it, at the
+            subtract_origin: first put the center joint of the first body, in the first frame that shows it, at the
                 origin, as the NTU pipeline does; for camera coordinates. Frames without a body stay 0.
 
         Raises:
@@ -173,7 +173,7 @@ class FrozenEncoder:
         look = self.preprocessing
         if isinstance(clips, ClipDataset | ClipStore):
             if subtract_origin:
-                raise SkelbenchError("subtract_origin is for coordinates; clips of a data set are centered already")
+                raise SkelbenchError("subtract_origin is for coordinates; clips of a dataset are centered already")
             store = clips.store if isinstance(clips, ClipDataset) else clips
             every = clips.ids if isinstance(clips, ClipDataset) else np.arange(len(store))
             dimensions = store.meta.dimensions
@@ -181,7 +181,7 @@ class FrozenEncoder:
             coordinates = _coordinates(clips)
             if subtract_origin:
                 joint = self.topology.center
-                coordinates = [centre(x.reshape(-1, *x.shape[-3:]), joint)[0].reshape(x.shape) for x in coordinates]
+                coordinates = [center(x.reshape(-1, *x.shape[-3:]), joint)[0].reshape(x.shape) for x in coordinates]
             store = store_of(coordinates, self.topology, look.slots or 1)
             every, dimensions = np.arange(len(store)), max(store.meta.dimensions, look.dimensions)  # 3-D may be flat
         if (store.topology.name, dimensions) != (self.topology.name, look.dimensions):
@@ -205,7 +205,7 @@ def _coordinates(clips: Any) -> list[np.ndarray]:
             "is expected, for one clip clip[None]"
         )
     if not isinstance(clips, Iterable):
-        raise SkelbenchError(f"{clips!r} is not clips; give a data set, or coordinates [B, frames, joints, 3]")
+        raise SkelbenchError(f"{clips!r} is not clips; give a dataset, or coordinates [B, frames, joints, 3]")
     return [_array(clip) for clip in clips]
 
 
@@ -216,8 +216,8 @@ def _array(clip: Any) -> np.ndarray:
         return np.asarray(clip)
     except (TypeError, ValueError) as error:
         raise SkelbenchError(
-            f"a {type(clip).__name__} is among the clips, where coordinates are expected; to embed part of a data set "
-            "pass the data set and ids=[...]"
+            f"a {type(clip).__name__} is among the clips, where coordinates are expected; to embed part of a dataset "
+            "pass the dataset and ids=[...]"
         ) from error
 
 
@@ -234,6 +234,6 @@ def _chosen(ids: Sequence[int] | np.ndarray, every: np.ndarray) -> np.ndarray:
     if len(unknown := wanted_ids[~np.isin(wanted_ids, every)]):
         raise SkelbenchError(
             f"clip {unknown[0]} is none of the {len(every)} that are given, {every.min()} to {every.max()}; for a part "
-            "of a data set give its ids"
+            "of a dataset give its ids"
         )
     return wanted_ids.astype(np.int64)

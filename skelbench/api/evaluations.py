@@ -59,7 +59,7 @@ def evaluate_runs(
                     evaluate(session, control, alike, asked.force, like=run)
                 else:
                     log.warning(
-                        "note: control %s has not learnt to do without joints: not evaluated with --min-confidence",
+                        "note: control %s has not learned to do without joints: not evaluated with --min-confidence",
                         control.spec.method,
                     )
     return records

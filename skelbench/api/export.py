@@ -76,7 +76,7 @@ def export(
     ``format`` "onnx": also ``model.onnx``, compared with PyTorch by onnxruntime.
 
     Raises:
-        SkelbenchError: there is no such run or place, its data set is not here, or the encoder cannot be exported;
+        SkelbenchError: there is no such run or place, its dataset is not here, or the encoder cannot be exported;
             nothing is written then.
     """
     if format not in FORMATS:

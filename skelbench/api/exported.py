@@ -78,7 +78,7 @@ def is_exported(folder: Path) -> bool:
 
 
 def build_exported(settings: Settings, host: Host) -> Encoder:
-    """The encoder, freshly initialised.
+    """The encoder, freshly initialized.
 
     Raises:
         SkelbenchError: no plugin announces it, or one of another version.

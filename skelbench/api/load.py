@@ -92,7 +92,7 @@ def load_from_run(
     readout: str | None = None,
     with_data: bool = False,
 ) -> Loaded:
-    """The encoder of a run, on the session's device. ``with_data``: open the data set even if nothing depends on it."""
+    """The encoder of a run, on the session's device. ``with_data``: open the dataset even if nothing depends on it."""
     directory, checkpoint = _directory(session, run, checkpoint)
     check_finished(directory, checkpoint)
     fields: dict[str, Any] = {"readout": readout} if readout else {}

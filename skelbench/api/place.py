@@ -42,7 +42,7 @@ class RunOnDisk:
     def __init__(self, directory: RunDir, data: Place = None, checkpoint: str = "last") -> None:
         self._directory = directory
         self.data = path_of(data)
-        """Directory of the data sets; None = the usual one."""
+        """Directory of the datasets; None = the usual one."""
         self.checkpoint = checkpoint
         """"last", or the epoch of a kept snapshot, that evaluations and the encoder are of."""
 

@@ -29,7 +29,7 @@ def _inputs(results: Path | str | None, all: bool, only: Mapping[str, Any]) -> T
 def results(path: Path | str | None = None) -> pandas.DataFrame:
     """All evaluations of finished runs below ``path``, a row each: what tables are made from.
 
-    Accuracies are shares. Columns: method, variant, data set, split, token grid, preset, whether it is ``exact``,
+    Accuracies are shares. Columns: method, variant, dataset, split, token grid, preset, whether it is ``exact``,
     hardware, seed, protocol, stream, checkpoint, accuracy, the paired tests against the controls, cost, ...
     (``skelbench.reporting.frame.frame`` says what each is).
     """
@@ -87,7 +87,7 @@ def compare(
     the highest test accuracy of a probe's checkpoints too.
 
     Raises:
-        SkelbenchError: there is no such table, data set, ...; names the nearest.
+        SkelbenchError: there is no such table, dataset, ...; names the nearest.
     """
     inputs = _inputs(results, all, only)
     inputs.significance, inputs.best_on_test = significance, best_on_test
@@ -111,7 +111,7 @@ def plot(
     ``figure.savefig("curves.pdf")`` writes it.
 
     ``figure``: curves, token-budget, gallery, ..., or one of a plugin. ``all``: as in :func:`compare`. ``data``: where
-    data sets are. ``settings``: the figure's own, ``{"clip": 3}`` of gallery. ``method`` is also the method that
+    datasets are. ``settings``: the figure's own, ``{"clip": 3}`` of gallery. ``method`` is also the method that
     gallery and coverage show.
 
     Raises:
@@ -140,7 +140,7 @@ def report(
     """All results as one page that loads nothing from anywhere: ``skelbench report``, from Python. Returns where it is.
 
     ``all``: as in :func:`compare`. ``tables``: these alone; None = all but those that count models. ``skeletons``: with
-    test clips of the most accurate run and their nearest training clips, which takes the features of its data set.
+    test clips of the most accurate run and their nearest training clips, which takes the features of its dataset.
 
     Raises:
         SkelbenchError: there is no run yet, or nothing can be written there.

@@ -45,7 +45,7 @@ class SkeletonModel(nn.Module):
         return nn.Linear(self.num_features, self.num_classes) if self.num_classes else nn.Identity()
 
     def reset_classifier(self, num_classes: int) -> None:
-        """Another head, freshly initialised; 0 = none."""
+        """Another head, freshly initialized; 0 = none."""
         self.num_classes = num_classes
         self.head = self._head().to(self._device)
 

@@ -69,4 +69,4 @@ def list_data(data_root: DataRoot = None) -> None:
             rows.append((name, "stored", *where))
     columns = ("name", "state", "clips", "classes", "splits", "default split", "about")
     out.print(make_table(columns, rows))
-    out.print(f"data sets are kept in {root}")
+    out.print(f"datasets are kept in {root}")

@@ -34,12 +34,12 @@ def fetch_data(
     host = get_host()
     if source is None:
         sources = cast("list[SourceSpec]", host.all("sources"))
-        rows = [(spec.name, f"{spec.megabytes:,} MB", spec.licence, _about(spec)) for spec in sources]
+        rows = [(spec.name, f"{spec.megabytes:,} MB", spec.license, _about(spec)) for spec in sources]
         out.print(make_table(("name", "download", "license", "about"), rows))
         out.print("next: skelbench data fetch NAME")
         return
     about = cast("SourceSpec", host.get("sources", source))
-    facts = [("license", about.licence), ("cite", about.citation), ("about", _about(about))]
+    facts = [("license", about.license), ("cite", about.citation), ("about", _about(about))]
     print_facts([*facts, ("download", None if origin else f"{about.megabytes:,} MB")], title=f"dataset {source}")
     name = new_dataset_name(name or source)
     path = (data_root or roots.data_root()) / name

@@ -25,7 +25,7 @@ def info(dataset: Name, data_root: DataRoot = None) -> None:
 
 
 def open_store(name: str, data_root: Path | None) -> ClipStore:
-    """The data set ``name``, built in or stored in ``data_root`` (None = the user's)."""
+    """The dataset ``name``, built in or stored in ``data_root`` (None = the user's)."""
     from skelbench.data.store.roots import data_root as default_data_root
     from skelbench.pipeline.resolve import open_dataset
     from skelbench.plugin.host import get_host
@@ -34,7 +34,7 @@ def open_store(name: str, data_root: Path | None) -> ClipStore:
 
 
 def print_store(store: ClipStore, name: str) -> None:
-    """Print what is known about an opened data set."""
+    """Print what is known about an opened dataset."""
     import numpy as np
 
     meta = store.meta
@@ -53,12 +53,12 @@ def print_store(store: ClipStore, name: str) -> None:
             ("poses", "2-D (z = 0)" if meta.dimensions == 2 else "3-D"),
             ("confidence", "of every joint" if store.confidence_FJ is not None else ""),
             ("lineage", meta.lineage),
-            ("licence", meta.licence),
+            ("license", meta.license),
             ("fingerprint", meta.fingerprint),
             ("written by", meta.written_by),
             ("folder", store.path),
         ],
-        title=f"data set {name}",
+        title=f"dataset {name}",
     )
     splits = []
     for split in map(store.split, meta.splits):

@@ -1,4 +1,4 @@
-"""``skelbench data verify``: is a stored data set what it should be?"""
+"""``skelbench data verify``: is a stored dataset what it should be?"""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
     from skelbench.core.console import make_table, out, progress, styled
     from skelbench.core.text import plain
     from skelbench.data.anatomy import measure
-    from skelbench.data.verify import bone_rows, recognise, verify
+    from skelbench.data.verify import bone_rows, recognize, verify
 
     store = open_store(dataset, data_root)
-    kind = recognise(store, known)
+    kind = recognize(store, known)
     body, checks = measure(store), []
     table = make_table(("check", "", "found", "expected"))
     with progress(label=f"verify {dataset}", unit="checks") as report:
@@ -39,7 +39,7 @@ def verify_data(dataset: Name, known: Known = None, bones: Bones = False, data_r
             table.add_row(check.name, mark, plain(check.value), plain(check.expected))
             report(1)
     against = f"beside the published figures of {kind}" if kind else "no published figures are known for it"
-    out.print(styled((f"data set {dataset}", "bold"), f", {against}"))
+    out.print(styled((f"dataset {dataset}", "bold"), f", {against}"))
     out.print(table)
     together: dict[tuple[str, str], list[str]] = {}
     for check in checks:

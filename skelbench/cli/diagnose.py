@@ -73,7 +73,7 @@ def interpolation(
     else:
         data, store, grid = _clips(session, dataset or "synthetic", split, 8 if tokens is None else tokens)
     # Joints of the bodies that are present, about their own center, whatever the settings of a run.
-    look = Preprocessing(centre="body", second_body=data.second_body, dimensions=store.meta.dimensions)
+    look = Preprocessing(center="body", second_body=data.second_body, dimensions=store.meta.dimensions)
     coordinates = PreparedClips(store, look, grid, torch.device(session.device))
     sides = frozen.sides(coordinates, data.split, clips, data.min_frames)
     settings = {"ratios": ratios, "masks": masks, "clips": clips}
@@ -257,7 +257,7 @@ def _ratios(text: str) -> list[float]:
 
 
 def _clips(session: Session, dataset: str, split: str | None, tokens: int) -> tuple[DataSpec, ClipStore, Grid]:
-    """Data set, its clips and a token grid of the paper, without a run."""
+    """Dataset, its clips and a token grid of the paper, without a run."""
     from skelbench.core.spec import DataSpec
     from skelbench.pipeline.resolve import data_of, open_dataset
     from skelbench.views.skeleton.grid import BUDGETS, Grid

@@ -62,7 +62,7 @@ EXAMPLES = {
     "suite run": ("suite run slim", "suite run mine --plugin mine.py --dry-run"),
     "suite table": ("suite table", "suite table --format md -o suite.md"),
     "compare": ("compare", "compare --table flops --method slim,mamp", "compare --against slim -o table.csv"),
-    "plot": ("plot token-budget", "plot map --run slim --set colour=subject -o map.pdf"),
+    "plot": ("plot token-budget", "plot map --run slim --set color=subject -o map.pdf"),
     "report": ("report", "report --dataset ntu60 -o ntu60.html"),
     "diagnose interpolation": ("diagnose interpolation --dataset ntu60", "diagnose interpolation slim -o mask.png"),
     "diagnose invariance": ("diagnose invariance slim", "diagnose invariance slim mamp -o invariance.png"),

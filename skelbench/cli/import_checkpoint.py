@@ -41,7 +41,7 @@ def import_checkpoint(
     from skelbench.plugin.host import get_host
 
     host = get_host()
-    host.method(method)  # a misspelt one fails before torch is imported
+    host.method(method)  # a misspelled one fails before torch is imported
     protocols = known_protocols(host, [name for name in comma_separated(probe) if name != "none"])
     sets = parse_sets(set_ or [])
     from skelbench.api.checkpoints import import_file

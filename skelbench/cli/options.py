@@ -150,10 +150,10 @@ def check_place(output: Path) -> None:
 
 
 def new_dataset_name(name: str) -> str:
-    """``name`` for a data set that is about to be made; those that are built in are taken."""
+    """``name`` for a dataset that is about to be made; those that are built in are taken."""
     from skelbench.data.synthetic.dataset import NAME
     from skelbench.plugin.host import get_host
 
     if name in (*get_host().names("datasets"), NAME):
-        raise SkelbenchError(f"{name!r} is the name of a built-in data set; choose another --name")
+        raise SkelbenchError(f"{name!r} is the name of a built-in dataset; choose another --name")
     return name

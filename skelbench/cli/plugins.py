@@ -121,7 +121,7 @@ def _show_entry(host: Host, entry: Entry) -> None:
             ("in figures", getattr(about, "spelling", "")),
             ("citation", getattr(about, "citation", "")),
             ("our assumptions", getattr(about, "readings", "")),
-            ("license", getattr(about, "licence", "")),
+            ("license", getattr(about, "license", "")),
             ("splits", ", ".join(getattr(about, "splits", ()))),
             ("default split", getattr(about, "default_split", "")),
             ("version", about.version),

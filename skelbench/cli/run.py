@@ -49,7 +49,7 @@ def run(
     protocols = known_protocols(host, asked.probes)
     observers = named_observers(host, asked.observe)
     if not as_json and os.environ.get("RANK", "0") == "0":
-        err.print(f"starting: {asked.method} on {asked.dataset or 'its data set'}")
+        err.print(f"starting: {asked.method} on {asked.dataset or 'its dataset'}")
 
     from skelbench.cli.summary import print_header
     from skelbench.core import distributed

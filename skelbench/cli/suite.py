@@ -33,7 +33,7 @@ def show(suite: Name = USUAL) -> None:
         "protocols": ", ".join(selected.protocols),
     }
     facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in selected.presets.items()}
-    facts |= {f"data set {key}": ", ".join(splits) for key, splits in selected.datasets.items()}
+    facts |= {f"dataset {key}": ", ".join(splits) for key, splits in selected.datasets.items()}
     print_facts(facts.items(), title=f"Suite {selected.name}")
 
 
@@ -73,7 +73,7 @@ def run(
             raise SkelbenchError(did_you_mean(value, choices, f"{noun} (suite {selected.name})"))
         return value or choices[0]
 
-    dataset, preset = one(dataset, [*selected.datasets], "data set"), one(preset, [*selected.presets], "preset")
+    dataset, preset = one(dataset, [*selected.datasets], "dataset"), one(preset, [*selected.presets], "preset")
     splits = [*selected.datasets[dataset]]
     numbers = [*map(str, selected.tokens)]
     probes = () if probe == "all" else comma_separated(probe or "") or selected.presets[preset]

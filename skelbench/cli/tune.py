@@ -55,7 +55,7 @@ def tune(
     if not names:
         raise SkelbenchError("no method is named; write skelbench tune METHOD or METHOD,METHOD")
     for name in names:
-        host.method(name)  # misspelt names fail before torch is imported
+        host.method(name)  # misspelled names fail before torch is imported
     protocols = known_protocols(host, comma_separated(probe))
     observers = named_observers(host, observe)
     if len(protocols) != 1:

@@ -14,7 +14,10 @@ from pydantic import (
     ValidationInfo,
     field_validator,
     model_serializer,
+    model_validator,
 )
+
+from skelbench.core.spelling import VALUES, known
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 """A fraction between 0 and 1, without the limits."""
@@ -39,9 +42,17 @@ class Spec(BaseModel):
                     f"{cls.__name__}.{name} is a set, which has another order in every process; write tuple[...]"
                 )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _either_spelling(cls, values: Any) -> Any:
+        return {known(name, cls.model_fields): values[name] for name in values} if isinstance(values, dict) else values
+
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str) and value in VALUES:
+            choices = get_args(cls.model_fields[str(info.field_name)].annotation)
+            return known(value, choices, VALUES)
         if isinstance(value, bool):  # pydantic takes it for 1 or 0
             types = set(_leaves(cls.model_fields[str(info.field_name)].annotation))
             if types & {int, float} and not types & {bool, Any}:

@@ -30,7 +30,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Call ``write(file)`` on a temporary neighbour of ``path``, sync it and rename it into place.
+    """Call ``write(file)`` on a temporary neighbor of ``path``, sync it and rename it into place.
 
     After a failure the temporary file is removed, and the old content of ``path`` stays.
     """

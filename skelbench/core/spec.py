@@ -21,6 +21,7 @@ from pydantic import (
 from skelbench.core.component import Grown, Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean, nearest
 from skelbench.core.hashing import digest
+from skelbench.core.spelling import earlier
 
 Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 """Bodies of a clip for training: the present ones, every slot (including zero bodies), slot 0, one at random."""
@@ -28,7 +29,7 @@ Bodies = Literal["valid", "all-slots", "first", "random-valid"]
 ONE_BODY = "first", "random-valid"
 """Values of :data:`Bodies` with one body of every clip."""
 
-Centre = Literal["clip", "body", "body-in-training"]
+Origin = Literal["clip", "body", "body-in-training"]
 """Origin. "clip": the center joint of the first body in its first frame (as stored). "body": the center joint of each
 body in its own first frame. "body-in-training": as "body" in training, as "clip" in evaluation."""
 
@@ -68,19 +69,19 @@ class GridSpec(Spec):
 
 
 class DataSpec(Grown):
-    """Data set and selection of clips."""
+    """Dataset and selection of clips."""
 
     ADDED = frozenset({"min_frames"})
 
-    name: str = Field("synthetic", description="data set")
-    split: str = Field("", description="split; empty = the data set's default")
+    name: str = Field("synthetic", description="dataset")
+    split: str = Field("", description="split; empty = the dataset's default")
     second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
     min_frames: int = Field(0, ge=0, description="training clips with fewer frames are left out; test clips never are")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane, filled in when it is opened")
-    fingerprint: str = Field("", description="content hash of the data set, filled in when it is opened")
+    fingerprint: str = Field("", description="content hash of the dataset, filled in when it is opened")
 
     FOUND: ClassVar[frozenset[str]] = frozenset({"dimensions", "fingerprint"})
-    """Fields that the data set decides."""
+    """Fields that the dataset decides."""
 
     @property
     def title(self) -> str:
@@ -104,7 +105,7 @@ class TrainSpec(Grown):
     weight_decay_end: float | None = Field(None, ge=0, description="weight decay at the end (cosine); none = constant")
     clip_grad: float | None = Field(None, gt=0, description="gradient-norm limit per sub-network; none = off")
     bodies: Bodies = Field("valid", description="bodies of a clip that are trained on")
-    centre: Centre = Field("clip", description="origin: the first body's for all bodies, or each body's own")
+    center: Origin = Field("clip", description="origin: the first body's for all bodies, or each body's own")
     align: Align = Field("none", description="clips turned to face one way, in every frame or as in the first")
     degrade: tuple[dict[str, Any], ...] = Field(
         (), description="what is done once to each training clip, in order: [{kind='zero-fill', share=0.2}]"
@@ -122,7 +123,7 @@ class TrainSpec(Grown):
         description="compute activations of blocks again in the backward pass, to need less memory: the same numbers "
         "(on a GPU to rounding) in about a third more time; auto = where a GPU's memory is too small",
     )
-    batch_norm: Literal["broadcast", "synchronised"] = Field(
+    batch_norm: Literal["broadcast", "synchronized"] = Field(
         "broadcast",
         description="batch norm over several processes: each its own fraction of the batch and the first one's running "
         "statistics, or the batch of all, which is what one process does",
@@ -170,7 +171,7 @@ class RunSpec(Spec):
     @property
     def id(self) -> str:
         """The pretrain_id: 12 hex digits."""
-        return digest(self.model_dump(mode="json"))
+        return digest(earlier(self.model_dump(mode="json")))
 
     @property
     def tokens(self) -> int:
@@ -212,7 +213,7 @@ class EvalSpec(Grown):
     )
     bodies_pool: Pooling = "valid-mean"
     bodies: Bodies = "valid"
-    centre: Centre = "clip"
+    center: Origin = "clip"
     align: Align = "none"
     share: float = Field(0.95, gt=0, le=1, description="central fraction of a clip that is evaluated")
     resize: EvaluationResize = "ends"
@@ -260,7 +261,7 @@ class EvalSpec(Grown):
     @property
     def id(self) -> str:
         """The eval_id: 12 hex digits."""
-        return digest(self.model_dump(mode="json"))
+        return digest(earlier(self.model_dump(mode="json")))
 
 
 S = TypeVar("S", bound=Spec)
@@ -317,7 +318,7 @@ def evaluation_defaults(spec: RunSpec) -> dict[str, Any]:
     return {
         "streams": tuple(streams) if len(streams) == 1 else ("joint",),
         "bodies": "all-slots" if slots else "valid",
-        "centre": "clip" if spec.train.centre == "body-in-training" else spec.train.centre,
+        "center": "clip" if spec.train.center == "body-in-training" else spec.train.center,
         "align": spec.train.align,
         "bodies_pool": "all-mean" if slots else "valid-mean",
         "resize": next(

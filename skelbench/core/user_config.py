@@ -42,7 +42,7 @@ class Setting:
 
 SETTINGS = {
     "results": Setting("SKELBENCH_RESULTS", "folder", "where runs are kept", "results in the current folder"),
-    "data": Setting("SKELBENCH_DATA", "folder", "where data sets are kept", "the user's data folder"),
+    "data": Setting("SKELBENCH_DATA", "folder", "where datasets are kept", "the user's data folder"),
     "plugins": Setting("SKELBENCH_PLUGIN_PATH", "paths", "plugin files, and folders of them", "none"),
     "entry_points": Setting("SKELBENCH_PLUGINS", "names", "installed plugins that are loaded", "all"),
     "observe": Setting("SKELBENCH_OBSERVE", "names", "observers of runs", "none"),

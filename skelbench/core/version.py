@@ -1,4 +1,4 @@
-"""The version of this package: recorded with runs and data sets."""
+"""The version of this package: recorded with runs and datasets."""
 
 __version__ = "0.2.0"
 

@@ -44,8 +44,8 @@ class Anatomy:
     """Unit vector from mid-hips to mid-shoulders, mean over a clip."""
     left_N: np.ndarray
     """Above 0 if the joints named left are on the body's left, in right-handed coordinates; 0 = unclear."""
-    off_centre: float
-    """Distance of the centre joint in the first frame from the origin."""
+    off_center: float
+    """Distance of the center joint in the first frame from the origin."""
     contradiction: str
     """Reason why the joints are in the wrong order; "" if none was found."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import centre
+from skelbench.data.importers.bodies import center
 from skelbench.data.store.clip_store import EMPTY_BODY, WHO, ClipStore
 from skelbench.data.store.writer import Clip, StoreWriter
 from skelbench.views.skeleton.mapping import joint_mapping
@@ -37,13 +37,13 @@ def convert_store(
     details["fingerprint_before"] = meta.fingerprint
     lineage = f"{meta.lineage}; {meta.topology} converted to {target.name}"
     settings: dict[str, Any] = {"topology": target, "classes": meta.classes, "splits": meta.splits, "lineage": lineage}
-    settings |= {"default_split": meta.default_split, "licence": meta.licence, "fps": meta.fps}
+    settings |= {"default_split": meta.default_split, "license": meta.license, "fps": meta.fps}
     with StoreWriter(path, **settings, details=meta.details | details, overwrite=overwrite) as writer:
         for clip in range(len(store)):
             store.check(np.array([clip]))
             x_MTJC, confidence_MTJ = mapping.apply(store.clip(clip), store.confidence(clip))
             confidence_MTJ *= np.any(store.clip(clip), axis=(2, 3))[..., None]
-            x_MTJC, shift_C = centre(x_MTJC, target.center)
+            x_MTJC, shift_C = center(x_MTJC, target.center)
             x_MTJC *= (confidence_MTJ > 0)[..., None]
             empty = bool(store.index["flags"][clip] & EMPTY_BODY)
             writer.add_clip(

@@ -63,7 +63,7 @@ def fetch(
     try:
         places = [_unpack(file, unpacked) for file in files]
         recording = read(places, ImportOptions())
-        recording.licence = source.licence
+        recording.license = source.license
         about: dict[str, Any] = {"citation": source.citation, "from": list(source.files)}
         about["sha256"] = {file.name: _sha256(file) for file in files if file.is_file()}
         recording.details["source"] = about

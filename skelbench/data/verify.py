@@ -67,11 +67,11 @@ def _judge(name: str, ok: object, value: str, expected: str, advice: str, otherw
     return Check(name, "ok", value, expected) if ok else Check(name, otherwise, value, expected, advice)
 
 
-def recognise(store: ClipStore, kind: str | None = None) -> str | None:
+def recognize(store: ClipStore, kind: str | None = None) -> str | None:
     """Return the known dataset that ``store`` is: ``kind``, else found from the clips' names; None = another one."""
     if kind is not None:
         if kind != "other" and kind not in KNOWN:
-            raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "data set to verify against"))
+            raise SkelbenchError(did_you_mean(kind, [*KNOWN, "other"], "dataset to verify against"))
         return None if kind == "other" else kind
     if store.names is None:
         return None
@@ -80,7 +80,7 @@ def recognise(store: ClipStore, kind: str | None = None) -> str | None:
 
 
 def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator[Check]:
-    """Run every check in turn; ``kind`` from :func:`recognise`, ``body`` from :func:`~.anatomy.measure`."""
+    """Run every check in turn; ``kind`` from :func:`recognize`, ``body`` from :func:`~.anatomy.measure`."""
     yield from _counts(store, kind)
     yield from _contents(store)
     if missing := [name for name in JOINTS if name not in store.topology.joints]:
@@ -88,16 +88,16 @@ def verify(store: ClipStore, kind: str | None, body: Anatomy | None) -> Iterator
         yield Check("anatomy", "look", "not looked at", "", advice)
         return
     if body is None:
-        advice = "no clip of the sample shows anybody, so there are no bones to check; make the data set again"
+        advice = "no clip of the sample shows anybody, so there are no bones to check; make the dataset again"
         yield Check("bodies", "wrong", "none", "one or more in every clip", advice)
         return
     yield _up(store, body)
     advice = f"not in the order of {store.topology.name}: {body.contradiction}; import again with --topology NAME"
     value = "another" if body.contradiction else store.topology.name
     yield _judge("joint order", not body.contradiction, value, store.topology.name, advice, "wrong")
-    value = f"first body's centre {body.off_centre:.2f} from it in the first frame"
-    advice = "clips are not centred: a rotation swings the body around the camera; use --set train.centre=body"
-    yield _judge("origin", body.off_centre < 0.5, value, "near 0", advice)
+    value = f"first body's center {body.off_center:.2f} from it in the first frame"
+    advice = "clips are not centered: a rotation swings the body around the camera; use --set train.center=body"
+    yield _judge("origin", body.off_center < 0.5, value, "near 0", advice)
     if store.meta.dimensions == 3:  # in 2-D sides are unknown, bones are foreshortened, and the unit is the image's
         yield _left(store, body)
         yield _lengths(store, body)
@@ -134,7 +134,7 @@ def _counts(store: ClipStore, kind: str | None) -> Iterator[Check]:
                 yield _counted(f"{split.name}, {part}", size, expected, published.sure, advice)
         else:
             unseen = len(set(store.labels[split.test]) - set(store.labels[split.train]))
-            advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognised; use another split"
+            advice = f"{counted(unseen, 'class')} in the test part alone, not to be recognized; use another split"
             value = f"{sizes['train']:,} / {sizes['test']:,}"
             yield _judge(f"{split.name}, train / test", not unseen, value, "", advice)
     count = np.bincount(store.labels, minlength=store.num_classes)
@@ -215,7 +215,7 @@ def _lengths(store: ClipStore, body: Anatomy) -> Check:
     value = f"median {np.median(body.bone_J[bones]):.2f} m, longest {np.max(body.bone_J[bones]):.2f} m"
     strange = [j for j in bones if not SHORTEST_BONE <= body.bone_J[j] <= LONGEST_BONE]
     if len(strange) > len(bones) / 2:
-        advice = "most bones are not of human size: are the coordinates in metres? import them again, scaled"
+        advice = "most bones are not of human size: are the coordinates in meters? import them again, scaled"
     else:
         named = ", ".join(f"{store.topology.joints[j]} {body.bone_J[j]:.3f} m" for j in strange[:5])
         advice = f"not human: {named} (from its parent); are the joints in the order of {store.topology.name}?"

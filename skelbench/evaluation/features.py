@@ -80,7 +80,7 @@ class PreparedClips:
         drawn: Resize = "release" if crop is not None and how_resized == "bin-starts" else how_resized
         crop = crop or Center(share=look.share)
         view = ViewSpec(frames=self.grid.frames, crop=crop, augment=augment, resize=drawn, stream=look.stream)
-        how = look.bodies, self.device, look.centre, look.dimensions
+        how = look.bodies, self.device, look.center, look.dimensions
         build = ViewBuilder({"eval": view}, self.store.topology, self.grid.patch, *how)
         return (lambda batch, keyed: {"eval": change(build(batch, keyed)["eval"])}) if change else build
 

@@ -86,9 +86,9 @@ class FineTune(FineTuneSettings):
 
     Metrics: ``accuracy`` (after the last epoch, the headline), ``macro_accuracy``, ``top5_accuracy`` (10 or more
     classes), ``train_accuracy`` and ``train_loss`` (nats, without label smoothing, of the last epoch's augmented
-    batches); ``accuracy_selected``: a second fit without a stratified part of the labelled clips, at the epoch that is
+    batches); ``accuracy_selected``: a second fit without a stratified part of the labeled clips, at the epoch that is
     best on that part (ties: the lower loss); with ``best_on_test`` ``accuracy_best_on_test``, an upper bound;
-    ``steps``, ``n_train`` (labelled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
+    ``steps``, ``n_train`` (labeled clips). Of several lists all are means; ``accuracy_sd`` is over lists.
     """
 
     def evaluate_encoder(
@@ -296,7 +296,7 @@ def _notes(task: Downstream, settings: FineTuneSettings, lists: list[LabelSubset
             notes.append(f"up to {short} clips of a list are shorter than {task.spec.data.min_frames} frames: left out")
     unseen = max(task.num_classes - len(np.unique(task.train_y[part.train_n])) for part in parts)
     if unseen:
-        notes.append(f"{unseen} of {task.num_classes} classes have no labelled clip and cannot be recognised")
+        notes.append(f"{unseen} of {task.num_classes} classes have no labeled clip and cannot be recognized")
     if epochs > settings.epochs:
         notes.append(f"{epochs} epochs instead of {settings.epochs}, so that they make {settings.min_steps} steps")
     return notes

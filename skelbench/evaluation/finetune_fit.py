@@ -95,14 +95,15 @@ class Fit:
         n = len(self.ids_n)
         self.per_epoch, self.epochs, self.total = settings.per_epoch(n), settings.epochs_of(n), settings.steps_of(n)
         if n < 2 and settings.head_hidden:
-            raise SkelbenchError("a head with batch norm needs at least 2 labelled clips, there is 1: head_hidden=0")
+            raise SkelbenchError("a head with batch norm needs at least 2 labeled clips, there is 1: head_hidden=0")
         self.training_views, self.plain_views = task.builder(*settings.views()), task.builder()
         torch.manual_seed(derive_seed(seed, "init"))
         self.model = Classifier(task, settings, task.views(source, self.plain_views, self.ids_n[:1]))
         self.model.encoder.set_drop_path(settings.drop_path)
         groups = settings.groups(self.model.encoder, self.model.head)
         schedule = settings.schedule()
-        self.trainer = ProbeTrainer(settings.optimiser(groups), lambda step: schedule.lr(settings.lr, step, self.total))
+        optimizer = settings.build_optimizer(groups)
+        self.trainer = ProbeTrainer(optimizer, lambda step: schedule.lr(settings.lr, step, self.total))
         self.tests_always = settings.best_on_test and part.name == "all-train"
         self.scored = 0
         self.sums_2 = torch.zeros(2, dtype=torch.float64, device=task.device)

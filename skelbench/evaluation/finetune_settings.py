@@ -30,7 +30,7 @@ class FineTuneSettings(EncoderProtocol):
     unit: ClassVar[str] = "steps"
     drawn: ClassVar[str] = "label subsets"
 
-    epochs: int = Field(100, ge=1, description="passes over the labelled clips")
+    epochs: int = Field(100, ge=1, description="passes over the labeled clips")
     min_steps: int = Field(500, ge=0, description="more epochs where they make fewer steps than this: few clips")
     batch_size: int = Field(48, ge=2, description="clips per step; each epoch is cut into batches in the same way")
     optimizer: Literal["adamw", "adam", "sgd"] = Field("adamw", description="PyTorch's betas; sgd has momentum 0.9")
@@ -56,7 +56,7 @@ class FineTuneSettings(EncoderProtocol):
     label_share: float = Field(1.0, gt=0, le=1, description="fraction of the training clips whose labels are used")
     draws: int = Field(1, ge=1, description="lists of such clips (`skelbench data labels`), from the first on")
     stratified: bool = Field(True, description="this part of every class; false = of all clips, as some codes have it")
-    val_share: float = Field(0.1, ge=0, lt=1, description="of the labelled clips, held out for accuracy_selected")
+    val_share: float = Field(0.1, ge=0, lt=1, description="of the labeled clips, held out for accuracy_selected")
     best_on_test: bool = Field(False, description="score test clips after every epoch, for accuracy_best_on_test")
 
     @model_validator(mode="after")
@@ -100,7 +100,7 @@ class FineTuneSettings(EncoderProtocol):
         """The layer before batch norm and ReLU."""
         return nn.Linear(width, hidden)
 
-    def optimiser(self, groups: Groups) -> torch.optim.Optimizer:
+    def build_optimizer(self, groups: Groups) -> torch.optim.Optimizer:
         """Optimizer of :meth:`groups`, at the peak rate."""
         return OPTIMIZERS[self.optimizer].build(groups, self.lr, self.weight_decay)
 

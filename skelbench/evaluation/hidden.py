@@ -105,7 +105,7 @@ def can_hide_tokens(hiding: Hiding) -> bool:
 def check_confidence(min_confidence: float, store: ClipStore, hiding: Hiding, run: str) -> None:
     """SkelbenchError if tokens below ``min_confidence`` cannot be found or hidden."""
     if min_confidence and store.confidence_FJ is None:
-        raise SkelbenchError(f"data set {store.meta.name} has no confidence of its joints; leave out --min-confidence")
+        raise SkelbenchError(f"dataset {store.meta.name} has no confidence of its joints; leave out --min-confidence")
     if min_confidence and not can_hide_tokens(hiding):
         raise SkelbenchError(
             f"the encoder of {run} was trained with neither a mask token nor single tokens left out, so that joints of "

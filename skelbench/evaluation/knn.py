@@ -1,6 +1,6 @@
-"""Nearest-neighbour classification: the training clips are the gallery, the test clips the queries.
+"""Nearest-neighbor classification: the training clips are the gallery, the test clips the queries.
 
-Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbours.
+Shapes: Q queries of a chunk, G gallery clips, D width, C classes, k neighbors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
     ]
 
 
-class Neighbours(Protocol):
+class Neighbors(Protocol):
     """Base of protocols on similarities of test clips to training clips, summed over feature sets; ``seed`` has no
     effect."""
 
@@ -94,7 +94,7 @@ class Neighbours(Protocol):
         return [f"{empty} clips have all-zero features, whose cosine with anything counts as 0"] if empty else []
 
 
-class Knn(Neighbours):
+class Knn(Neighbors):
     """Nearest neighbors among the training clips (the paper's retrieval protocol: k = 1, cosine).
 
     Majority vote; a tie goes to the class whose voters are the most similar in sum, then the lower label.
@@ -112,7 +112,7 @@ class Knn(Neighbours):
     def measure(
         self, sets: Sequence[Features], weights: Sequence[float], device: torch.device | str, progress: Progress | None
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """Classify every test clip by the majority of its neighbours."""
+        """Classify every test clip by the majority of its neighbors."""
         self.check(len(sets[0].train_x), len(sets[0].test_x), sets[0].num_classes)
         labels_G = send(torch.from_numpy(sets[0].train_y), device)
         predicted = []
@@ -159,7 +159,7 @@ def similarities(
             query_QD = send(torch.from_numpy(part.test_x[start : start + chunk]), device)
             if metric == "cosine":
                 terms.append(weight * (F.normalize(query_QD, dim=1) @ gallery_GD.T))
-            else:  # the difference form: |a|^2 + |b|^2 - 2ab cancels at small distances, where neighbours matter
+            else:  # the difference form: |a|^2 + |b|^2 - 2ab cancels at small distances, where neighbors matter
                 distance_QG = torch.cdist(query_QD, gallery_GD, compute_mode="donot_use_mm_for_euclid_dist")
                 terms.append(-weight * distance_QG)
         yield sum(terms[1:], terms[0])

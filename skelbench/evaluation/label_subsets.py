@@ -1,6 +1,6 @@
 """Lists of training clips that keep their labels in semi-supervised learning.
 
-A list follows from the data set's fingerprint, the split and its number alone, and every record names its hash.
+A list follows from the dataset's fingerprint, the split and its number alone, and every record names its hash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LabelSubset:
     ids: np.ndarray
     """int64, ascending: clip ids in the store."""
     names: tuple[str, ...]
-    """Names of the clips; their ids if the data set has no names."""
+    """Names of the clips; their ids if the dataset has no names."""
 
     @property
     def text(self) -> str:

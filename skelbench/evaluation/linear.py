@@ -70,7 +70,7 @@ class Linear(Protocol):
     ``tolerance`` times log(classes), or until ``max_steps``; then the schedule decays.
     """
 
-    standardise: bool = True
+    standardize: bool = True
     """Subtract the mean and divide by the standard deviation of every feature over the training clips; no affine."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """AdamW with PyTorch's betas, or SGD with momentum 0.9."""
@@ -133,10 +133,10 @@ class Linear(Protocol):
 class SlimLinear(Linear):
     """``linear@slim``: the SLiM paper's recipe (appendix A): AdamW, learning rate 1e-4, batch 256, 10 epochs.
 
-    The paper names no schedule, weight decay or normalisation: constant rate, PyTorch's 0.01, and none.
+    The paper names no schedule, weight decay or normalization: constant rate, PyTorch's 0.01, and none.
     """
 
-    standardise: bool = False
+    standardize: bool = False
     lr: float = Field(1e-4, gt=0)
     weight_decay: float = Field(1e-2, ge=0)
     epochs: int = Field(10, ge=1)
@@ -155,7 +155,7 @@ class Fitted(Heads):
     """Fraction of log C by which the training loss fell over the last WINDOW of them; None = not measured."""
 
 
-def standardisation(x_nD: Tensor) -> tuple[Tensor, Tensor]:
+def standardization(x_nD: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and 1 / standard deviation over the clips; 0 for features that are constant up to rounding."""
     double_nD = x_nD.double()
     mean_D, std_D = double_nD.mean(0), double_nD.std(0, unbiased=False)
@@ -185,8 +185,8 @@ def fit_linear(
     """
     n, width = part.x_nD.shape
     device = part.x_nD.device
-    if config.standardise:
-        mean_D, inverse_std_D = standardisation(part.x_nD)
+    if config.standardize:
+        mean_D, inverse_std_D = standardization(part.x_nD)
     else:
         mean_D, inverse_std_D = part.x_nD.new_zeros(width), part.x_nD.new_ones(width)
     x_nD, y_n = (part.x_nD - mean_D) * inverse_std_D, part.y_n

@@ -29,7 +29,7 @@ class Outcomes(NamedTuple):
     ids_C: np.ndarray
     """Ascending."""
     correct_DC: np.ndarray
-    """bool [draws, C]: whether each was recognised."""
+    """bool [draws, C]: whether each was recognized."""
     subject_C: np.ndarray | None
     """Subject of each clip; None if not known, or if there is one only."""
     classes: int

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from skelbench.core.component import Spec
-from skelbench.core.spec import Align, Bodies, Centre, EvalSpec, EvaluationResize, Pooling, SecondBody, Stream
+from skelbench.core.spec import Align, Bodies, EvalSpec, EvaluationResize, Origin, Pooling, SecondBody, Stream
 
 
 class Preprocessing(Spec):
@@ -18,14 +18,14 @@ class Preprocessing(Spec):
     stream: Stream = Field("joint", description="encoder input: joints, bones, motion, or all three to fuse")
     share: float = Field(0.95, gt=0, le=1, description="central fraction of a clip that is evaluated")
     resize: EvaluationResize = Field("ends", description="how it becomes the T frames of the grid")
-    centre: Centre = Field("clip", description="origin: as given for all bodies, or each body's own centre joint")
+    center: Origin = Field("clip", description="origin: as given for all bodies, or each body's own center joint")
     align: Align = Field("none", description="where clips are turned to before anything else")
     bodies: Bodies = Field("valid", description="bodies that are encoded: those present, or every slot")
     bodies_pool: Pooling = Field("valid-mean", description="how features of bodies become one of the clip")
     second_body: SecondBody = Field("zero", description="second body of a clip of one: absent, or the first repeated")
     readout: str = Field("pooled", description="feature of a body: pooled, mean, joints, or a level of the encoder")
     dimensions: Literal[2, 3] = Field(3, description="2 for poses of the image plane")
-    slots: int | None = Field(None, ge=1, description="body slots M of the data set; none = not looked up")
+    slots: int | None = Field(None, ge=1, description="body slots M of the dataset; none = not looked up")
 
     @classmethod
     def of(cls, spec: EvalSpec, stream: Stream, slots: int | None = None) -> Preprocessing:
@@ -36,5 +36,5 @@ class Preprocessing(Spec):
 
 
 def slots_matter(bodies: Bodies, pooling: Pooling) -> bool:
-    """Whether features depend on how many body slots the data set has."""
+    """Whether features depend on how many body slots the dataset has."""
     return bodies == "all-slots" or pooling in ("all-mean", "concat")

@@ -93,7 +93,7 @@ class Features:
                     f"but have shapes {x.shape}, {y.shape} and {ids.shape}"
                 )
             if not len(x):
-                raise SkelbenchError(f"the {side} side of the split is empty; choose another split or data set")
+                raise SkelbenchError(f"the {side} side of the split is empty; choose another split or dataset")
             finite = np.isfinite(x).all(1)
             if not finite.all():
                 raise SkelbenchError(
@@ -104,7 +104,7 @@ class Features:
             if wrong.any():
                 raise SkelbenchError(
                     f"clip {ids[wrong][0]} of the {side} split has label {y[wrong][0]}, outside "
-                    f"0..{self.num_classes - 1}; correct the label or the data set's number of classes"
+                    f"0..{self.num_classes - 1}; correct the label or the dataset's number of classes"
                 )
             for name, array, kind in (("x", x, np.float32), ("y", y, np.int64), ("ids", ids, np.int64)):
                 object.__setattr__(self, f"{side}_{name}", np.require(array, kind, ["C", "W"]))
@@ -123,7 +123,7 @@ class Features:
 def check_classes(number: int) -> None:
     """SkelbenchError for fewer than two classes."""
     if number < 2:
-        raise SkelbenchError(f"a probe needs at least 2 classes, the data set has {number}")
+        raise SkelbenchError(f"a probe needs at least 2 classes, the dataset has {number}")
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from skelbench.core.spec import Stream
-from skelbench.evaluation.knn import Neighbours, similarities, vote
+from skelbench.evaluation.knn import Neighbors, similarities, vote
 from skelbench.evaluation.protocol import Features, Progress
 from skelbench.plugin import ProtocolSpec, hookimpl
 from skelbench.records.measures import Measure
 from skelbench.views.transfer import fetch, send
 
 NEAREST = (1, 5, 10)
-"""Neighbours among which recall looks for a hit."""
+"""Neighbors among which recall looks for a hit."""
 _LABELS = {"map": "mAP"} | {f"recall_at_{k}": f"recall@{k}" for k in NEAREST}
 _MEASURES = {name: Measure(label, share=True) for name, label in _LABELS.items()}
 _MEASURES |= {f"{m}_{s}": Measure(f"{s} {label}", share=True) for m, label in _LABELS.items() for s in get_args(Stream)}
@@ -32,7 +32,7 @@ def skelbench_protocols() -> list[ProtocolSpec]:
     return [ProtocolSpec(name="retrieval", target=":Retrieval", summary=summary)]
 
 
-class Retrieval(Neighbours):
+class Retrieval(Neighbors):
     """Training clips ranked by cosine similarity to each test clip; clips of its class are hits.
 
     Metrics: ``accuracy``, as ``knn`` (SLiM paper, appendix A); ``map``, mean average precision of the whole ranking (0

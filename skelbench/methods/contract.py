@@ -244,7 +244,7 @@ class Method(nn.Module):
 
     @property
     def whole_batch(self) -> str:
-        """Why a step needs all of its clips at once: what is normalised or compared over them. "": it needs them one by
+        """Why a step needs all of its clips at once: what is normalized or compared over them. "": it needs them one by
         one. Then all its means are ``step.mean``, over counts that grow alike with the clips, and what ``after_step``
         needs of them is left by ``step.keep``: so a batch may be taken in pieces (``train.accumulate``), with the same
         gradients as at once. An attribute, or a property where settings decide."""
@@ -276,7 +276,7 @@ class Method(nn.Module):
         raise lacking(self, "training_step(self, views, step)")
 
     def after_step(self, step: Step) -> None:
-        """After the optimiser step: EMA, queues, centres. Default: nothing."""
+        """After the optimizer step: EMA, queues, centers. Default: nothing."""
 
     def inference_encoder(self) -> Encoder:
         """Return the encoder that is probed, costed and exported: ``encoder``; with an EMA teacher, the teacher."""

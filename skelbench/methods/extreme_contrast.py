@@ -23,12 +23,12 @@ from skelbench.views import View
 class ExtremeContrastConfig(StrongConfig, MomentumContrastConfig):
     """Defaults follow AimCLR's code.
 
-    >>> ExtremeContrastConfig(neighbours=2).drop_from
+    >>> ExtremeContrastConfig(neighbors=2).drop_from
     0.7
     """
 
     drop_from: float = Field(0.7, gt=0, le=1, description="attention from which joints and features are dropped")
-    neighbours: int = Field(1, ge=1, description="nearest keys of each query that then become positives")
+    neighbors: int = Field(1, ge=1, description="nearest keys of each query that then become positives")
 
 
 class ExtremeContrast(MomentumContrast):
@@ -66,7 +66,7 @@ class ExtremeContrast(MomentumContrast):
         ]
         positive_Bn = None
         if mining:
-            near_3Bn = torch.stack([nearest(logits[:, 1:], self.config.neighbours) for logits in every])
+            near_3Bn = torch.stack([nearest(logits[:, 1:], self.config.neighbors) for logits in every])
             positive_Bn = F.pad(near_3Bn.any(0), (1, 0), value=True)
         contrast_B = info_nce(logits, positive_Bn)
         taught_B = (cross_entropy(as_is, logits) + cross_entropy(with_drop, logits)) / 2

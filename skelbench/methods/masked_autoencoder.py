@@ -13,7 +13,7 @@ from torch import Tensor
 
 from skelbench.methods.contract import Config, Context, Method, Step
 from skelbench.models.decoder import MaskedDecoder
-from skelbench.models.losses import masked_mse, patch_standardise
+from skelbench.models.losses import masked_mse, patch_standardize
 from skelbench.models.tokenizer import patchify
 from skelbench.views import Augment, Free, Mask, RandomTokens, Rotate, View, ViewSpec
 from skelbench.views.skeleton.grid import Grid
@@ -105,5 +105,5 @@ class MaskedAutoencoder(Method):
         visible = self.encoder(view, keep_RK=keep_RK)
         predicted_RNL = self.decoder(visible.tokens_RND, keep_RK)
         step.watch("masked", lambda: predicted_RNL[mask_RN])
-        target_RNL = patch_standardise(patchify(y_RTJC, self.context.grid.patch))
+        target_RNL = patch_standardize(patchify(y_RTJC, self.context.grid.patch))
         return step.mean(*masked_mse(predicted_RNL, target_RNL, mask_RN))

@@ -19,7 +19,7 @@ from skelbench.methods.contract import Context, Method, Step
 from skelbench.methods.view_settings import DistortedConfig
 from skelbench.models.decorrelation import barlow, covariance, cross_correlation, variance_hinge
 from skelbench.models.encoder import Encoded
-from skelbench.models.heads import initialise_mlp, projector
+from skelbench.models.heads import initialize_mlp, projector
 from skelbench.models.optim.groups import one_group
 from skelbench.views import View, ViewSpec
 from skelbench.views.skeleton.grid import Grid
@@ -65,7 +65,7 @@ class MultiGrained(Method):
         heads = {level: projector(context.width, hidden, hidden) for level in ("time", "space")}
         heads["instance"] = projector(context.summary_width, hidden, 2 * hidden)
         for mlp in heads.values():
-            initialise_mlp(mlp)
+            initialize_mlp(mlp)
         self.projectors = nn.ModuleDict(heads)
 
     @classmethod
@@ -97,9 +97,9 @@ class MultiGrained(Method):
     def _terms(self, embeddings: Sequence[Any]) -> dict[str, Any]:
         """Terms of a level from embeddings [B, E] of all views: the first three agree with their mean and the last."""
         *earlier, last_BE = embeddings
-        centre_BE = sum(earlier) / len(earlier)
+        center_BE = sum(earlier) / len(earlier)
         terms = {
-            "similarity": sum(F.mse_loss(x_BE, last_BE) + F.mse_loss(x_BE, centre_BE) for x_BE in earlier),
+            "similarity": sum(F.mse_loss(x_BE, last_BE) + F.mse_loss(x_BE, center_BE) for x_BE in earlier),
             "variance": sum(map(variance_hinge, embeddings)),
             "covariance": sum(map(covariance, embeddings)),
         }

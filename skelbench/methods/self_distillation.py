@@ -86,7 +86,7 @@ class MultiCropConfig(PrototypeSettings):
     """
 
     centering: Literal["sinkhorn", "running", "none"] = Field(
-        "running", description="anti-collapse; centre of the code"
+        "running", description="anti-collapse; center of the code"
     )
     momentum: float = Field(0.996, ge=0, le=1, description="EMA momentum at the start, cosine to 1")
     student_temp: float = Field(0.1, gt=0, description="student temperature")

@@ -72,7 +72,7 @@ class MaskedTarget(nn.Module):
     """Base class of targets. A subclass implements :meth:`forward`, and :meth:`after_step` if something of it moves.
 
     ``config``: the method's settings (heads, prototypes, decoder); ``settings``: the target's own, ``Config``
-    made from ``target_settings``. Modules of an EMA twin take no gradient and are left out of the optimiser.
+    made from ``target_settings``. Modules of an EMA twin take no gradient and are left out of the optimizer.
 
     >>> class Squared(MaskedTarget):
     ...     def forward(self, hidden):
@@ -103,4 +103,4 @@ class MaskedTarget(nn.Module):
         raise lacking(self, "forward(self, hidden)")
 
     def after_step(self, step: Step, momentum: float) -> None:
-        """After the optimiser step: move EMA twins by ``momentum``, centres. Default: nothing."""
+        """After the optimizer step: move EMA twins by ``momentum``, centers. Default: nothing."""

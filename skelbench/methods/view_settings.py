@@ -32,7 +32,7 @@ class StrongConfig(Config):
     """
 
     flip: Literal["swap", "mirror"] = Field("swap", description="sides change places; mirror: and x is negated")
-    blur: Literal["released", "normalised"] = Field(
+    blur: Literal["released", "normalized"] = Field(
         "released", description="weights of the blur as released, summing to up to 5, or summing to 1"
     )
     time_flip: bool = Field(False, description="play half of the strong views backwards")
@@ -43,7 +43,7 @@ class StrongConfig(Config):
             Mirror(reflect=self.flip == "mirror"),
             AxisRotate(),
             Noise(std=0.01),
-            Blur(normalised=self.blur == "normalised"),
+            Blur(normalized=self.blur == "normalized"),
             AxisDrop(p=0.5),
             *([TimeFlip()] if self.time_flip else []),
         )

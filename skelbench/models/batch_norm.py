@@ -13,7 +13,7 @@ from skelbench.core.distributed import all_reduce_sum, world
 M = TypeVar("M", bound=nn.Module)
 
 
-def synchronised(module: M, device: torch.device) -> M:
+def synchronized(module: M, device: torch.device) -> M:
     """Return ``module`` with batch norms over the batch of all processes: PyTorch's on GPUs, our own on CPUs, where
     PyTorch has none."""
     if device.type == "cuda":

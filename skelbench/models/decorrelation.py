@@ -15,7 +15,7 @@ from skelbench.models.precision import no_autocast
 def cross_correlation(a_BE: Tensor, b_BE: Tensor, eps: float = 1e-5) -> Tensor:
     """float32 [E, E]: correlation over the batch of each feature of ``a`` with each of ``b``.
 
-    Features are standardised by the batch (biased variance + ``eps``), as batch norm without affine does; no running
+    Features are standardized by the batch (biased variance + ``eps``), as batch norm without affine does; no running
     statistics are kept, as none are used.
 
     >>> x_BE = torch.tensor([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
@@ -23,7 +23,7 @@ def cross_correlation(a_BE: Tensor, b_BE: Tensor, eps: float = 1e-5) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    a_BE, b_BE = (_standardised(x.float(), eps) for x in (a_BE, b_BE))
+    a_BE, b_BE = (_standardized(x.float(), eps) for x in (a_BE, b_BE))
     with no_autocast(a_BE):
         return a_BE.T @ b_BE / len(a_BE)
 
@@ -65,6 +65,6 @@ def covariance(x_BE: Tensor) -> Tensor:
     return squares / (clips - 1) ** 2 / width
 
 
-def _standardised(x_BE: Tensor, eps: float) -> Tensor:
+def _standardized(x_BE: Tensor, eps: float) -> Tensor:
     variance_E, mean_E = torch.var_mean(x_BE, 0, correction=0)
     return (x_BE - mean_E) * (variance_E + eps).rsqrt()

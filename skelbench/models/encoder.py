@@ -78,7 +78,7 @@ class Encoded:
         """[R, G, D] over time and over joints at G granularities, the finest first ("granularities").
 
         Readouts ``times`` and ``spaces`` ([R, G * D]); else ``count`` maxima of the tokens' mean over ``joints``, and
-        over patches, each of means of two neighbours of the one before. A last one without a neighbour is dropped."""
+        over patches, each of means of two neighbors of the one before. A last one without a neighbor is dropped."""
         if "times" in self.levels:
             times_RGD, spaces_RGD = (
                 self.levels[name].unflatten(1, (-1, self.tokens_RND.shape[2])) for name in ("times", "spaces")
@@ -107,10 +107,10 @@ def _coarser(x_RnD: Tensor, count: int) -> Tensor:
     return torch.stack(pooled, 1)
 
 
-class Standardisation(NamedTuple):
+class Standardization(NamedTuple):
     """Constants that standardize x, y, z, in meters: (x - mean) / std.
 
-    >>> Standardisation(mean=(0.0, 0.0, 0.0), std=(0.4, 0.4, 0.4)).std
+    >>> Standardization(mean=(0.0, 0.0, 0.0), std=(0.4, 0.4, 0.4)).std
     (0.4, 0.4, 0.4)
     """
 
@@ -146,7 +146,7 @@ class Encoder(nn.Module):
     """Width of ``pooled_RD``."""
     has_class_token: bool = False
     """Whether it returns ``cls_RD``."""
-    summarises: bool = False
+    summarizes: bool = False
     """Whether its ``forward`` takes ``summary=True``: the caller will read only ``summary_RD``. The encoder then
     computes less and returns the summary as ``pooled_RD``. Other encoders never get the argument."""
     bodies: int = 1
@@ -171,7 +171,7 @@ class Encoder(nn.Module):
         return "fused" if "fuse-streams" in self.abilities else "joint"
 
     @property
-    def standardisation(self) -> Standardisation | None:
+    def standardization(self) -> Standardization | None:
         """Constants that standardize coordinates first; None = coordinates are used as they are."""
         return None
 
@@ -210,7 +210,7 @@ class Encoder(nn.Module):
     def __call__(self, view: View, *args: Any, summary: bool = False, **options: Any) -> Encoded:
         """Call :meth:`forward`; raise SkelbenchError if the result is not an :class:`Encoded`, or its rows or widths
         differ from the declared ones. ``summary``: the caller will read only ``summary_RD``."""
-        summary = summary and self.summarises
+        summary = summary and self.summarizes
         encoded = super().__call__(view, *args, **options, **({"summary": True} if summary else {}))
         if not torch.jit.is_tracing():
             self._check(encoded, view, summary)
@@ -255,7 +255,7 @@ def side_by_side(view: View, bodies: int) -> Tensor:
     """float32 [count * B, M, T, J, 3] with M = ``bodies`` slots, zeros where there is no body.
 
     Raises:
-        SkelbenchError: the data set's clips have more.
+        SkelbenchError: the dataset's clips have more.
 
     >>> side_by_side(View.of(torch.ones(2, 1, 16, 25, 3)), bodies=2).shape
     torch.Size([2, 2, 16, 25, 3])

@@ -10,7 +10,7 @@ from skelbench.models.initial import trunc_normal
 
 
 def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
-    """Three linear layers with GELU between them; DINOv2's initialisation is set by :func:`initialise_mlp`.
+    """Three linear layers with GELU between them; DINOv2's initialization is set by :func:`initialize_mlp`.
 
     >>> projection_mlp(8, 16, 4)(torch.randn(2, 8)).shape
     torch.Size([2, 4])
@@ -20,11 +20,11 @@ def projection_mlp(dim_in: int, hidden: int, dim_out: int) -> nn.Sequential:
     )
 
 
-def initialise_mlp(mlp: nn.Sequential) -> None:
+def initialize_mlp(mlp: nn.Sequential) -> None:
     """Trunc-normal (0.02) matrices, zero biases (DINOv2).
 
     >>> mlp = projection_mlp(8, 16, 4)
-    >>> initialise_mlp(mlp)
+    >>> initialize_mlp(mlp)
     >>> float(mlp[0].bias.detach().abs().sum())
     0.0
     """
@@ -37,8 +37,8 @@ def initialise_mlp(mlp: nn.Sequential) -> None:
 def projector(dim_in: int, hidden: int, dim_out: int, bias: bool = True) -> nn.Sequential:
     """Three linear layers, batch norm and ReLU between them (Barlow Twins, VICReg).
 
-    It normalises by the rows that it is given: give it the *global* batch (``step.gather(x, gradient=True)``), so that
-    every process has the same statistics without synchronising them.
+    It normalizes by the rows that it is given: give it the *global* batch (``step.gather(x, gradient=True)``), so that
+    every process has the same statistics without synchronizing them.
 
     >>> projector(8, 16, 4)(torch.randn(3, 8)).shape
     torch.Size([3, 4])
@@ -123,7 +123,7 @@ class PrototypeHead(nn.Module):
 
     def reset_parameters(self) -> None:
         """Trunc-normal (0.02) matrices, zero biases, prototypes as PyTorch's linear layers, unit gains (DINOv2)."""
-        initialise_mlp(self.mlp)
+        initialize_mlp(self.mlp)
         nn.init.kaiming_uniform_(self.prototype_direction, a=5**0.5)
         nn.init.ones_(self.prototype_gain)
 

@@ -17,7 +17,7 @@ def trunc_normal(x: Tensor, std: float = 0.02) -> Tensor:
 
 
 def xavier_linear(module: nn.Module) -> None:
-    """Initialise linear layers as the masked-autoencoder family does: Xavier-uniform, zero bias.
+    """Initialize linear layers as the masked-autoencoder family does: Xavier-uniform, zero bias.
 
     >>> float(nn.Linear(4, 4).apply(xavier_linear).bias.detach().abs().sum())
     0.0
@@ -29,7 +29,7 @@ def xavier_linear(module: nn.Module) -> None:
 
 
 def trunc_normal_linear(module: nn.Module) -> None:
-    """Initialise linear layers as DINOv2 does: :func:`trunc_normal`, zero bias."""
+    """Initialize linear layers as DINOv2 does: :func:`trunc_normal`, zero bias."""
     if isinstance(module, nn.Linear):
         trunc_normal(module.weight)
         if module.bias is not None:

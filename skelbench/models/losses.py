@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 
-def patch_standardise(y_RNL: Tensor) -> Tensor:
-    """Each token's values minus their mean, over sqrt(unbiased variance + 1e-6) (MAE's normalised targets).
+def patch_standardize(y_RNL: Tensor) -> Tensor:
+    """Each token's values minus their mean, over sqrt(unbiased variance + 1e-6) (MAE's normalized targets).
 
-    >>> patch_standardise(torch.tensor([[[1.0, 3.0]]]))
+    >>> patch_standardize(torch.tensor([[[1.0, 3.0]]]))
     tensor([[[-0.7071,  0.7071]]])
     """
     variance, mean = torch.var_mean(y_RNL, dim=-1, keepdim=True)

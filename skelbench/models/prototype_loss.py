@@ -2,7 +2,7 @@
 
 At 4,000 tokens and 65,536 prototypes one float32 logit matrix is a gigabyte, and the plain loss keeps several. Here the
 gradients are formed together with the loss, a few rows at a time, so that only a few [c, K] tiles exist; backward
-merely scales them. Centring needs no logits either: whatever the mode, the teacher's distribution is
+merely scales them. Centering needs no logits either: whatever the mode, the teacher's distribution is
 ``softmax_k(z_i . W_k / temp + offset_k)`` with one offset per prototype, and :class:`Sinkhorn` only has to find it.
 
 On a GPU in bf16 autocast the factors of every matrix product are rounded to bfloat16 and products summed in float32, as
@@ -84,7 +84,7 @@ class Sinkhorn:
     scaled to mass 1/K and samples to 1/B, then times B; B counts the samples of all ranks.
 
     In factored form Q_ik = u_k v_i exp(logits_ik / temp). K and B only multiply all of Q and drop out when the last
-    step normalises each sample, so log u is all there is to find: one pass over the logits per iteration.
+    step normalizes each sample, so log u is all there is to find: one pass over the logits per iteration.
 
     >>> Sinkhorn(iterations=3).offsets(torch.randn(6, 3), torch.randn(4, 3), temp=0.07).shape
     torch.Size([4])
@@ -128,48 +128,48 @@ class Sinkhorn:
         return offset_K
 
 
-class RunningCentre(nn.Module):
+class RunningCenter(nn.Module):
     """Running mean of the teacher's logits, subtracted before its softmax (DINO): the cheaper guard against collapse.
 
     The batch mean of the logits is the mean bottleneck vector times the prototypes, so no logits are formed.
 
-    >>> centre = RunningCentre(prototypes=2, momentum=0.5)
-    >>> centre.update(torch.tensor([[2.0, 4.0]]))
-    >>> centre.centre
+    >>> center = RunningCenter(prototypes=2, momentum=0.5)
+    >>> center.update(torch.tensor([[2.0, 4.0]]))
+    >>> center.center
     tensor([1., 2.])
     """
 
-    centre: Tensor
+    center: Tensor
 
     def __init__(self, prototypes: int, momentum: float = 0.9) -> None:
         super().__init__()
         self.momentum = momentum
-        self.register_buffer("centre", torch.zeros(prototypes))
+        self.register_buffer("center", torch.zeros(prototypes))
 
     @torch.no_grad()
     def update(self, teacher_z_nD: Tensor, teacher_W_KD: Tensor | None = None) -> None:
-        """centre <- momentum * centre + (1 - momentum) * mean over all ranks' samples; no samples, no change.
+        """center <- momentum * center + (1 - momentum) * mean over all ranks' samples; no samples, no change.
 
         Without ``teacher_W_KD`` the samples are the logits themselves (S-JEPA's channels, D = K). Ancestors update
-        after the centre was used in the loss of the same step.
+        after the center was used in the loss of the same step.
         """
         with no_autocast(teacher_z_nD):
-            z_nD = teacher_z_nD.to(self.centre.dtype)
+            z_nD = teacher_z_nD.to(self.center.dtype)
             total = all_reduce_sum(torch.cat([z_nD.sum(0), z_nD.new_full((1,), z_nD.shape[0])]))
             mean_K = total[:-1] / total[-1].clamp_min(1.0)
             if teacher_W_KD is not None:
-                mean_K = teacher_W_KD.to(self.centre.dtype) @ mean_K
+                mean_K = teacher_W_KD.to(self.center.dtype) @ mean_K
             step = (1.0 - self.momentum) * (total[-1] > 0).to(mean_K.dtype)
-            self.centre.lerp_(mean_K, step)
+            self.center.lerp_(mean_K, step)
 
 
 @torch.no_grad()
 def teacher_offset(
     centering: Sinkhorn | Tensor | None, teacher_z: Tensor, teacher_W: Tensor, temp: float
 ) -> Tensor | None:
-    """[K], so that the centred teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centring.
+    """[K], so that the centered teacher's distribution is softmax_k(z . W_k / temp + offset_k); None = no centering.
 
-    ``centering``: :class:`Sinkhorn`, which takes part in the all-reduces; a centre [K] that is subtracted from the
+    ``centering``: :class:`Sinkhorn`, which takes part in the all-reduces; a center [K] that is subtracted from the
     teacher's logits; or None.
 
     >>> teacher_offset(torch.tensor([1.0, 2.0]), torch.zeros(3, 2), torch.eye(2), temp=0.5)
@@ -210,7 +210,7 @@ def prototype_cross_entropy(
     Computed in float32 (float64 for float64 inputs) whatever else autocast says; in bf16 autocast on a GPU factors of
     matrix products are rounded to bfloat16. Memory beyond the inputs: a few tiles and the gradients. n = 0 gives zero
     and zero gradients. Sources: SLiM, section "Decoder-Free Masked Feature Prediction"; iBOT and DINOv2 for the
-    centring.
+    centering.
 
     >>> zero_nD, W_KD, weights_n = torch.zeros(2, 3), torch.zeros(4, 3), torch.full((2,), 0.5)
     >>> prototype_cross_entropy(zero_nD, W_KD, zero_nD, W_KD, weights_n, teacher_temp=0.07)  # log 4

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from skelbench.core.distributed import gather
 from skelbench.models.information import samples_of, split_information
 from skelbench.models.precision import no_autocast
-from skelbench.models.prototype_loss import TILE, RunningCentre, Sinkhorn, prototype_cross_entropy, teacher_offset
+from skelbench.models.prototype_loss import TILE, RunningCenter, Sinkhorn, prototype_cross_entropy, teacher_offset
 from skelbench.models.rank import sample_rows
 from skelbench.views.view import View
 
@@ -50,7 +50,7 @@ class PrototypeObjective(nn.Module):
         super().__init__()
         self.student_temp = student_temp
         self.sinkhorn = Sinkhorn() if centering == "sinkhorn" else None
-        self.centre = RunningCentre(prototypes) if centering == "running" else None
+        self.center = RunningCenter(prototypes) if centering == "running" else None
         self._seen: list[_Teacher] = []
         """Statistics of this step, one entry per micro-batch."""
 
@@ -64,7 +64,7 @@ class PrototypeObjective(nn.Module):
     ) -> Tensor:
         """Weighted sum over samples and views (shapes: ``prototype_cross_entropy``); ``temp`` is the teacher's."""
         teacher_z, teacher_W = teacher_z.detach(), teacher_W.detach()
-        centering = self.sinkhorn or (self.centre.centre if self.centre is not None else None)
+        centering = self.sinkhorn or (self.center.center if self.center is not None else None)
         offset_K = teacher_offset(centering, teacher_z, teacher_W, temp)
         self._seen.append(_Teacher(teacher_z, teacher_W, offset_K, temp))
         return prototype_cross_entropy(
@@ -77,7 +77,7 @@ class PrototypeObjective(nn.Module):
         """Return metrics of the last :meth:`forward`, until :meth:`update`; empty without samples. All processes call
         it together; the samples are from all of them.
 
-        ``teacher_entropy``: mean entropy of the teacher's centred distributions in nats; log K where they are uniform,
+        ``teacher_entropy``: mean entropy of the teacher's centered distributions in nats; log K where they are uniform,
         0 where each is one prototype. ``prototypes_used``: exp(entropy of the mean distribution), between 1, all
         samples agree on one prototype, and K, all are used alike; n samples use at most n exp(``teacher_entropy``).
         ``view``, whose rows or hidden tokens the samples are: besides, ``<part>_information`` in nats, what prototypes
@@ -106,7 +106,7 @@ class PrototypeObjective(nn.Module):
 
     def update(self) -> None:
         """Update the running center with the teacher's outputs of this step, and clear the step's statistics."""
-        if self.centre is not None and self._seen:
+        if self.center is not None and self._seen:
             z_nD = torch.cat([step.z_nD for step in self._seen])
-            self.centre.update(z_nD, self._seen[-1].W_KD)
+            self.center.update(z_nD, self._seen[-1].W_KD)
         self._seen = []

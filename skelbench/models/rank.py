@@ -14,7 +14,7 @@ _GOLDEN = 0.6180339887498949
 
 
 @torch.no_grad()
-def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
+def effective_rank(x_nD: Tensor, *, centered: bool = False) -> Tensor:
     """exp(-sum_j q_j log q_j) with q_j = sigma_j / sum_k sigma_k over the singular values of ``x_nD``: float64 scalar.
 
     Between 1 (all rows are multiples of one) and min(n, D) (all singular values alike); the scale does not matter.
@@ -23,7 +23,7 @@ def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
     Args:
         x_nD: [n, D], taken as it is: a common offset of all rows is a direction like any other, and one that outweighs
             the rest is just what a collapse looks like.
-        centred: without the mean of the rows, for the rank of what is left of features that share a large offset.
+        centered: without the mean of the rows, for the rank of what is left of features that share a large offset.
 
     0 without rows or channels, for zeros alone, and for values that are not finite. Singular values are roots of the
     eigenvalues of the smaller Gram matrix in float64; those below 6e-8 of the largest are rounding and left out, which
@@ -34,7 +34,7 @@ def effective_rank(x_nD: Tensor, *, centred: bool = False) -> Tensor:
     """
     with no_autocast(x_nD):
         x_nD = x_nD.double()
-        x_nD = x_nD - x_nD.mean(0) if centred else x_nD
+        x_nD = x_nD - x_nD.mean(0) if centered else x_nD
         if not x_nD.numel():
             return x_nD.new_zeros(())
         largest = x_nD.abs().amax()

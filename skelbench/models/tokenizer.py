@@ -56,10 +56,10 @@ def put(x_RKD: Tensor, keep_RK: Tensor, filler_RND: Tensor) -> Tensor:
     return torch.scatter(filler_RND, 1, keep_RK.unsqueeze(-1).expand_as(x_RKD), x_RKD)
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     """(x - mean) / std with constants per coordinate; they are settings, so the state dict does not contain them.
 
-    >>> Standardise((0.0, 0.0, 3.0), (1.0, 1.0, 2.0))(torch.tensor([1.0, 1.0, 5.0]))
+    >>> Standardize((0.0, 0.0, 3.0), (1.0, 1.0, 2.0))(torch.tensor([1.0, 1.0, 5.0]))
     tensor([1., 1., 1.])
     """
 
@@ -84,7 +84,7 @@ class Tokenizer(nn.Module):
         dim: D.
         learned_time: add one learned vector per temporal index.
         class_position: one more row of the joint embedding, for a class token.
-        standardise: applied to coordinates before they are cut into patches.
+        standardize: applied to coordinates before they are cut into patches.
 
     >>> tokenizer = Tokenizer(Grid(frames=16, patch=8, joints=25), dim=8, learned_time=True)
     >>> tokenizer(torch.randn(2, 16, 25, 3)).shape
@@ -98,11 +98,11 @@ class Tokenizer(nn.Module):
         *,
         learned_time: bool,
         class_position: bool = False,
-        standardise: nn.Module | None = None,
+        standardize: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.grid = grid
-        self.standardise = standardise or nn.Identity()
+        self.standardize = standardize or nn.Identity()
         self.project = nn.Linear(grid.patch * 3, dim)
         self.mask_token: nn.Parameter | None
         self.register_parameter("mask_token", None)
@@ -127,7 +127,7 @@ class Tokenizer(nn.Module):
                 f"the view has {x_RTJC.shape[2]} joints but the encoder was built for {grid.joints}; "
                 f"use data of the encoder's skeleton or build the encoder for this one"
             )
-        x_RND = self.project(patchify(self.standardise(x_RTJC), grid.patch))
+        x_RND = self.project(patchify(self.standardize(x_RTJC), grid.patch))
         if mask_RN is not None:
             if self.mask_token is None:
                 raise SkelbenchError(

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from skelbench.core.component import Grown
 from skelbench.models.attention import Attention, rope_table
-from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Standardisation
+from skelbench.models.encoder import ABILITIES, Encoded, Encoder, Standardization
 from skelbench.models.initial import trunc_normal, trunc_normal_linear, xavier_linear
 from skelbench.models.layers import Mlp, SwiGLU, set_drop_path
-from skelbench.models.tokenizer import Standardise, Tokenizer, take
+from skelbench.models.tokenizer import Standardize, Tokenizer, take
 from skelbench.plugin import EncoderSpec, hookimpl
 from skelbench.views.skeleton.grid import Grid
 from skelbench.views.skeleton.topology import Topology
@@ -132,13 +132,13 @@ class ViT(Encoder):
         self.width = dim
         self.features = dim * (1 + (config.pooled == "cls+mean"))
         self.has_class_token = config.cls
-        self.summarises = config.cls
+        self.summarizes = config.cls
         self.tokenizer = Tokenizer(
             grid,
             dim,
             learned_time=config.temporal == "learned",
             class_position=config.cls_position,
-            standardise=Standardise(*self.standardisation) if self.standardisation else None,
+            standardize=Standardize(*self.standardization) if self.standardization else None,
         )
         self.cls_token = nn.Parameter(torch.empty(dim)) if config.cls else None
         self.registers = nn.Parameter(torch.empty(config.registers, dim)) if config.registers else None
@@ -148,9 +148,9 @@ class ViT(Encoder):
         self.reset_parameters()
 
     @property
-    def standardisation(self) -> Standardisation | None:
+    def standardization(self) -> Standardization | None:
         mean, std = self.config.input_mean, self.config.input_std
-        return None if mean is None or std is None else Standardisation(mean, std)
+        return None if mean is None or std is None else Standardization(mean, std)
 
     def prepare(self, requires: frozenset[str]) -> None:
         """A mask token of zeros for "replace-tokens", else none."""
@@ -207,7 +207,7 @@ class ViT(Encoder):
             x_RnD = block(x_RnD, rope)
             if config.cls and not self.training and place >= len(before) - 3:
                 classes.append(x_RnD[:, 0].clone())  # a slice would keep all tokens in memory
-        x_RnD = self.norm(last(x_RnD, rope, first=summary and self.summarises))
+        x_RnD = self.norm(last(x_RnD, rope, first=summary and self.summarizes))
         tokens_RND, cls_RD = x_RnD[:, config.prefix :], x_RnD[:, 0] if config.cls else None
         if summary and cls_RD is not None:
             return Encoded(tokens_RND=tokens_RND, pooled_RD=cls_RD, cls_RD=cls_RD)

@@ -65,7 +65,7 @@ def _check_length(spec: RunSpec, method: Method, store: ClipStore) -> list[str]:
     if not steps:
         raise SkelbenchError(
             f"train.epochs={train.epochs:g} of {clips:,} clips comes to no step of {train.batch_size} clips and trains "
-            "nothing; give more, or `skelbench run untrained` for the encoder as initialised"
+            "nothing; give more, or `skelbench run untrained` for the encoder as initialized"
         )
     largest = max((part.size for part in method.modules() if isinstance(part, KeyQueue)), default=0)
     needed = largest * method.queue_fills

@@ -94,12 +94,12 @@ def hiding_of(
     Raises:
         SkelbenchError: ``spec`` wants joints of low confidence hidden, which is not possible.
     """
-    hiding = _learnt(session, run, stream, checkpoint or spec.checkpoint)
+    hiding = _learned(session, run, stream, checkpoint or spec.checkpoint)
     check_confidence(spec.min_confidence, store, hiding, run.name)
     return hiding
 
 
-def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
+def _learned(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> Hiding:
     method, encoder = session.host.get("methods", run.spec.method), session.host.get("encoders", run.spec.encoder)
     ways: list[Hiding] = [hiding for hiding in get_args(Hiding) if hiding in method.requires]
     if "replace-tokens" in ways:
@@ -112,5 +112,5 @@ def _learnt(session: Session, run: RunDir, stream: Stream, checkpoint: str) -> H
 def hides_doubtful(session: Session, run: RunDir, spec: EvalSpec) -> bool:
     """Whether the encoder of ``run`` can work without joints below ``spec.min_confidence``, if the spec hides any."""
     return not spec.min_confidence or all(
-        can_hide_tokens(_learnt(session, run, stream, spec.checkpoint)) for stream in spec.streams
+        can_hide_tokens(_learned(session, run, stream, spec.checkpoint)) for stream in spec.streams
     )

@@ -38,7 +38,7 @@ from skelbench.records.environment import environment
 from skelbench.records.run_dir import PROBES, RunDir
 from skelbench.training.build import build_encoder, build_method, grid_of
 
-WAY = {"data", "readout", "bodies_pool", "bodies", "centre", "align", "share", "resize", "min_confidence"}
+WAY = {"data", "readout", "bodies_pool", "bodies", "center", "align", "share", "resize", "min_confidence"}
 """Settings of an evaluation that decide its features, besides encoder and stream."""
 
 
@@ -159,7 +159,7 @@ def _evaluate(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
-    # A protocol for other data has no default data set.
+    # A protocol for other data has no default dataset.
     descriptor = session.host.get("protocols", spec.protocol)
     fields: dict[str, Any] = {"data": spec.data} if descriptor.elsewhere else {}
     plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)

@@ -17,17 +17,17 @@ from skelbench.records.run_dir import RunDir
 
 
 def clips_of(session: Session, spec: EvalSpec, run: RunDir) -> ClipStore:
-    """The data set of ``spec``, an evaluation of ``run``; refused when it has changed since the run was made."""
+    """The dataset of ``spec``, an evaluation of ``run``; refused when it has changed since the run was made."""
     try:
         store = open_dataset(spec.data.name, session.host, session.data_root)
     except SkelbenchError as error:
         if run.plugin_files and spec.data.name == run.spec.data.name not in session.host.names("datasets"):
-            how = f"run {run.name} was made with{run.plugin_files}: if that makes the data set, give it here too"
+            how = f"run {run.name} was made with{run.plugin_files}: if that makes the dataset, give it here too"
             raise SkelbenchError(f"{error}; {how}") from error
         raise
     if spec.data.fingerprint and store.fingerprint != spec.data.fingerprint:
         raise SkelbenchError(
-            f"data set {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "
+            f"dataset {spec.data.name} has changed since this run was made (fingerprint {store.fingerprint[:12]}, "
             f"was {spec.data.fingerprint[:12]}); restore it, or run the training again on the new data"
         )
     return store
@@ -46,17 +46,17 @@ def check_alike(source: DataSpec, clips: ClipStore | None, target: DataSpec, top
     if source.dimensions != target.dimensions:
         raise SkelbenchError(
             f"the encoder was trained on {source.dimensions}-D poses of {source.name}, those of {target.name} are "
-            f"{target.dimensions}-D; choose a data set with poses of the same kind"
+            f"{target.dimensions}-D; choose a dataset with poses of the same kind"
         )
     if clips is not None and clips.meta.topology != topology:
         raise SkelbenchError(
             f"the encoder was trained on skeleton {clips.meta.topology} of {source.name}, the clips of "
-            f"{target.name} have skeleton {topology}; choose a data set with the same skeleton"
+            f"{target.name} have skeleton {topology}; choose a dataset with the same skeleton"
         )
 
 
 def not_new(run: RunSpec, there: ClipStore | None, store: ClipStore, test: np.ndarray) -> Iterator[str]:
-    """Note if test clips of another split or data set are training clips; ``there``: the run's data set if here."""
+    """Note if test clips of another split or dataset are training clips; ``there``: the run's dataset if here."""
     source = run.data
     if not run.views or there is None or there.fingerprint != source.fingerprint:
         return

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.spec import GridSpec, TrainSpec
+from skelbench.core.spelling import KEYS
 from skelbench.data.store import roots
 from skelbench.pipeline.budget import Budget
 from skelbench.pipeline.presets import PRESETS
@@ -334,6 +335,8 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
     owners = [f"{part}.{key}" for part, names in fields.items() if key in names]
     if len(owners) > 1:
         raise SkelbenchError(f"setting {key!r} is in more than one section; write {' or '.join(owners)}")
+    if not owners and (american := ".".join(KEYS.get(part, part) for part in key.split("."))) != key:
+        return full_key(american, fields)
     if not owners:
         every = [f"{part}.{inner}" for part, names in fields.items() for inner in names]
         names = ", ".join(sorted(fields.get(section, ())))
@@ -343,7 +346,7 @@ def full_key(key: str, fields: Mapping[str, set[str]]) -> str:
 
 
 def check_request(request: Request, host: Host, data_root: Path) -> None:
-    """Check what needs no PyTorch: method, variant, preset, grid, data set, and the settings of train, grid and data.
+    """Check what needs no PyTorch: method, variant, preset, grid, dataset, and the settings of train, grid and data.
 
     Raises:
         SkelbenchError: a name is unknown, with the nearest right one, or options contradict each other.

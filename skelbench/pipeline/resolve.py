@@ -90,9 +90,9 @@ class Resolved:
 
 
 def resolve(request: Request, host: Host, data_root: Path, device: str, timer: Timer | None = None) -> Resolved:
-    """Complete ``request``; opens the data set (its fingerprint is part of the spec) and loads the method's config.
+    """Complete ``request``; opens the dataset (its fingerprint is part of the spec) and loads the method's config.
 
-    Raises :class:`SkelbenchError` with the nearest right name for a misspelt name, and for impossible settings.
+    Raises :class:`SkelbenchError` with the nearest right name for a misspelled name, and for impossible settings.
     ``timer`` times steps for a budget in minutes. ``device`` decides the default preset and precision.
     """
     cuda = device.startswith("cuda")
@@ -228,7 +228,7 @@ def _settle(
     if not parts.method.trains:
         train = still(train.precision if parts.method.weights else "fp32")
     elif request.imported:  # what decides how the weights are evaluated; no step is made here
-        inherited = {name: getattr(train, name) for name in ("bodies", "centre", "align", "precision")}
+        inherited = {name: getattr(train, name) for name in ("bodies", "center", "align", "precision")}
         train = TrainSpec(epochs=0, batch_size=1, **inherited)
     else:
         steps = tuple(step.model_dump(mode="json") for step in degradations(train))
@@ -362,7 +362,7 @@ def _views(cls: type[Method], config: Any, grid: Grid) -> dict[str, ViewSpec]:
 
 
 def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec:
-    """The choices of ``data`` for the opened data set ``name`` and its ``split``."""
+    """The choices of ``data`` for the opened dataset ``name`` and its ``split``."""
     facts = {"name": name, "dimensions": store.meta.dimensions, "fingerprint": store.fingerprint}
     return data.model_copy(update={"split": split, **facts})
 
@@ -370,11 +370,11 @@ def data_of(data: DataSpec, store: ClipStore, name: str, split: str) -> DataSpec
 MOST_OPEN = 8
 """Maximal number of datasets that stay open for later use."""
 _opened: dict[tuple[Host, str, Path], tuple[ClipStore, Any]] = {}
-"""Open data sets with the state of their files."""
+"""Open datasets with the state of their files."""
 
 
 def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
-    """A data set announced by a plugin (made on first use) or an imported one; opened again only if a file changed."""
+    """A dataset announced by a plugin (made on first use) or an imported one; opened again only if a file changed."""
     store, files = _opened.get((host, name, data_root), (None, None))
     if store is None or _files(store.path) != files:
         store = _open_dataset(name, host, data_root)
@@ -385,7 +385,7 @@ def open_dataset(name: str, host: Host, data_root: Path) -> ClipStore:
 
 
 def _files(folder: Path) -> list[tuple[str, int, int, int]]:
-    """Name, inode, size and time of each file of a data set; none if the folder is gone."""
+    """Name, inode, size and time of each file of a dataset; none if the folder is gone."""
     stats = [(path.name, path.stat()) for path in sorted(folder.glob("*"))]
     return [(name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 

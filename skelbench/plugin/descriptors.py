@@ -44,10 +44,10 @@ class NativeProbe:
     best_on_test: bool = False
     """Whether the authors' code prints the best epoch on test; ours is then compared with that accuracy."""
     settings: Mapping[str, Settings] = field(default_factory=dict)
-    """Settings of the protocol by data set: of all (""), of one (``"pku2"``), of one split (``"ntu60/cross-view"``);
+    """Settings of the protocol by dataset: of all (""), of one (``"pku2"``), of one split (``"ntu60/cross-view"``);
     the narrower settings win."""
     data: Mapping[str, Settings] = field(default_factory=dict)
-    """Differences of the authors' clips of a data set: ``{"ntu120": {"second_body": "repeat"}}``."""
+    """Differences of the authors' clips of a dataset: ``{"ntu120": {"second_body": "repeat"}}``."""
 
     def on(self, dataset: str, split: str) -> dict[str, Any]:
         """Return the settings on one split."""
@@ -122,11 +122,11 @@ class EncoderSpec(Descriptor):
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec(Descriptor):
-    """A data set that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
+    """A dataset that can be made or opened by name: ``target`` names ``open(root: Path) -> ClipStore``."""
 
     splits: tuple[str, ...] = ()
     default_split: str = ""
-    licence: str = ""
+    license: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class SourceSpec(Descriptor):
     files: Mapping[str, str] = field(default_factory=dict)
     """Address of each file -> checksum ``"sha256:..."`` or ``"md5:..."``, "" = none is published."""
     megabytes: int = 0
-    licence: str = ""
+    license: str = ""
     citation: str = ""
     tried: str = "not yet run on the original files"
     """Remark on tests of the reader; "" = it was run on all original files."""

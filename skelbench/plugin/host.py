@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from skelbench.core.errors import SkelbenchError, did_you_mean
+from skelbench.core.spelling import VALUES, known
 from skelbench.core.user_config import SETTINGS
 from skelbench.plugin import discovery
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor, EncoderSpec, MethodSpec, ProtocolSpec
@@ -57,6 +58,7 @@ class Host:
         if self not in _reading:
             self.check_requested()
             self._note_failures()
+        name = known(name, self.names(kind), VALUES)
         for entry in self.entries:
             if (entry.kind, entry.name) == (kind, name):
                 return entry.descriptor
@@ -73,6 +75,7 @@ class Host:
         """Return the method that ``METHOD`` or ``METHOD:VARIANT`` names, and the variant ("" = none)."""
         method_name, _, variant = name.partition(":")
         method = self.get("methods", method_name)
+        variant = known(variant, method.variants, VALUES)
         if variant and variant not in method.variants:
             nearest = did_you_mean(variant, list(method.variants), f"variant of {method_name}")
             raise SkelbenchError(f"{nearest} See `skelbench plugins info {method_name}`.")

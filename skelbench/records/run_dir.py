@@ -14,6 +14,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.files import read_json, write_json
 from skelbench.core.leases import Lease
 from skelbench.core.spec import EvalSpec, RunSpec, listed, titled
+from skelbench.core.spelling import american
 from skelbench.records.errors import damage, if_whole
 from skelbench.records.provenance import FIELD as ADDED
 from skelbench.records.schema import CostFacts, RecordFacts, RunFacts, facts_of
@@ -52,7 +53,7 @@ class RunDir:
     def info(self) -> dict[str, Any]:
         """The parsed run.json."""
         with self.damage():
-            info = read_json(self.path / "run.json")
+            info = american(read_json(self.path / "run.json"))
             if not isinstance(info, dict) or "spec" not in info:
                 raise ValueError("it holds no run")
         return info
@@ -197,7 +198,7 @@ class RunDir:
     def record(self, path: Path) -> dict[str, Any]:
         """The evaluation record in the file ``path`` of this run."""
         with damage(f"evaluation record {path} is damaged; remove it and evaluate again"):
-            record = read_json(path)
+            record = american(read_json(path))
             facts_of(RecordFacts, record)
             facts_of(EvalSpec, record.get("spec"))
             if path.name != f"eval-{record['id']}.json":

@@ -13,6 +13,7 @@ from skelbench.core.component import Spec
 from skelbench.core.files import read_json, write_json
 from skelbench.core.hashing import digest
 from skelbench.core.spec import file_name
+from skelbench.core.spelling import american
 from skelbench.records.errors import damage, if_whole
 from skelbench.records.schema import Share, facts_of
 from skelbench.records.store import ResultStore
@@ -68,7 +69,7 @@ class TuningRecord(Spec):
     setting: str
     dataset: str
     data: str
-    """Fingerprint of the data set."""
+    """Fingerprint of the dataset."""
     split: str
     preset: str
     changed: dict[str, Any] = {}
@@ -151,4 +152,4 @@ def read_all(store: ResultStore) -> Iterator[TuningRecord]:
 
 def _read(path: Path) -> TuningRecord:
     with damage(f"{path} is damaged; remove it and issue its `skelbench tune` again"):
-        return facts_of(TuningRecord, read_json(path))
+        return facts_of(TuningRecord, american(read_json(path)))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _HEADERS = {
-    "dataset": "Data set", "data": "Data version", "changed": "Changed settings", "protocol": "Probe", "frames": "T",
+    "dataset": "Dataset", "data": "Data version", "changed": "Changed settings", "protocol": "Probe", "frames": "T",
     "patch": "P_T", "timed": "Timed on", "memory_how": "Memory is", "asked": "Trials asked for",
 }  # fmt: skip
 

@@ -46,7 +46,7 @@ def matrix(found: Mapping[str, np.ndarray], num_classes: int) -> np.ndarray:
 
 
 def classes_of(found: Mapping[str, np.ndarray], dataset: str, host: Host, data_root: Path | None) -> list[str]:
-    """Names of the classes; their numbers, with a warning, if the data set is missing, changed or damaged."""
+    """Names of the classes; their numbers, with a warning, if the dataset is missing, changed or damaged."""
     from skelbench.data.store import roots
     from skelbench.pipeline.resolve import open_dataset
 

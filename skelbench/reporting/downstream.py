@@ -28,7 +28,7 @@ DEGRADED = (
 )
 TRANSFER_HOW = (
     "nothing to compare yet: `skelbench eval RUN --protocol transfer --dataset NAME` measures a finished run, and its "
-    "controls, on another data set; `skelbench study transfer` trains the paper's encoders that are here"
+    "controls, on another dataset; `skelbench study transfer` trains the paper's encoders that are here"
 )
 TRANSFER_NOTE = (
     "A column is one protocol: a frozen encoder and one that was fine-tuned on the target are never compared. "
@@ -107,7 +107,7 @@ def _header(name: str) -> str:
     return f"{kind.capitalize()} {amount if kind == 'noise' else f'{100 * float(amount):g} %'}"
 
 
-def neighbours(frame: DataFrame) -> list[Measure]:
+def neighbors(frame: DataFrame) -> list[Measure]:
     """1-NN accuracy by either protocol, and the rest by ``retrieval`` and ``transfer``."""
     further = {"map": "mAP", **{f"recall_at_{k}": f"Recall@{k}" for k in (1, 5, 10)}}
     return [
@@ -152,9 +152,9 @@ MISSING_REPRESENTATION = ColumnTable(
 )
 RETRIEVAL = ColumnTable(
     "retrieval",
-    "Nearest neighbours of test clips among training clips, in percent",
-    neighbours,
-    "no run was measured by nearest neighbours yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
+    "Nearest neighbors of test clips among training clips, in percent",
+    neighbors,
+    "no run was measured by nearest neighbors yet: `skelbench study retrieval`, or of a run `skelbench eval RUN "
     "--protocol retrieval`",
 )
 
@@ -192,7 +192,7 @@ def _over_untrained(group: DataFrame) -> Cell:
 
 TRANSFER = Transfer(
     "transfer",
-    "Transfer to another data set: accuracy in percent",
+    "Transfer to another dataset: accuracy in percent",
     transferred,
     TRANSFER_HOW,
     notes=(TRANSFER_NOTE,),

@@ -70,11 +70,11 @@ LAYOUT = builder.Layout(
         Column("method", "Method", leads=True),
         Column("tokens", "Tokens", leads=True),
         builder.Measure(
-            Column("place", "Data set and split", shown="varies", heads=True),
+            Column("place", "Dataset and split", shown="varies", heads=True),
             lambda group: f"{group['dataset'].iloc[0]} / {group['split'].iloc[0]}",
         ),
         builder.setting("data"),
-        Column("dataset", "Data set", shown=False),
+        Column("dataset", "Dataset", shown=False),
         Column("split", "Split", shown=False),
         *(builder.setting(key, heads=key in _BLOCK) for key in _SHOWN),
         builder.Measure(Column("seeds", "Seeds", "d", minor=True), len),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skelbench.plugin.host import Host
     from skelbench.records.run_dir import ReadRun
 
-_CALLED = {"dataset": "data set", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
+_CALLED = {"dataset": "dataset", "method": "method", "protocol": "protocol", "preset": "preset", "tag": "tag"}
 _COLUMNS = {"dataset": "dataset", "method": "title", "protocol": "protocol", "preset": "preset", "tag": "tags"}
 """Column of the frame of evaluations by kind."""
 

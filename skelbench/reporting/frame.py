@@ -51,9 +51,9 @@ DEFAULTS = {
 
 UNKNOWN = "settings of the probe"
 """Placeholder if there is no default-settings evaluation to compare with."""
-_OF_THE_RUN = {"bodies", "centre", "align"}
+_OF_THE_RUN = {"bodies", "center", "align"}
 """Settings that an evaluation takes from its run unless told otherwise."""
-_SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "centre", "align")
+_SETTINGS = ("readout", "bodies_pool", "share", "resize", "min_confidence", "bodies", "center", "align")
 """Settings that decide a result and have columns of their own: data, stream, checkpoint, seed."""
 
 
@@ -69,8 +69,8 @@ def frame(every: Iterable[ReadRun]) -> pandas.DataFrame:
       checkpoint or data. ``budget``: ``clips=200`` where nothing but the training budget was changed.
     * ``group`` is the same for seeds of one setting, ``training`` for seeds of one training, whatever the evaluation.
     * ``trained_on``: streams of the training, of all fused runs; ``stream``: what was evaluated.
-    * ``source``: data set and split of the training if the evaluation's differ; ``dataset`` then names both
-      (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the data set.
+    * ``source``: dataset and split of the training if the evaluation's differ; ``dataset`` then names both
+      (``pku2 (from ntu60 xsub)``). ``data``: fingerprint of the dataset.
     * ``draws``: how many were measured, ``drawn``: of what, ``accuracy_sd``: standard deviation over them.
     * ``subjects``: people in the test clips, None if unknown; ``by_subject``: recognized clips (means over draws) and
       clips of each; ``classes``: number of classes of the test clips. ``interval``: of ``difference``, and its units.

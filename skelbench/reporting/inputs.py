@@ -72,7 +72,7 @@ class TableInputs:
     also_shown: Collection[str] = frozenset()
     """Runs with changed settings that a table shows anyway (``scaling``: other lengths)."""
     data_root: Path | None = None
-    """Folder of data sets, for the names of classes; None = the usual place."""
+    """Folder of datasets, for the names of classes; None = the usual place."""
     settings: Spec = field(default_factory=Spec)
     """Settings of a figure (``--set``): an instance of the class that its descriptor's ``config`` names."""
 
@@ -185,7 +185,7 @@ class TableInputs:
 
     @property
     def data_place(self) -> Path:
-        """Folder of data sets."""
+        """Folder of datasets."""
         from skelbench.data.store.roots import data_root
 
         return self.data_root or data_root()

@@ -28,7 +28,7 @@ _JOINTS = r"x\d+"
 """Number of joints in a token grid, ``8x25+1``: it differs between datasets."""
 LAYOUT = Layout(
     "Methods over all tasks: linear accuracy in percent",
-    f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} data sets and splits",
+    f"nothing to pool yet: it takes linear probes of {SEEDS} seeds on {TASKS} datasets and splits",
     (
         *(setting(key, leads=True) for key in BLOCK),
         Column("title", "Method", leads=True),
@@ -40,7 +40,7 @@ LAYOUT = Layout(
     ),
     BLOCK,
     (
-        "IQM: mean of the middle half of all seeds of all tasks (a task: data set and split). Better: the probability "
+        "IQM: mean of the middle half of all seeds of all tasks (a task: dataset and split). Better: the probability "
         "that a seed of the row has a higher accuracy than one of the other, mean over tasks, ties half. Definitions: "
         "Agarwal et al. 2021. Brackets: 95 % over seeds; they speak of these tasks, not of others.",
     ),

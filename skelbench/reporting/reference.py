@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "results" / "reference"
 
 @contextmanager
 def with_reference(store: ResultStore) -> Iterator[ResultStore]:
-    """A temporary store: the runs of ``store``, and the reference runs with the data set, split and preset of one of
+    """A temporary store: the runs of ``store``, and the reference runs with the dataset, split and preset of one of
     them, whose ``setting`` is ``reference``."""
     packs = sorted(FOLDER.glob("*/*.zip"))
     if not packs:

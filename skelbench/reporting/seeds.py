@@ -148,7 +148,7 @@ def adjust(rows: Sequence[dict[str, Any]], within: Callable[[Mapping[str, Any]],
 
 
 def subjects_note(frame: DataFrame) -> Iterator[str]:
-    """Note on the number of subjects of each data set and split, and where it is too small."""
+    """Note on the number of subjects of each dataset and split, and where it is too small."""
     notes = []
     for (dataset, split), group in frame.groupby(["dataset", "split"], sort=False):
         subjects = group["subjects"].dropna()
@@ -232,7 +232,7 @@ def word(key: str) -> str:
 
 
 def chance(frame: DataFrame) -> str:
-    """Accuracy of guessing, of each data set where they differ: ``chance 3.1 %``."""
+    """Accuracy of guessing, of each dataset where they differ: ``chance 3.1 %``."""
     classes = frame.dropna(subset="classes").groupby("dataset", sort=False)["classes"].max()
     texts = {str(dataset): f"{100 / count:.1f} %" for dataset, count in classes.items()}
     if len(set(texts.values())) == 1:

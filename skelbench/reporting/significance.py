@@ -35,7 +35,7 @@ HOW = (
     f"Rows that share a letter are not significantly different: all pairs tested, Holm-adjusted to {100 * ALPHA:.0f} %."
 )
 TESTS = (
-    "Letters: paired tests of all pairs of a block (data set, split, preset, ...) over the seeds that both have, the "
+    "Letters: paired tests of all pairs of a block (dataset, split, preset, ...) over the seeds that both have, the "
     "larger p of clips and subjects. Rank: by the accuracy as it is shown, ties share one."
 )
 LIKE = (("tokens", "changed", "hardware"), ("tokens", "changed"), ("tokens",), ())

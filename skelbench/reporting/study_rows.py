@@ -1,6 +1,6 @@
 """Tables of studies: a list of declared rows, each filled by the runs of one exact preset and variant.
 
-Runs are compared in blocks that agree in data set, split, preset, encoder, stream, hardware and probe (ablations: and
+Runs are compared in blocks that agree in dataset, split, preset, encoder, stream, hardware and probe (ablations: and
 in the token grid). Within a block a row is the mean over all seeds of its runs; nothing is chosen by its accuracy.
 """
 
@@ -192,7 +192,7 @@ class StudyTable:
                 yield builder.Filled(common | {"changed": ""} | self._labels(row, block, inputs.host))
 
     def _labels(self, row: Row, runs: DataFrame, host: Host) -> dict[str, Any]:
-        """Title, grid and labels of a row, and its published figures. Accuracies are those on the data set of
+        """Title, grid and labels of a row, and its published figures. Accuracies are those on the dataset of
         ``runs``; costs do not depend on it."""
         grid = {"frames": row.grid[0], "patch": row.grid[1]} if row.grid else {}
         cells = {"title": row.title, **grid, **row.labels}
@@ -246,7 +246,7 @@ def variants(
     method: str, keys: Sequence[str], *rows: tuple[Any, ...], printed: tuple[str, str] = ("", "")
 ) -> list[Row]:
     """Rows of one method's variants, each ``(label, ..., variant, name of its published row)``; the last row is what
-    all are tested against. ``printed``: the published table and the method as it is spelt there."""
+    all are tested against. ``printed``: the published table and the method as it is spelled there."""
     return [
         Row(
             method=method,

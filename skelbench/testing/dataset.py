@@ -1,4 +1,4 @@
-"""Checks of data sets that plugins open: descriptor, clips, and subjects on each side of a split."""
+"""Checks of datasets that plugins open: descriptor, clips, and subjects on each side of a split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.data.anatomy import measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.roots import data_root
-from skelbench.data.verify import recognise, verify
+from skelbench.data.verify import recognize, verify
 from skelbench.plugin.descriptors import DatasetSpec, Descriptor
 from skelbench.plugin.host import Host
 from skelbench.testing.check import Check, Failed, Skipped
@@ -23,7 +23,7 @@ from skelbench.testing.settings import check_summary
 
 @dataclass
 class DatasetSubject:
-    """A data set, opened in ``root``, where it is built if it is built on first use."""
+    """A dataset, opened in ``root``, where it is built if it is built on first use."""
 
     host: Host
     descriptor: Descriptor
@@ -31,7 +31,7 @@ class DatasetSubject:
 
     @cached_property
     def store(self) -> ClipStore:
-        """Data set that all checks share."""
+        """Dataset that all checks share."""
         return self.open(self.root)
 
     def open(self, root: Path) -> ClipStore:
@@ -46,8 +46,8 @@ def opens(subject: DatasetSubject) -> None:
     store, descriptor = subject.store, subject.descriptor
     check_summary(descriptor)
     assert isinstance(descriptor, DatasetSpec)
-    if not descriptor.licence:
-        raise Failed("a licence, which says who may use it", "none", "its DatasetSpec")
+    if not descriptor.license:
+        raise Failed("a license, which says who may use it", "none", "its DatasetSpec")
     if not len(store):
         raise Failed("clips", "none", "what the opener builds")
     announced = set(descriptor.splits), descriptor.default_split
@@ -91,7 +91,7 @@ def splits(subject: DatasetSubject) -> None:
 
 def verified(subject: DatasetSubject) -> None:
     """Numbers, checksums, directions and bone lengths."""
-    for line in verify(subject.store, recognise(subject.store), measure(subject.store)):
+    for line in verify(subject.store, recognize(subject.store), measure(subject.store)):
         if line.state == "wrong":
             raise Failed(f"{line.name}: {line.expected}", line.value, line.advice)
 
@@ -105,5 +105,5 @@ CHECKS: tuple[Check[DatasetSubject], ...] = (
 
 
 def kit(kind: str, host: Host, descriptor: Descriptor) -> tuple[DatasetSubject, Sequence[Check[DatasetSubject]]]:
-    """Return the subject of the checks of a data set, in the user's folder of data sets, and the checks."""
+    """Return the subject of the checks of a dataset, in the user's folder of datasets, and the checks."""
     return DatasetSubject(host, descriptor, data_root()), CHECKS

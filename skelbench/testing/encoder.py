@@ -286,7 +286,7 @@ def abilities(subject: EncoderSubject) -> None:
     if "steps" in encoder.abilities:
         steps = GRID.frames if encoded.by_frame else GRID.times
         checks += [(x, (rows, steps, x.shape[-1])) for x in (encoded.steps(GRID.joints),)]
-    if encoder.summarises:
+    if encoder.summarizes:
         checks += [(run(encoder, views[0], summary=True).summary_RD, tuple(encoded.summary_RD.shape))]
     for x, shape in checks:
         if tuple(x.shape) != shape or not torch.isfinite(x).all():

@@ -113,7 +113,7 @@ def _on_skeleton(m: MethodSubject, dataset: str) -> None:
 
 
 def labels(m: MethodSubject) -> None:
-    before, after = m.losses(), m.losses("relabelled")
+    before, after = m.losses(), m.losses("relabeled")
     if before != after:
         text = f"{brief(before)} becomes {brief(after)} where every clip has another label"
         raise Failed("the same losses whatever the labels of the clips", text, "inputs besides the views")

@@ -25,7 +25,7 @@ from skelbench.views.skeleton.topology import COCO17, get_topology
 
 STORES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "small": dict,
-    "relabelled": lambda: {"turn": 1},
+    "relabeled": lambda: {"turn": 1},
     "stick7": lambda: {"topology": get_topology("stick7")},
     "coco17": lambda: {"topology": COCO17, "flat": True, "missing": 0.1},
 }

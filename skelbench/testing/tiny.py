@@ -1,4 +1,4 @@
-"""A tiny data set, and tiny sizes of any method and encoder: a step of training takes milliseconds."""
+"""A tiny dataset, and tiny sizes of any method and encoder: a step of training takes milliseconds."""
 
 from __future__ import annotations
 

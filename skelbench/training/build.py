@@ -138,7 +138,7 @@ class _WithoutDraws(TorchFunctionMode):
 
 
 def build_method(spec: RunSpec, host: Host, topology: Topology, device: torch.device | str = "cpu") -> Method:
-    """The run's method, initialised from the run's seed alone.
+    """The run's method, initialized from the run's seed alone.
 
     Weights are drawn on the CPU, so that they are the same for every device; ``device="meta"`` draws nothing.
     """

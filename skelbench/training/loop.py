@@ -25,7 +25,7 @@ from skelbench.core.signals import stop_requested
 from skelbench.core.spec import RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.methods.contract import WITHOUT_GRADIENT, Method, Step
-from skelbench.models.batch_norm import synchronised
+from skelbench.models.batch_norm import synchronized
 from skelbench.models.optim.groups import groups_of
 from skelbench.plugin.plugin_errors import plugin_code, where, wrong
 from skelbench.records.run_dir import RunDir
@@ -86,7 +86,7 @@ class Trainer:
         self.total = total_steps(spec, len(self.ids))
         self.order = Order(self.ids, spec.train.batch_size, spec.seed)
         self.source = training_clips(spec, store, self.device)
-        preparation = spec.train.bodies, self.device, spec.train.centre, spec.data.dimensions
+        preparation = spec.train.bodies, self.device, spec.train.center, spec.data.dimensions
         self.builder = ViewBuilder(view_specs(spec), store.topology, spec.grid.patch, *preparation)
         self.optimization = Optimization(groups_of(method), spec, self.total, method.turns)
         self.world, self.rank = distributed.world(), distributed.rank()
@@ -100,8 +100,8 @@ class Trainer:
         self.save_memory(spec.train.recompute == "on", micro_batches)
         self.forward: Callable[..., dict[str, Tensor]] = method
         if self.world > 1:
-            if spec.train.batch_norm == "synchronised":
-                method = self.method = synchronised(method, self.device)
+            if spec.train.batch_norm == "synchronized":
+                method = self.method = synchronized(method, self.device)
             # Each optimizer, and each phase, may reach parameters of its own.
             partial_graphs = len(method.turns) > 1 or len(self.phases) > 1
             self.forward = distributed.parallel(method, spec.train.batch_norm == "broadcast", partial_graphs)

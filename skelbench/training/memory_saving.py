@@ -61,7 +61,7 @@ def obstacle(method: Method, spec: RunSpec) -> str:
     if reason := method.whole_batch:
         return f"method {spec.method} needs its whole batch at once: {reason}"
     if any(isinstance(module, _BatchNorm) and module.training for module in method.modules()):
-        return f"batch norm of encoder {spec.encoder} normalises by the whole batch"
+        return f"batch norm of encoder {spec.encoder} normalizes by the whole batch"
     if spec.train.batch_size % (processes := distributed.world()):
         return f"{processes} processes have unequal shares of a batch of {spec.train.batch_size} clips"
     return ""

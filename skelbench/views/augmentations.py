@@ -105,7 +105,7 @@ class Draws:
         return Shift(torch.zeros(len(self.view_R), 3).index_copy(0, self.rows_K, offset_K3.float()))
 
     def jitter(self, std: float) -> Jitter:
-        """X -> X + Gaussian noise of ``std`` metres on the changed rows."""
+        """X -> X + Gaussian noise of ``std`` meters on the changed rows."""
         op = PER_BODY + 2 * self.place
         return Jitter(std, self.dimensions, op, self.active_R, self.body_keys_R, self.view_R)
 
@@ -128,14 +128,14 @@ class Augment(Bounded):
 
     >>> class Lift(Augment):
     ...     kind = "lift"
-    ...     metres: float = 0.1
+    ...     meters: float = 0.1
     ...
     ...     def draw(self, draws):
     ...         up_K3 = torch.zeros(len(draws.rows_K), 3)
-    ...         up_K3[:, 1] = self.metres * draws.per_clip(1)[:, 0]
+    ...         up_K3[:, 1] = self.meters * draws.per_clip(1)[:, 0]
     ...         return draws.shift(up_K3)
-    >>> Lift(metres=0.2)
-    Lift(p=0.5, metres=0.2)
+    >>> Lift(meters=0.2)
+    Lift(p=0.5, meters=0.2)
     """
 
     family: ClassVar[str] = "augmentations"
@@ -246,7 +246,7 @@ class CoordinateScale(Augment):
 
 
 class Noise(Augment):
-    """Add independent Gaussian noise of ``std`` metres to every coordinate."""
+    """Add independent Gaussian noise of ``std`` meters to every coordinate."""
 
     kind = "noise"
     std: float = Field(0.01, ge=0, description="Standard deviation.", json_schema_extra={"unit": "m"})
@@ -267,7 +267,7 @@ class AxisDrop(Augment):
 
 
 class Translate(Augment):
-    """Shift the clip along each axis by a distance uniform in +- ``limit`` metres, all frames and bodies alike."""
+    """Shift the clip along each axis by a distance uniform in +- ``limit`` meters, all frames and bodies alike."""
 
     kind = "translate"
     version = 2
@@ -284,7 +284,7 @@ class Translate(Augment):
 class Blur(Augment):
     """Smooth over time with a Gaussian of ``lo`` to ``hi`` frames (uniform, per clip), cut off at ``kernel`` frames.
 
-    ``normalised`` False keeps weights that do not sum to 1, as the public codes of AimCLR's family do: a wide
+    ``normalized`` False keeps weights that do not sum to 1, as the public codes of AimCLR's family do: a wide
     Gaussian then also enlarges the body, five times at 2 frames, and less at the ends.
     """
 
@@ -292,12 +292,12 @@ class Blur(Augment):
     kernel: int = Field(15, ge=1, description="Width of the filter, in frames.")
     lo: float = Field(0.1, gt=0, description="Smallest standard deviation, in frames.")
     hi: float = Field(2.0, description="Largest standard deviation, in frames.")
-    normalised: bool = Field(True, description="Whether the weights of the filter sum to 1.")
+    normalized: bool = Field(True, description="Whether the weights of the filter sum to 1.")
 
     def draw(self, draws: Draws) -> Change:
         sigma_K = (self.lo + draws.per_clip(1)[:, 0] * (self.hi - self.lo)).float()
         sigma_R = torch.zeros(len(draws.view_R)).index_copy(0, draws.rows_K, sigma_K)
-        return Smooth(sigma_R, self.kernel // 2, self.normalised)
+        return Smooth(sigma_R, self.kernel // 2, self.normalized)
 
 
 class TimeFlip(Augment):

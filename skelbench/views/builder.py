@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skelbench.core.spec import Bodies, Centre, EvaluationResize
+from skelbench.core.spec import Bodies, EvaluationResize, Origin
 from skelbench.plugin.plugin_errors import plugin_code, wrong
 from skelbench.views.augmentations import draw_transform
 from skelbench.views.clips import ClipBatch
@@ -76,7 +76,7 @@ class ViewBuilder:
     """Builds the views ``specs`` (name -> :class:`ViewSpec`, parents first) of a batch.
 
     ``patch`` is P_T, frames per temporal token, for masks. ``bodies`` says which bodies of a clip become rows;
-    ``centre`` "body" or "body-in-training" puts each body's centre joint, in the first frame that shows it, at the
+    ``center`` "body" or "body-in-training" puts each body's center joint, in the first frame that shows it, at the
     origin before all other steps; frames without the body stay 0.
     ``dimensions`` 2 keeps flat poses (z = 0) flat, see :func:`~skelbench.views.augment.draw_transform`.
     Returned tensors are on ``device``; the work is done where ``batch.frames_FJ`` is. Draws are keyed by clip id (and
@@ -94,11 +94,11 @@ class ViewBuilder:
         patch: int,
         bodies: Bodies = "valid",
         device: torch.device | str = "cpu",
-        centre: Centre = "clip",
+        center: Origin = "clip",
         dimensions: Literal[2, 3] = 3,
     ) -> None:
         self.specs, self.topology, self.patch, self.bodies = dict(specs), topology, patch, bodies
-        self.centre, self.dimensions = centre, dimensions
+        self.center, self.dimensions = center, dimensions
         self.device = torch.device(device)
         self.counts = checked_counts(self.specs, patch, bodies)
         for name, spec in self.specs.items():  # parents come first
@@ -116,7 +116,7 @@ class ViewBuilder:
         for name, spec in self.specs.items():
             drawn[name] = self._draw(name, spec, drawn.get(spec.parent or ""), batch, rows, keyed)
         masks = self._masks(rows, keyed)
-        if self.centre != "clip":
+        if self.center != "clip":
             rows = replace(rows, origin_R3=read_origins(batch, rows.base_R, rows.length_R, self.topology.center))
         return {name: self._view(name, drawn[name], batch, rows, keyed, masks.get(name)) for name in self.specs}
 

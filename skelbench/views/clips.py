@@ -29,11 +29,11 @@ class ClipBatch:
     bodies: np.ndarray
     """int64 [B], bodies present (1 or more)."""
     max_bodies: int
-    """M of the data set."""
+    """M of the dataset."""
     stored: np.ndarray | None = None
     """Stored bodies, int64 [B]; slots from there up to ``bodies`` show the last body again. None = ``bodies``."""
     confidence_FJ: Tensor | None = None
-    """float32 [F / 3, J] in [0, 1]; None when the data set has no confidence."""
+    """float32 [F / 3, J] in [0, 1]; None when the dataset has no confidence."""
     missing_BJ: Tensor | None = None
     """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip; None = no clip
     can have any."""

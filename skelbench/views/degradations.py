@@ -49,7 +49,7 @@ class Poses:
     missing_BJ: Tensor
     """bool [B, J] on the host: joints that are declared missing, in all frames and bodies of a clip."""
     confidence_FJ: Tensor | None
-    """float32 [F, J] in [0, 1]; None when the data set has none."""
+    """float32 [F, J] in [0, 1]; None when the dataset has none."""
     clean_F3J: Tensor
     """Coordinates before any degradation; bone lengths and reference positions are measured on them."""
     there_FJ: Tensor

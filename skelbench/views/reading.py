@@ -86,7 +86,7 @@ def read_coordinates(batch: ClipBatch, reading: Reading, spec: ViewSpec, topolog
 
 
 def read_confidence(batch: ClipBatch, reading: Reading, spec: ViewSpec, topology: Topology) -> Tensor | None:
-    """float32 [R, T, J]: interpolated, mirrored, moved in time like coordinates; None where the data set has none."""
+    """float32 [R, T, J]: interpolated, mirrored, moved in time like coordinates; None where the dataset has none."""
     if (confidence_FJ := batch.confidence_FJ) is None:
         return None
     device, frames = confidence_FJ.device, reading.frames

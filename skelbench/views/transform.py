@@ -171,7 +171,7 @@ class Smooth(Change):
     sigma_R: Tensor
     """float32 [R], frames; 0 where nothing is smoothed."""
     radius: int
-    normalised: bool
+    normalized: bool
     """Whether weights sum to 1 in every frame; else they are exp(-d^2 / 2 sigma^2) of existing frames."""
 
     def take(self, index: Tensor) -> Smooth:
@@ -185,7 +185,7 @@ class Smooth(Change):
         apart_TT = (frame_T[:, None] - frame_T).abs()
         sigma_K = send(self.sigma_R[rows_K], device)
         weight_KTT = torch.exp(-(apart_TT**2) / (2 * sigma_K[:, None, None] ** 2)) * (apart_TT <= self.radius)
-        if self.normalised:
+        if self.normalized:
             weight_KTT = weight_KTT / weight_KTT.sum(2, keepdim=True)
         return _on_rows(x_R3TJ, send(rows_K, device), lambda x: weight_KTT[:, None] @ x)
 

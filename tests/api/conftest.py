@@ -1,4 +1,4 @@
-"""Runs as notebooks have them, on the small data set with small models."""
+"""Runs as notebooks have them, on the small dataset with small models."""
 
 import os
 

@@ -25,7 +25,7 @@ def seen_by_probes(session, run, **fields):
         {},
         {"train.bodies": "all-slots"},
         {"data.second_body": "repeat"},
-        {"train.align": "first-frame", "train.centre": "body"},
+        {"train.align": "first-frame", "train.center": "body"},
         {"method": "cmd", "native": True},
     ],
     ids=["shared", "all-slots", "second-body", "aligned", "per-clip"],
@@ -52,8 +52,8 @@ def test_arrays_and_tensors_with_absent_bodies(trained):
     assert np.array_equal(encoder.embed(x_BMTJC), expected)
     assert np.array_equal(encoder.embed(torch.from_numpy(x_BMTJC)), expected)
     moved = x_BMTJC + (x_BMTJC != 0) * np.float32(3)
-    centred = encoder.embed(moved, subtract_origin=True)
-    assert np.allclose(centred, encoder.embed(x_BMTJC, subtract_origin=True), atol=1e-4)
+    centered = encoder.embed(moved, subtract_origin=True)
+    assert np.allclose(centered, encoder.embed(x_BMTJC, subtract_origin=True), atol=1e-4)
     assert not np.allclose(encoder.embed(moved), expected, atol=1e-2)
 
 

@@ -31,7 +31,7 @@ def shipped_plugins(own_places, monkeypatch):
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A directory whose data set ``small`` is the one that commands find; runs are made without long measurements."""
+    """A directory whose dataset ``small`` is the one that commands find; runs are made without long measurements."""
     shorten(monkeypatch)
     (tmp_path / "data").mkdir(exist_ok=True)
     write_small_store(tmp_path / "data")

@@ -52,8 +52,8 @@ def test_import_then_list_then_info(made, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("changed", "options", "said"), [
-    ({}, ["--name", "Two Words"], "cannot name a data set"),
-    ({}, ["--name", "synthetic"], "built-in data set"),
+    ({}, ["--name", "Two Words"], "cannot name a dataset"),
+    ({}, ["--name", "synthetic"], "built-in dataset"),
     ({}, ["--name", "hive", "--label-fields", "label,correct"], "no array 'correct'"),
     ({}, ["--name", "hive", "--label-fields", ","], "--label-fields names no field"),
 ])  # fmt: skip

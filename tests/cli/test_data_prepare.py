@@ -64,7 +64,7 @@ def test_what_is_left_out_is_listed_and_the_exit_code_is_3(ntu, tmp_path, capsys
 @pytest.mark.parametrize(("arguments", "message"), [
     (["ntu60", "--raw", "nowhere"], "there is nothing at nowhere; name a folder or a zip file"),
     (["ntu60"], "Missing option '--raw'"),
-    (["ntu60", "--raw", ".", "--name", "synthetic"], "built-in data set"),
+    (["ntu60", "--raw", ".", "--name", "synthetic"], "built-in dataset"),
 ])  # fmt: skip
 def test_mistakes_are_one_sentence(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

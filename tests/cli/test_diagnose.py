@@ -1,4 +1,4 @@
-"""``skelbench diagnose`` as a user types it, on a small data set with small models."""
+"""``skelbench diagnose`` as a user types it, on a small dataset with small models."""
 
 import csv
 import io

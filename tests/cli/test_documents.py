@@ -47,7 +47,7 @@ def sets(**settings):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with every file of the documents, and the small data set; runs are made without long measurements."""
+    """A folder with every file of the documents, and the small dataset; runs are made without long measurements."""
     shorten(monkeypatch)
     write_small_store(tmp_path / "data")
     for name, code in FILES.items():
@@ -158,7 +158,7 @@ def test_an_encoder_with_all_its_parts(run, folder):
     assert info["spec"]["encoder_config"] == {"dim": 8, "depth": 1}
 
 
-def test_two_optimisers_take_turns(run, folder):
+def test_two_optimizers_take_turns(run, folder):
     code = FILES["simclr.py"].replace('target=":SimCLR"', 'target=":AdversarialSimCLR"')
     assert code != FILES["simclr.py"]
     (folder / "turns.py").write_text(code + "\n\n" + block("class AdversarialSimCLR"))
@@ -193,7 +193,7 @@ def test_parts_of_ones_own_are_found_by_their_names(run, folder):
 
 
 def test_clips_of_a_skeleton_of_ones_own_are_stored_and_drawn(folder, capsys):
-    """Thirteen joints in metres, Y up, that sway."""
+    """Thirteen joints in meters, Y up, that sway."""
     half_JC = ((0.2, 1.4, 0), (0.6, 1.1, 0)), ((0.1, 0.9, 0), (0.1, 0.5, 0.1), (0.2, 0.0, 0))
     sides = [(x * side, y, z) for limb in half_JC for side in (1, -1) for x, y, z in limb]
     pose_JC = np.array([(0, 1.0, 0), (0, 1.5, 0), (0, 1.7, 0), *sides])
@@ -261,7 +261,7 @@ def test_a_protocol_of_ones_own(folder, capsys):
     small = sets(**TINY, **{f"method.{key}": value for key, value in TINY_METHOD["mamp"].items()})
     assert main(["run", "mamp", *SHAPE, *small, "--probe", "none"]) == 0
     evaluate = ["eval", "mamp", "--plugin", str(folder / "nearest_mean.py"), "--protocol", "nearest-mean"]
-    assert main([*evaluate, "--set", "centre=false"]) == 0
+    assert main([*evaluate, "--set", "center=false"]) == 0
     assert main([*evaluate, "--stream", "joint,bone", "--fusion", "scores"]) == 0
     (run,) = (folder / "results").glob("mamp-*")
     records = [json.loads(path.read_text()) for path in run.glob("eval-*.json")]

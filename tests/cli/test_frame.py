@@ -74,7 +74,7 @@ def imported(commands, modules=("torch", "pandas", "matplotlib", "timm")):
     return re.findall("^IMPORTED (.*)$", result.stdout, re.MULTILINE), result.stdout
 
 
-def test_light_commands_and_misspelt_names_import_nothing_heavy(monkeypatch):
+def test_light_commands_and_misspelled_names_import_nothing_heavy(monkeypatch):
     monkeypatch.delenv("SKELBENCH_PLUGINS")
     Host()  # its descriptors are in the cache from now on
     right = [f"{group} --help".split() for group in ("", "run", "diagnose", "diagnose order")]

@@ -103,7 +103,7 @@ def test_bare_state_dicts_and_data_parallel_names(small, capsys):
 
 @pytest.mark.parametrize(("method", "name"), [("mamp", "input_mean"), ("skeletonmae", "self_shift")])
 def test_a_downstream_file_of_macdiff_is_not_taken_for_a_masked_autoencoder(small, method, name, fails):
-    """Its encoder has the same tensors; its input's standardisation would be lost."""
+    """Its encoder has the same tensors; its input's standardization would be lost."""
     args = argparse.Namespace(model="model.transformer.Transformer", model_args={"num_heads": 2, name: [0, 0, 0]})
     path = checkpoint(small / "file.pth", tiny(0), args)
     fails(command(method, path), f"its own record has {name}, a setting of MacDiff")

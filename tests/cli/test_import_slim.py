@@ -109,7 +109,7 @@ def test_published_weights_give_the_features_of_an_independent_computation(layou
     info = json.loads(run.read_text())
     assert len(info["imported"]["left_out"]) == (2 if layout == "training" else 0)
     spec = info["spec"]
-    assert (spec["grid"], spec["train"]["centre"]) == ({"frames": 64, "patch": 8}, "body-in-training")
+    assert (spec["grid"], spec["train"]["center"]) == ({"frames": 64, "patch": 8}, "body-in-training")
     encoder = ViT(ViTConfig(**spec["encoder_config"]), NTU25, Grid(64, 8, 25)).double().eval()
     encoder.prepare(frozenset({"replace-tokens"}))
     weights = load_file(run.parent / "encoder.safetensors")

@@ -16,7 +16,7 @@ def test_open_datasets_are_listed_with_license_and_what_was_tried(capsys):
     assert main(["data", "fetch"]) == 0
     printed = capsys.readouterr().out
     for about in get_host().all("sources"):
-        assert about.name in printed and about.licence and about.citation and about.files
+        assert about.name in printed and about.license and about.citation and about.files
         get_host().load(about)
     assert "not yet run on the original" in printed
 

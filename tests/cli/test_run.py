@@ -1,4 +1,4 @@
-"""The commands as a user types them, on a small data set with small models."""
+"""The commands as a user types them, on a small dataset with small models."""
 
 import json
 import os

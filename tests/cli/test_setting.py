@@ -75,7 +75,7 @@ def test_in_the_shared_setting_all_but_the_method_is_alike(name, made):
     same = ("encoder", "grid", "data", "seed")
     assert {key: getattr(ours.spec, key) for key in same} == {key: getattr(slim.spec, key) for key in same}
     assert ours.spec.encoder_config == slim.spec.encoder_config
-    for key in ("bodies", "centre", "precision"):
+    for key in ("bodies", "center", "precision"):
         assert getattr(ours.spec.train, key) == getattr(slim.spec.train, key)
     seen = [made.spec.train.epochs * 12 for made in (ours, slim)]
     assert seen[0] == seen[1]

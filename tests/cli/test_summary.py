@@ -38,7 +38,7 @@ def test_the_next_commands_name_places(far, tmp_path, capsys):
 def test_a_data_set_that_is_not_here_may_be_a_plugin_s(far, tmp_path):
     session, run, _ = far
     spec = eval_spec(session.host, run, "knn")
-    with pytest.raises(SkelbenchError, match="made with --plugin 'my waves.py': if that makes the data set, give it"):
+    with pytest.raises(SkelbenchError, match="made with --plugin 'my waves.py': if that makes the dataset, give it"):
         evaluate(replace(session, data_root=tmp_path / "none"), run, spec)
 
 

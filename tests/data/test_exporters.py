@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from made.clips import CLASSES, open_writer, write_store
-from made.files import centred, people
+from made.files import centered, people
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import import_files
@@ -33,7 +33,7 @@ def test_layout_is_the_one_that_mamp_reads(store, tmp_path):
 def test_what_is_exported_can_be_imported(tmp_path):
     with open_writer(tmp_path / "made") as writer:
         for i in range(6):
-            x, origin = centred(people(i))
+            x, origin = centered(people(i))
             writer.add(x, i % 3, subject=i % 2, camera=1 + i % 2, origin=origin)
     store = ClipStore.open(tmp_path / "made")
     split = store.split("cross-subject")

@@ -48,7 +48,7 @@ def write_clips(file):
 
 
 def source(url, checksum=""):
-    return SourceSpec(name="open", target=":read", files={url: checksum}, licence="CC0", citation="Somebody, 2026")
+    return SourceSpec(name="open", target=":read", files={url: checksum}, license="CC0", citation="Somebody, 2026")
 
 
 def test_a_download_is_stored_with_license_citation_and_checksum(tmp_path, served):
@@ -58,7 +58,7 @@ def test_a_download_is_stored_with_license_citation_and_checksum(tmp_path, serve
     fetch(about, recognize, tmp_path / "data" / "open", loaded=lambda done, **_: loaded.append(done))
     store = ClipStore.open(tmp_path / "data" / "open")
     kept = store.meta.details["source"]
-    assert (len(store), store.meta.licence, kept["citation"]) == (6, "CC0", "Somebody, 2026")
+    assert (len(store), store.meta.license, kept["citation"]) == (6, "CC0", "Somebody, 2026")
     assert kept["from"] == [f"{address}/clips.pkl"] and kept["sha256"] == {"clips.pkl": checksum[7:]}
     assert sum(loaded) == pytest.approx((folder / "clips.pkl").stat().st_size / 1e6, rel=0.05)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["open"]

@@ -9,7 +9,7 @@ from made.files import (
     LENGTHS,
     NAMES,
     annotation,
-    centred,
+    centered,
     flat_annotation,
     labels,
     mamp_arrays,
@@ -27,7 +27,7 @@ from made.people import person
 
 from skelbench.core.errors import SkelbenchError
 from skelbench.data.importers import ImportOptions, import_files, ntu
-from skelbench.data.importers.bodies import TURNS, Pose, centre
+from skelbench.data.importers.bodies import TURNS, Pose, center
 from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pickles import load_pickle
 from skelbench.data.store.clip_store import EMPTY_BODY, ClipStore
@@ -62,7 +62,7 @@ def pyskl(tmp_path, entries=None, split=None, protocol=2):
 
 # ------------------------------------------------------------------------------------------------ round trips
 def first_frame(x_MTJC):
-    return centred(x_MTJC)[0]
+    return centered(x_MTJC)[0]
 
 
 def every_frame(x_MTJC):
@@ -204,7 +204,7 @@ def test_second_bodies_of_padded_files(tmp_path, take):
     store = take(tmp_path / "x.npz", max_bodies=1)
     np.testing.assert_array_equal(store.clip(0), first_frame(people(0)))
     second = x[1, : store.lengths[1], 75:].reshape(1, -1, 25, 3)
-    np.testing.assert_array_equal(store.clip(1), centre(second, NTU25.center)[0])
+    np.testing.assert_array_equal(store.clip(1), center(second, NTU25.center)[0])
 
 
 def test_names_are_restored_only_if_every_label_fits(tmp_path, take, monkeypatch):
@@ -221,7 +221,7 @@ def test_names_are_restored_only_if_every_label_fits(tmp_path, take, monkeypatch
     np.savez(tmp_path / "x.npz", **mamp_arrays())
     store = take(tmp_path / "x.npz")
     assert list(store.meta.splits) == ["cross-subject", "cross-view"] and sorted(store.names) == sorted(NAMES)
-    assert store.meta.lineage.startswith("ctrgcn-denoise") and "NTU" in store.meta.licence
+    assert store.meta.lineage.startswith("ctrgcn-denoise") and "NTU" in store.meta.license
     assert store.index["camera"].tolist() == [int(name[7]) for name in store.names]
 
 

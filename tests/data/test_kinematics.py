@@ -11,7 +11,7 @@ J = {name: i for i, name in enumerate(NTU25.joints)}
 
 
 def pose(**degrees):
-    """One frame; keyword ``left_arm_lift=90`` sets channel ``left.arm.lift``. Pelvis offsets in metres."""
+    """One frame; keyword ``left_arm_lift=90`` sets channel ``left.arm.lift``. Pelvis offsets in meters."""
     x_1A = np.zeros((1, len(CHANNELS)))
     for name, value in degrees.items():
         channel = name.replace("_", ".")

@@ -25,7 +25,7 @@ def test_the_built_in_data_set_is_nobody_else_s(tmp_path):
     write_small_store(tmp_path, "synthetic-v1")
     with pytest.raises(SkelbenchError, match="synthetic-v1 is not the dataset that is made there"):
         open_synthetic(tmp_path)
-    with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in data set"):
+    with pytest.raises(SkelbenchError, match="'synthetic-v1' is the name of a built-in dataset"):
         new_dataset_name("synthetic-v1")
     assert named_stores(tmp_path) == {}, "nor is it there by a second name, under which runs would be others"
 
@@ -36,9 +36,9 @@ def test_opening_by_name(tmp_path):
     openers = {"made": lambda root: opened.append(root) or "made store"}
     assert open_dataset("mine", tmp_path, openers).meta.name == "mine"
     assert open_dataset("made", tmp_path, openers) == "made store" and opened == [tmp_path]
-    with pytest.raises(SkelbenchError, match="unknown data set 'mien'; did you mean 'mine'"):
+    with pytest.raises(SkelbenchError, match="unknown dataset 'mien'; did you mean 'mine'"):
         open_dataset("mien", tmp_path, openers)
-    with pytest.raises(SkelbenchError, match="unknown data set 'x'; known: made, mine"):
+    with pytest.raises(SkelbenchError, match="unknown dataset 'x'; known: made, mine"):
         open_dataset("x", tmp_path, openers)
-    with pytest.raises(SkelbenchError, match="both a built-in data set and the store"):
+    with pytest.raises(SkelbenchError, match="both a built-in dataset and the store"):
         open_dataset("mine", tmp_path, {"mine": openers["made"]})

@@ -80,7 +80,7 @@ def test_names_of_splits(store):
         assert split.name == name
         np.testing.assert_array_equal(split.train, full.train)
         assert split.train.dtype == np.int64
-    with pytest.raises(SkelbenchError, match="data set made: unknown split 'cross-vew'; did you mean 'cross-view'"):
+    with pytest.raises(SkelbenchError, match="dataset made: unknown split 'cross-vew'; did you mean 'cross-view'"):
         store.split("cross-vew")
     with pytest.raises(SkelbenchError, match="unknown split 'xset'"):
         store.split("xset")

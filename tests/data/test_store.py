@@ -73,7 +73,7 @@ def test_fingerprint_follows_content_and_nothing_else(tmp_path, clips):
     moved = [x.copy() for x in clips]
     moved[3][0, 0, 7, 1] += 1e-6
     first = fingerprint("one")
-    assert first == fingerprint("two", licence="another", lineage="another")
+    assert first == fingerprint("two", license="another", lineage="another")
     others = [fingerprint("moved", moved), fingerprint("shorter", clips[:-1]), fingerprint("named", classes="xyz")]
     assert len({first, *others}) == 4
 
@@ -117,5 +117,5 @@ def test_the_plugin_of_a_skeleton_must_be_given(tmp_path, monkeypatch):
     monkeypatch.setenv("SKELBENCH_PLUGIN_PATH", STICK7_FILE)
     path = write_small_store(tmp_path, "seven", topology=STICK7)
     monkeypatch.delenv("SKELBENCH_PLUGIN_PATH")
-    with pytest.raises(SkelbenchError, match="data set seven: unknown topology 'stick7'.*; .* with --plugin FILE"):
+    with pytest.raises(SkelbenchError, match="dataset seven: unknown topology 'stick7'.*; .* with --plugin FILE"):
         ClipStore.open(path)

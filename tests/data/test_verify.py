@@ -12,7 +12,7 @@ from skelbench.data import verify as verification
 from skelbench.data.anatomy import handedness, measure
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.data.store.splits import FieldRule
-from skelbench.data.verify import Known, bone_rows, on_both_sides, recognise, verify
+from skelbench.data.verify import Known, bone_rows, on_both_sides, recognize, verify
 from skelbench.testing.stick7 import STICK7
 from skelbench.testing.thing import STICK7 as STICK7_FILE
 from skelbench.views.skeleton.topology import NTU25, topologies
@@ -33,7 +33,7 @@ def command(tmp_path, capsys, monkeypatch):
 
 
 def make(path, change=lambda x_MTJC: x_MTJC, topology=NTU25, names=None, labels=(0, 1, 2), **settings):
-    """Six clips of people, centred; ``change`` is done to each before it is stored."""
+    """Six clips of people, centered; ``change`` is done to each before it is stored."""
     settings = {"splits": {"cross-subject": FieldRule(field="subject", train="odd")}} | settings
     with open_writer(path, topology=topology, **{"default_split": "cross-subject"} | settings) as writer:
         for i in range(6):
@@ -103,8 +103,8 @@ def loose_knees(x_MTJC):
 WRONG = {
     "mirrored": (mirrored, {"left and right": "wrong"}, "swapped"),
     "z up": (lambda x: x[..., [0, 2, 1]] * np.float32([1, -1, 1]), {"up": "wrong"}, "axis"),
-    "millimetres": (lambda x: 1000 * x, {"bone lengths": "wrong"}, "in metres"),
-    "not centred": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.centre=body"),
+    "millimeters": (lambda x: 1000 * x, {"bone lengths": "wrong"}, "in meters"),
+    "not centered": (lambda x: x + np.float32([0, 0, 3]), {"origin": "look"}, "train.center=body"),
     "knees that jump": (loose_knees, {"bones are rigid": "wrong"}, "left knee"),
 }
 
@@ -144,7 +144,7 @@ def test_copies_are_found_and_counted_by_split(tmp_path):
     assert on_both_sides(other) == [], "equal checksums alone are no copies"
 
 
-# ------------------------------------------------------------------------------------------------ known data sets
+# ------------------------------------------------------------------------------------------------ known datasets
 NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)]
 
 
@@ -154,10 +154,10 @@ NTU_NAMES = [f"S001C00{1 + i % 3}P00{1 + i}R001A00{1 + i % 3}" for i in range(6)
 ])  # fmt: skip
 def test_a_known_data_set_is_told_by_its_names(tmp_path, names, kind):
     store = make(tmp_path / "made", names=names)
-    assert recognise(store) == kind
-    assert recognise(store, "other") is None and recognise(store, "ntu120") == "ntu120"
+    assert recognize(store) == kind
+    assert recognize(store, "other") is None and recognize(store, "ntu120") == "ntu120"
     with pytest.raises(SkelbenchError, match="did you mean 'ntu60'"):
-        recognise(store, "ntu6")
+        recognize(store, "ntu6")
 
 
 def test_a_part_of_ntu60_fails_where_it_differs(tmp_path):

@@ -56,7 +56,7 @@ def same(one, other):
 
 
 # ------------------------------------------------------------------------------------------------ what it measures
-def test_postures_are_learnt_and_an_epoch_is_chosen_on_training_clips(tuned):
+def test_postures_are_learned_and_an_epoch_is_chosen_on_training_clips(tuned):
     result = tuned(val_share=0.2)
     assert result.metrics["accuracy"] == 1 and result.metrics["accuracy_selected"] > 0.9
     assert "accuracy_best_on_test" not in result.metrics
@@ -90,7 +90,7 @@ def test_few_labels_are_means_over_lists_which_the_record_names(tuned):
     assert {row["draw"] for row in result.curve} == {0, 1, 2}
 
 
-def test_only_labelled_clips_are_looked_at(postures, tuned, monkeypatch):
+def test_only_labeled_clips_are_looked_at(postures, tuned, monkeypatch):
     seen = []
     step = Fit.train_step
     monkeypatch.setattr(

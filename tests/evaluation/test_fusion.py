@@ -80,7 +80,7 @@ def test_a_weighted_sum_is_that_of_every_streams_scores_or_logits(sets, summed):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_nearest_neighbours_sum_similarities(sets, metric):
+def test_nearest_neighbors_sum_similarities(sets, metric):
     result = evaluate_sets(Knn(metric=metric), sets, "scores", 0, "cpu")
     parts = sets.values()
     if metric == "cosine":
@@ -103,7 +103,7 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
     (bone,) = feature_sets(session, run, eval_spec(session.host, run, "knn", streams=("bone",))).values()
     store = resolved("untrained").store
     encoder = load_encoder(session, run, "last", store.topology)
-    builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, centre=own.centre)
+    builder = ViewBuilder({"eval": evaluation_spec(encoder.grid, share=0.95)}, store.topology, 8, center=own.center)
     for i, clip in enumerate(bone.test_ids[:5]):
         view = builder(ClipSource(store, device="cpu").gather(np.array([clip])), Keyed(0, 0))["eval"]
         bodies = []
@@ -118,10 +118,10 @@ def test_a_bone_stream_is_the_features_of_bones(session, resolved):
 def test_runs_that_do_not_belong_together_are_not_fused(session, resolved):
     run = pretrain(session, resolved("mamp", epochs=1))
     fused = {"streams": ("bone", "joint"), "fusion": "scores"}
-    centred = pretrain(session, resolved("mamp", epochs=1, **{"train.centre": "body"}))
+    centered = pretrain(session, resolved("mamp", epochs=1, **{"train.center": "body"}))
     repeated = resolved("untrained", **{"data.second_body": "repeat"})
     for partner, said in (
-        (centred.spec.id, "prepare clips differently .*centre"),
+        (centered.spec.id, "prepare clips differently .*center"),
         (pretrain(session, repeated).spec.id, "trained on different data"),
         ("0" * 12, "is not in"),
         (run.spec.id + "@9", "no snapshot at epoch 9"),

@@ -1,4 +1,4 @@
-"""Joints that are missing, and tokens that are doubtful, are hidden in the way in which an encoder learnt it."""
+"""Joints that are missing, and tokens that are doubtful, are hidden in the way in which an encoder learned it."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def test_coordinates_of_missing_joints_change_not_a_bit(hiding, cls):
     assert not torch.allclose(plain.pooled_RD, blind, atol=1e-2), "an encoder that is not told sees them"
 
 
-def test_an_encoder_that_learnt_to_hide_nothing_is_refused_and_told_what_to_do():
+def test_an_encoder_that_learned_to_hide_nothing_is_refused_and_told_what_to_do():
     with pytest.raises(SkelbenchError, match="neither a mask token nor .*parent-fill or zero-fill"):
         encode(Seen(), missing()[0], "", GRID.patch)
     view = view_of(NTU25, GRID, BODIES)

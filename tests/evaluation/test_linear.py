@@ -17,7 +17,7 @@ def evaluate(features, config=None, seed=0, **kwargs):
 
 @pytest.mark.parametrize("optimizer, schedule", [("adamw", "cosine"), ("adamw", "constant"), ("sgd", "cosine")])
 def test_equals_an_autograd_loop_over_a_torch_module(make_features, optimizer, schedule):
-    """The same recipe spelt out with nn.Linear, autograd and torch's own scheduler."""
+    """The same recipe spelled out with nn.Linear, autograd and torch's own scheduler."""
     features = make_features(n_train=130, classes=4, separation=0.5)
     config = Linear(optimizer=optimizer, schedule=schedule, lr=0.01, weight_decay=0.01, batch_size=32, epochs=6,
                           min_steps=0, tolerance=None)  # fmt: skip
@@ -54,7 +54,7 @@ def test_equals_an_autograd_loop_over_a_torch_module(make_features, optimizer, s
     assert result.metrics["accuracy"] == pytest.approx((expected.numpy() == features.test_y).mean(), abs=1 / 300)
 
 
-def test_standardised_probe_ignores_scale_and_offset_of_every_feature(make_features):
+def test_standardized_probe_ignores_scale_and_offset_of_every_feature(make_features):
     features = make_features(separation=0.5)
     rng = np.random.default_rng(0)
     scale = rng.choice([-1, 1], 16) * 10.0 ** rng.uniform(-3, 3, 16)
@@ -64,7 +64,7 @@ def test_standardised_probe_ignores_scale_and_offset_of_every_feature(make_featu
     straight, other = evaluate(features, SHORT), evaluate(moved, SHORT)
     assert other.metrics["train_loss"] == pytest.approx(straight.metrics["train_loss"], rel=1e-3)
     assert other.metrics["accuracy"] == pytest.approx(straight.metrics["accuracy"], abs=1 / 300)
-    raw = evaluate(moved, SHORT.model_copy(update={"standardise": False}))
+    raw = evaluate(moved, SHORT.model_copy(update={"standardize": False}))
     assert abs(raw.metrics["train_loss"] - straight.metrics["train_loss"]) > 0.05
 
 

@@ -20,7 +20,7 @@ trained = pytest.mark.parametrize(
 
 
 @trained
-def test_the_headline_is_the_last_checkpoint_and_the_others_are_labelled(protocol, make_features):
+def test_the_headline_is_the_last_checkpoint_and_the_others_are_labeled(protocol, make_features):
     features = make_features(n_train=300, separation=0.3)
     result = protocol.evaluate(features, 0, "cpu")
     first, second = ([row for row in result.curve if row["fit"] == fit] for fit in ("all-train", "held-out"))

@@ -26,7 +26,7 @@ def whole_numbers(seed, gallery=30, queries=12, classes=3):
 
 
 def reference(features):
-    """Average precision and recall, spelt out: ties enter together; the nearest are in the order of the gallery."""
+    """Average precision and recall, spelled out: ties enter together; the nearest are in the order of the gallery."""
     precisions, places = [], []
     for query, label in zip(features.test_x.astype(np.float64), features.test_y):
         cosine = [query @ clip / np.linalg.norm(query) / np.linalg.norm(clip) for clip in features.train_x]

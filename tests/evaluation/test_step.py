@@ -54,17 +54,17 @@ class Distil(Method):
         self.student, self.teacher = Rows(), Rows().requires_grad_(False)
         self.heads = nn.ModuleDict({"one": nn.Linear(WIDTH, WIDTH)})
         self.prototypes = nn.Parameter(torch.randn(CLASSES, WIDTH))
-        self.register_buffer("centre", torch.zeros(WIDTH))
+        self.register_buffer("center", torch.zeros(WIDTH))
 
     def training_step(self, views, step: Step):
         with torch.no_grad():
             target = self.teacher(views["whole"])["rows"]
-            self.centre += target.mean(0)
+            self.center += target.mean(0)
         noise = torch.randn(1, generator=step.generator, device=target.device)
         if self.peeks and not bool((noise < 1e9).all()):
             raise AssertionError
         whole, part = (self.heads["one"](self.student(views[name])["rows"]) for name in ("whole", "part"))
-        loss = (whole - target - self.centre).square().mean() + Product.apply(part, self.prototypes)
+        loss = (whole - target - self.center).square().mean() + Product.apply(part, self.prototypes)
         return {"loss": loss}
 
 

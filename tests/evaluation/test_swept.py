@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from skelbench.evaluation.linear import Linear, fit_linear, standardisation
+from skelbench.evaluation.linear import Linear, fit_linear, standardization
 from skelbench.evaluation.probe import Part
 from skelbench.evaluation.swept import LinearSwept, held_out
 
@@ -25,8 +25,8 @@ def evaluate(features, config=SHORT, seed=0, **kwargs):
 
 
 def apart(part, num_classes, config, lr, weight_decay, seed):
-    """One probe by autograd, torch's own optimiser and scheduler."""
-    mean_D, inverse_std_D = standardisation(part.x_nD)
+    """One probe by autograd, torch's own optimizer and scheduler."""
+    mean_D, inverse_std_D = standardization(part.x_nD)
     x_nD = (part.x_nD - mean_D) * inverse_std_D
     generator = torch.Generator().manual_seed(seed)
     probe = torch.nn.Linear(x_nD.shape[1], num_classes)

@@ -27,7 +27,7 @@ def people(i, bodies=None):
     return np.stack([person(rng, LENGTHS[i], place=1.2 * body) for body in range(bodies)]).astype(np.float32)
 
 
-def centred(x_MTJC, joint=1):
+def centered(x_MTJC, joint=1):
     """The clip as the CTR-GCN pipeline leaves it, and the original position of its origin."""
     origin = x_MTJC[0, 0, joint].copy()
     return x_MTJC - origin, origin
@@ -44,7 +44,7 @@ def mamp_arrays(repeat=False, frames=50, names=NAMES, classes=60):
         rows = [i for i, name in enumerate(names) if int(name[9:12]) == performer]
         x = np.zeros((len(rows), frames, 2, 25, 3), np.float32)
         for row, i in enumerate(rows):
-            clip, _ = centred(people(i))
+            clip, _ = centered(people(i))
             x[row, : clip.shape[1], : len(clip)] = clip.transpose(1, 0, 2, 3)
             if repeat and len(clip) == 1:
                 x[row, :, 1] = x[row, :, 0]
@@ -136,7 +136,7 @@ COCO = (3, 4, 4, 4, 4, 4, 8, 5, 9, 6, 10, 12, 16, 13, 17, 14, 18)
 
 
 def pixels(i, height=1080):
-    """Clip ``i`` seen by a colour camera: pixels [M, T, 17, 2] (y down) and scores [M, T, 17], float16."""
+    """Clip ``i`` seen by a color camera: pixels [M, T, 17, 2] (y down) and scores [M, T, 17], float16."""
     x = people(i)[:, :, list(COCO)].astype(np.float64)
     flat = np.stack([960 + 1060 * x[..., 0] / x[..., 2], height / 2 - 1060 * x[..., 1] / x[..., 2]], axis=-1)
     score = np.random.default_rng([8, i]).uniform(0.2, 1.05, flat.shape[:3])

@@ -17,7 +17,7 @@ import numpy as np
 FIRST_ID = 72057594037931000
 """Tracking ids of realistic size: 2^56 and more, so that neighbors are one number in float64."""
 
-# A standing person facing the camera, metres from the spine base: x to the right in the picture, y up, z away.
+# A standing person facing the camera, meters from the spine base: x to the right in the picture, y up, z away.
 _POSE_JC = np.array(
     [
         (0, 0, 0), (0, 0.32, 0), (0, 0.62, 0), (0, 0.76, -0.04), (-0.17, 0.5, 0), (-0.24, 0.24, 0.02),
@@ -39,7 +39,7 @@ class Track:
 
 
 def person(rng: np.random.Generator, frames: int, place: float = 0.0, liveliness: float = 1.0) -> np.ndarray:
-    """Somebody standing ``place`` metres to the right who sways and turns: float64 [T, 25, 3]."""
+    """Somebody standing ``place`` meters to the right who sways and turns: float64 [T, 25, 3]."""
     t = np.arange(frames)[:, None] / 30
     hertz, phase = rng.uniform(0.1, 0.8, (2, 4)), rng.uniform(0, 2 * np.pi, (2, 4))
     sway_T4 = liveliness * sum(np.sin(2 * np.pi * hertz[i] * t + phase[i]) for i in range(2))

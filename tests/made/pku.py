@@ -40,7 +40,7 @@ def write_labels(rows: Sequence[tuple[int, ...]]) -> bytes:
 
 
 def split_file(train: list[str], test: list[str]) -> bytes:
-    """Four lines, as the data set's authors write them."""
+    """Four lines, as the dataset's authors write them."""
     return f"Training videos: \n{', '.join(train)}\nValidation videos: \n{', '.join(test)}\n".encode()
 
 

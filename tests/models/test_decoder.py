@@ -1,6 +1,6 @@
 import pytest
 import torch
-from literal_vit import linear, randomised, run_blocks
+from literal_vit import linear, randomized, run_blocks
 
 from skelbench.models.decoder import MaskedDecoder
 from skelbench.views.skeleton.grid import Grid
@@ -11,7 +11,7 @@ GRID = Grid(12, 4, 5)
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
-    return randomised(MaskedDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, out_dim=7))
+    return randomized(MaskedDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, out_dim=7))
 
 
 def test_forward_is_mae_written_out(decoder):

@@ -42,7 +42,7 @@ def test_update_follows_the_definition(student):
 
 
 def test_in_train_mode_batch_norm_has_statistics_of_its_own_and_dropout_draws_anew(student):
-    """It normalises by the batch while its owner trains, and is neither overwritten nor averaged."""
+    """It normalizes by the batch while its owner trains, and is neither overwritten nor averaged."""
     owner = nn.ModuleDict({"student": student, "teacher": ema_copy(student, mode="train")})
     teacher, x = owner["teacher"], torch.randn(8, 3)
     owner.train()

@@ -3,20 +3,20 @@ import math
 import pytest
 import torch
 
-from skelbench.models.losses import masked_mse, patch_standardise
+from skelbench.models.losses import masked_mse, patch_standardize
 
 
-def test_patch_standardise_by_loops():
+def test_patch_standardize_by_loops():
     y = torch.randn(2, 3, 12, dtype=torch.float64) * 4 + 7
-    out = patch_standardise(y)
+    out = patch_standardize(y)
     for token, standard in zip(y.view(-1, 12).tolist(), out.view(-1, 12).tolist()):
         mean = sum(token) / 12
         variance = sum((value - mean) ** 2 for value in token) / 11
         assert standard == pytest.approx([(value - mean) / math.sqrt(variance + 1e-6) for value in token])
 
 
-def test_patch_standardise_of_a_still_body_is_zero():
-    assert not patch_standardise(torch.full((1, 2, 12), 3.0)).any()
+def test_patch_standardize_of_a_still_body_is_zero():
+    assert not patch_standardize(torch.full((1, 2, 12), 3.0)).any()
 
 
 def test_masked_mse_by_loops():

@@ -15,7 +15,7 @@ CASES = {
     "no samples": (0, 2, 8, 20, {}),
 }
 """Samples, views, width, prototypes, constants."""
-MODES = ["none", "centre", "sinkhorn"]
+MODES = ["none", "center", "sinkhorn"]
 
 
 def compare():
@@ -31,7 +31,7 @@ def compare():
         for module in (prototype_loss, prototype_kernel):
             vars(module).update({key: value for key, value in constants.items() if hasattr(module, key)})
         for mode in MODES:
-            centering = {"none": None, "centre": torch.linspace(-0.2, 0.2, prototypes), "sinkhorn": Sinkhorn()}[mode]
+            centering = {"none": None, "center": torch.linspace(-0.2, 0.2, prototypes), "sinkhorn": Sinkhorn()}[mode]
             found = []
             for dtype in (torch.float32, torch.float64):
                 tensors = sample(n, views, dim, prototypes)

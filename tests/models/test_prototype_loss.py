@@ -12,7 +12,7 @@ from skelbench.core.spec import TrainSpec
 from skelbench.models import prototype_loss
 from skelbench.models.heads import PrototypeHead
 from skelbench.models.prototype_loss import (
-    RunningCentre,
+    RunningCenter,
     Sinkhorn,
     compile_parts,
     prototype_cross_entropy,
@@ -20,7 +20,7 @@ from skelbench.models.prototype_loss import (
 )
 
 TEMPS = {"student_temp": 0.1, "teacher_temp": 0.04}
-MODES = ["none", "centre", "sinkhorn"]
+MODES = ["none", "center", "sinkhorn"]
 
 
 def sample(n=13, views=3, dim=6, prototypes=20, dtype=torch.float64, seed=0):
@@ -39,8 +39,8 @@ def sample(n=13, views=3, dim=6, prototypes=20, dtype=torch.float64, seed=0):
 
 
 def centering_of(mode, prototypes=20):
-    centre = 0.2 * torch.randn(prototypes, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-    return {"none": None, "centre": centre, "sinkhorn": Sinkhorn()}[mode]
+    center = 0.2 * torch.randn(prototypes, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    return {"none": None, "center": center, "sinkhorn": Sinkhorn()}[mode]
 
 
 def sinkhorn_by_loops(logits_nK, temp, iterations=3):
@@ -181,7 +181,7 @@ def test_large_logits_neither_overflow_nor_vanish(mode, rows):
     centering = centering_of(mode)
     loss = chunked(centering, **tensors, **TEMPS)
     log_q = (tensors["teacher_z"] @ tensors["teacher_W"].T).double() / TEMPS["teacher_temp"]
-    if mode == "centre":
+    if mode == "center":
         log_q = log_q - centering / TEMPS["teacher_temp"]
     if mode == "sinkhorn":
         for _ in range(3):
@@ -197,7 +197,7 @@ def test_large_logits_neither_overflow_nor_vanish(mode, rows):
     assert torch.isfinite(loss)
 
 
-@pytest.mark.parametrize(("mode", "products"), [("none", 3 * 3 + 1), ("centre", 3 * 3 + 1), ("sinkhorn", 3 * 3 + 4)])
+@pytest.mark.parametrize(("mode", "products"), [("none", 3 * 3 + 1), ("center", 3 * 3 + 1), ("sinkhorn", 3 * 3 + 4)])
 def test_runs_on_shapes_alone_and_every_product_is_counted(mode, products, rows):
     """One teacher product (Sinkhorn three more); per view logits and two gradients."""
     rows(5)
@@ -255,7 +255,7 @@ def test_ranks_with_parts_of_the_batch_agree_with_one_process(parts, monkeypatch
     tensors = sample()
     z, W = tensors["teacher_z"], tensors["teacher_W"]
     pieces = z.split(parts)
-    alone, one = Sinkhorn().offsets(z, W, 0.04), RunningCentre(20)
+    alone, one = Sinkhorn().offsets(z, W, 0.04), RunningCenter(20)
     one.update(z, W)
     ranks = Ranks(len(parts))
     monkeypatch.setattr(prototype_loss, "all_reduce_sum", ranks.all_reduce)
@@ -263,26 +263,26 @@ def test_ranks_with_parts_of_the_batch_agree_with_one_process(parts, monkeypatch
     for offset_K in offsets:
         torch.testing.assert_close(offset_K, alone)
 
-    centres = [RunningCentre(20) for _ in parts]
-    ranks.run(lambda centre, piece: centre.update(piece, W), centres, pieces)
-    for centre in centres:
-        torch.testing.assert_close(centre.centre, one.centre)
+    centers = [RunningCenter(20) for _ in parts]
+    ranks.run(lambda center, piece: center.update(piece, W), centers, pieces)
+    for center in centers:
+        torch.testing.assert_close(center.center, one.center)
 
 
-def test_running_centre_is_the_moving_average_of_mean_logits():
-    centre, of_logits, expected = RunningCentre(20), RunningCentre(20), torch.zeros(20)
+def test_running_center_is_the_moving_average_of_mean_logits():
+    center, of_logits, expected = RunningCenter(20), RunningCenter(20), torch.zeros(20)
     for seed in range(4):
         tensors = sample(n=5 + seed, dtype=torch.float32, seed=seed)
         z, W = tensors["teacher_z"], tensors["teacher_W"]
-        centre.update(z, W)
+        center.update(z, W)
         expected = 0.9 * expected + 0.1 * (z @ W.T).mean(0)
-        torch.testing.assert_close(centre.centre, expected)
+        torch.testing.assert_close(center.center, expected)
         of_logits.update(z @ W.T)
-        torch.testing.assert_close(of_logits.centre, expected)
-    before = centre.centre.clone()
-    centre.update(z[:0], W)
-    assert torch.equal(centre.centre, before)
-    assert set(centre.state_dict()) == {"centre"}
+        torch.testing.assert_close(of_logits.center, expected)
+    before = center.center.clone()
+    center.update(z[:0], W)
+    assert torch.equal(center.center, before)
+    assert set(center.state_dict()) == {"center"}
 
 
 METHOD = nn.ModuleDict({"head": PrototypeHead(8, prototypes=4, hidden=8, bottleneck=4)})

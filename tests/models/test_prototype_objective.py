@@ -26,7 +26,7 @@ def sample(n=40, views=2, dim=6, seed=0):
 def objective_of(mode):
     objective = PrototypeObjective(K, mode)
     if mode == "running":
-        objective.centre.centre.copy_(0.3 * torch.randn(K, generator=torch.Generator().manual_seed(5)))
+        objective.center.center.copy_(0.3 * torch.randn(K, generator=torch.Generator().manual_seed(5)))
     return objective
 
 
@@ -34,7 +34,7 @@ def distributions(mode, objective, z, W, temp):
     """The teacher's distributions of all samples, from the whole logits in float64."""
     logits = z.double() @ W.double().T
     if mode == "running":
-        logits = logits - objective.centre.centre.double()
+        logits = logits - objective.center.center.double()
     q = torch.exp(logits / temp)
     for _ in range(3 if mode == "sinkhorn" else 0):
         q = q / q.sum(0, keepdim=True)
@@ -60,7 +60,7 @@ def test_figures_are_those_of_the_distributions_spelled_out(mode):
 def test_loss_and_gradients_are_bitwise_those_of_the_loss_alone(mode):
     objective, tensors = objective_of(mode), sample()
     student = [x.requires_grad_() for x in tensors[:2]]
-    centering = {"sinkhorn": Sinkhorn(), "running": objective.centre and objective.centre.centre, "none": None}[mode]
+    centering = {"sinkhorn": Sinkhorn(), "running": objective.center and objective.center.center, "none": None}[mode]
     offset_K = teacher_offset(centering, *tensors[2:4], 0.05)
     alone = prototype_cross_entropy(*tensors, teacher_temp=0.05, student_temp=0.1, offset_K=offset_K)
     loss = objective(*tensors, 0.05)

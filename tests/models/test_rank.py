@@ -33,7 +33,7 @@ def test_it_is_the_formula(n, D, seed, decay):
     x = features(n, D, seed, decay)
     assert float(effective_rank(x)) == pytest.approx(literal(x), rel=1e-6)
     if n > 1:
-        assert float(effective_rank(x, centred=True)) == pytest.approx(literal(x - x.mean(0)), rel=1e-6)
+        assert float(effective_rank(x, centered=True)) == pytest.approx(literal(x - x.mean(0)), rel=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(1024, 96), (40, 200), (300, 300)])
@@ -44,15 +44,15 @@ def test_the_gram_matrix_is_accurate_enough(shape, decay):
     assert abs(math.log(float(effective_rank(x)) / literal(x))) < min(shape) * 1e-6
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_nothing_to_speak_of_is_zero_and_never_nan(centred):
+@pytest.mark.parametrize("centered", [False, True])
+def test_nothing_to_speak_of_is_zero_and_never_nan(centered):
     broken = features(4, 3)
     broken[1, 2] = math.nan
     endless = features(4, 3)
     endless[0, 0] = math.inf
     for x in (torch.zeros(4, 3), torch.zeros(0, 3), torch.zeros(3, 0), broken, endless):
-        assert float(effective_rank(x, centred=centred)) == 0.0
-    assert float(effective_rank(torch.ones(5, 3), centred=True)) == 0.0
+        assert float(effective_rank(x, centered=centered)) == 0.0
+    assert float(effective_rank(torch.ones(5, 3), centered=True)) == 0.0
     assert float(effective_rank(features(4, 3) * 1e-300)) == pytest.approx(literal(features(4, 3)))
 
 

@@ -1,4 +1,4 @@
-"""A method whose two networks are updated in turn, each by its own optimiser."""
+"""A method whose two networks are updated in turn, each by its own optimizer."""
 
 import torch
 

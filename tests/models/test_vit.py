@@ -103,7 +103,7 @@ def test_patches_hold_time_before_coordinates():
     assert patches[1, 4].tolist() == torch.cat([x_RTJC[1, 2, 1], x_RTJC[1, 3, 1]]).tolist()
 
 
-def test_standardised_input_is_the_plain_encoder_on_standardised_coordinates():
+def test_standardized_input_is_the_plain_encoder_on_standardized_coordinates():
     mean, std = (0.1, -0.2, 1.3), (0.5, 0.25, 2.0)
     plain = build(FORMS["mamp"])
     model = build(FORMS["mamp"].model_copy(update={"input_mean": mean, "input_std": std}))

@@ -73,7 +73,7 @@ def test_what_is_predicted_is_what_the_probe_says_of_features_of_degraded_clips(
     other = ClipStore.open(store.path)
     for i in range(len(store)):
         rows = slice(store.offsets[i], store.offsets[i] + 3 * store.lengths[i] * store.bodies[i])
-        origin_C = store.clip(i)[0, 0, store.topology.center]  # whose clips are not centred
+        origin_C = store.clip(i)[0, 0, store.topology.center]  # whose clips are not centered
         fill_F = np.repeat(np.tile(origin_C, store.bodies[i]), store.lengths[i])
         other.frames_FJ[rows] = np.where(lost_BJ[i], fill_F[:, None], store.frames_FJ[rows])
     other.compared[:] = True

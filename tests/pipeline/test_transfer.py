@@ -20,7 +20,7 @@ FAST = ["--set", "min_steps=20", "--set", "epochs=1", "--set", "tolerance=none"]
 
 @pytest.fixture
 def run(session, resolved, data_root):
-    """A run on ``small``, beside the data set ``other``."""
+    """A run on ``small``, beside the dataset ``other``."""
     write_small_store(data_root, "other", seed=5, clips=16)
     return pretrain(session, resolved("dino", epochs=1))
 

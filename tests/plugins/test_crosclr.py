@@ -63,7 +63,7 @@ def test_the_step_is_the_public_code_s(phase):
 @pytest.mark.parametrize("context", [True, False])
 def test_the_loss_is_the_formula_from_the_first_step_on(context):
     """Clip by clip and key by key; one stream's positives are what another's queries are nearest to."""
-    method, written = made(context=context, neighbours=2), {s: [] for s in STREAMS}
+    method, written = made(context=context, neighbors=2), {s: [] for s in STREAMS}
     for index, phase in enumerate(("mining", "mining", "alone", "mining")):
         batch, step = views(index, index + 9), at(index, phase)
         with torch.no_grad():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from literal_vit import randomised
+from literal_vit import randomized
 from skelbench_plugins._diffusion_decoder import DiffusionDecoder
 from skelbench_plugins.amr.query import QueryDecoder
 from skelbench_plugins.gfp.pyramid import PyramidDecoder
@@ -26,7 +26,7 @@ def decode(request):
     """``decode(tokens_RKD)``: all outputs side by side; ``decode.module`` the decoder, every parameter random."""
     torch.manual_seed(0)
     cls, settings = DECODERS[request.param]
-    module = randomised(cls(**SIZES, **settings))
+    module = randomized(cls(**SIZES, **settings))
     x_RTJC, step_R, informed_R = torch.randn(2, 24, 5, 3), torch.tensor([3, 871]), torch.tensor([True, True])
 
     def decode(tokens_RKD):

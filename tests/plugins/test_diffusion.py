@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from literal_vit import attention, feed_forward, layer_norm, linear, randomised
+from literal_vit import attention, feed_forward, layer_norm, linear, randomized
 from skelbench_plugins._diffusion_decoder import DiffusionDecoder, NoiseSchedule, cumulative_alphas, time_features
 
 from skelbench.models.tokenizer import patchify
@@ -16,7 +16,7 @@ STEP_R, INFORMED_R = torch.tensor([3, 871]), torch.tensor([True, False])
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
-    return randomised(DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6))
+    return randomized(DiffusionDecoder(dim_in=12, dim=16, depth=2, heads=2, grid=GRID, time_width=6))
 
 
 @pytest.mark.parametrize(

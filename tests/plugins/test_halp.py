@@ -88,18 +88,18 @@ def test_points_are_where_they_are_said_to_be():
         key_BE = F.normalize(key_BE + 2 * method.prototype_KE[[0, 1, 2, 0]].double(), dim=1)
         method.keys = lambda view, step: (key_BE.float(), method.queue.keys_KE)
         out = method(views(), step)
-    centre = method.prototype_KE.double()
+    center = method.prototype_KE.double()
     u_BG2 = step.uniform(views()["key"].keys_B, 2 * G, op=POINTS).unflatten(1, (G, 2)).double()
     like = []
     for b in range(B):
-        order = (centre @ key_BE[b]).argsort(descending=True).tolist()
+        order = (center @ key_BE[b]).argsort(descending=True).tolist()
         for which, u in u_BG2[b]:
-            other = centre[order[1 + int(which * 4)]]
-            most, angle = boundary(key_BE[b], centre[order[0]], other)
+            other = center[order[1 + int(which * 4)]]
+            most, angle = boundary(key_BE[b], center[order[0]], other)
             t = (1 - 0.5 * u) * most
             point = (torch.sin((1 - t) * angle) * key_BE[b] + torch.sin(t * angle) * other) / torch.sin(angle)
             assert point.norm() == pytest.approx(1)
-            if (centre @ point).argmax() == order[0]:
+            if (center @ point).argmax() == order[0]:
                 like.append(float(point @ query_BE[b]) / 0.07)
     assert out["attraction"].item() == pytest.approx(sum(like) / len(like), rel=1e-4)
     assert out["kept"].item() == pytest.approx(len(like) / (B * G))
@@ -108,8 +108,8 @@ def test_points_are_where_they_are_said_to_be():
 
 def test_prototypes_are_means_of_their_keys_along_great_circles():
     generator = torch.Generator().manual_seed(0)
-    centre_5E = F.normalize(torch.randn(5, 16, generator=generator), dim=1)
-    x_nE = F.normalize(centre_5E[torch.arange(60) % 5] + 0.08 * torch.randn(60, 16, generator=generator), dim=1)
+    center_5E = F.normalize(torch.randn(5, 16, generator=generator), dim=1)
+    x_nE = F.normalize(center_5E[torch.arange(60) % 5] + 0.08 * torch.randn(60, 16, generator=generator), dim=1)
     u_5 = torch.rand(5, generator=generator)
     found = prototypes(x_nE, u_5).double()
     nearest = (x_nE.double() @ found.T).argmax(1)

@@ -62,7 +62,7 @@ def test_the_flat_skeleton_has_what_a_camera_sees():
 
 
 def test_depth_of_the_clip_reaches_the_flat_skeleton_through_the_network_alone():
-    """So nothing of z is seen in a flat view that was not learnt."""
+    """So nothing of z is seen in a flat view that was not learned."""
     method, view = make(), four_views()
     other = view.with_x(view.x_RTJC * torch.tensor([1.0, 1.0, -3.0]))
     assert torch.equal(method.flat(view, STEP)[0], method.flat(other, STEP)[0])

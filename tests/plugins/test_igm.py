@@ -28,7 +28,7 @@ def test_both_terms_from_the_formulas(trainer):
         encoded = method.encoder(source, keep_RK=source.keep_RK)
         u_R2 = step.uniform(target.keys_R, 2, op=TIME)
         noise = box_muller(step.uniform(target.keys_R, 32 * 25 * 3, op=NOISE)).view_as(target.x_RTJC)
-        alphas, mean, std = cumulative_alphas(1000), method.standardise.mean_C, method.standardise.std_C
+        alphas, mean, std = cumulative_alphas(1000), method.standardize.mean_C, method.standardize.std_C
         estimate, weights = torch.empty_like(noise), []
         for r in range(target.rows):
             a, z = alphas[int(1000 * u_R2[r, 0].double())], encoded.tokens_RND[r]

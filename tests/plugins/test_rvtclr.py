@@ -67,7 +67,7 @@ def test_the_step_is_the_public_code_s(phase):
 
 def test_the_loss_is_the_formula_from_the_first_step_on():
     """Clip by clip and key by key; the queue holds the keys of the other tempo."""
-    method, written = made(margin=2.0, neighbours=2), []
+    method, written = made(margin=2.0, neighbors=2), []
     for index, phase in enumerate(("mining", "contrast", "contrast", "mining")):
         batch, step = views(3 * index), at(index, phase)
         with torch.no_grad():

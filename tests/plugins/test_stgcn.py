@@ -39,7 +39,7 @@ def hops(topology: Topology, hub: int) -> list[int]:
 
 @pytest.mark.parametrize("seen", [None, 1])
 @pytest.mark.parametrize("topology,hub", [(NTU25, 20), (H36M17, 8)])
-def test_neighbours_are_parted_by_their_distance_from_the_hub(topology, hub, seen):
+def test_neighbors_are_parted_by_their_distance_from_the_hub(topology, hub, seen):
     partition, distance = spatial_partition(topology, seen), hops(topology, hub)
     if seen is not None:
         distance = [d if d <= seen else float("inf") for d in distance]

@@ -18,12 +18,12 @@ GRID = Grid(T, 1, 25)
 
 
 def copies():
-    """Four copies of six clips, [B, 2, T, J, 3], metres."""
+    """Four copies of six clips, [B, 2, T, J, 3], meters."""
     return [0.9**k * clip(6, T).roll(k, 0) + 0.1 * k for k in range(4)]
 
 
 GOLDEN = {"loss": 26.538994, "intra": 1.3099837, "inter": 0.5092648}
-REGULARISER = 17.442751
+REGULARIZER = 17.442751
 GRADIENTS = {
     "encoder.embed.bone.space.0.weight": [0.713947, -0.111119],
     "encoder.fuse.0.weight": [17.224760, 13.520637],
@@ -76,7 +76,7 @@ def test_loss_and_gradients_are_those_of_the_public_code():
     out = method({stream: stream_view(x, stream) for stream, x in zip(streams, copies())}, STEP)
     # In float64 loss, intra and inter are 26.539099, 1.310061 and 0.509216: float32 leaves 1e-4 open either way.
     assert {name: out[name].item() for name in GOLDEN} == pytest.approx(GOLDEN, rel=2e-4)
-    assert (5 * out["variance"] + out["covariance"]).item() == pytest.approx(REGULARISER, rel=2e-5)
+    assert (5 * out["variance"] + out["covariance"]).item() == pytest.approx(REGULARIZER, rel=2e-5)
     out["loss"].backward()
     gradients = dict(method.named_parameters())
     for name, expected in GRADIENTS.items():

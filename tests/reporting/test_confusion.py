@@ -37,7 +37,7 @@ def test_classes_have_names_where_the_data_set_is_here(tmp_path):
     assert len(names) > 1 and not names[0].startswith("class ")
     assert classes_of(found, "elsewhere", Host(), tmp_path) == ["class 0", "class 1"]
     many = {"labels": np.array([0, 500]), "predicted": np.array([1, 0])}
-    assert len(classes_of(many, "small", Host(), tmp_path)) == 501  # another data set of this name
+    assert len(classes_of(many, "small", Host(), tmp_path)) == 501  # another dataset of this name
 
 
 # ------------------------------------------------------------------------------------------------ picture

@@ -1,4 +1,4 @@
-"""Gallery, retrieval and map: what they show of one untrained encoder and a small data set, by command."""
+"""Gallery, retrieval and map: what they show of one untrained encoder and a small dataset, by command."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from skelbench.reporting.inputs import TableInputs
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a data set and an untrained run."""
+    """A folder with a dataset and an untrained run."""
     root, host = tmp_path_factory.mktemp("figures"), Host()
     write_small_store(root / "data")
     session = silent_session(root / "data", host, root / "results")
@@ -63,7 +63,7 @@ def corner_features():
     return Features(train_x, np.arange(4), test_x, test_y, np.arange(4), np.arange(4, 12), num_classes=4)
 
 
-def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
+def test_half_of_the_queries_are_answered_wrongly_and_neighbors_are_in_order():
     near, index, right = retrieved.nearest(corner_features(), 3)
     assert right[:, 0].tolist() == [True, False] * 4 and (np.diff(near, axis=1) <= 0).all()
     assert index[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -71,8 +71,8 @@ def test_half_of_the_queries_are_answered_wrongly_and_neighbours_are_in_order():
     assert right[queries, 0].tolist() == [True, True, False, False]
 
 
-def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
-    figure = retrieved.draw(inputs(retrieved.Retrieval(queries=4, poses=1, neighbours=2)))
+def test_retrieval_marks_right_and_wrong_by_color_and_sign(inputs):
+    figure = retrieved.draw(inputs(retrieved.Retrieval(queries=4, poses=1, neighbors=2)))
     texts = [axes.xaxis.label for axes in figure.axes]
     marks = {text.get_color() for text in texts if text.get_text().startswith("✓ ")}
     crosses = {text.get_color() for text in texts if text.get_text().startswith("✗ ")}
@@ -83,21 +83,21 @@ def test_retrieval_marks_right_and_wrong_by_colour_and_sign(inputs):
 # ------------------------------------------------------------------------------------------------ map
 
 
-def test_the_most_frequent_groups_are_coloured_and_the_rest_is_grey(inputs):
+def test_the_most_frequent_groups_are_colored_and_the_rest_is_gray(inputs):
     figure = feature_map.draw(inputs(feature_map.FeatureMap(groups=1)))
     (axes,) = figure.axes
     counts = {found.get_label(): len(found.get_xdata()) for found in axes.lines}
     (rest,) = [label for label in counts if label.endswith("others")]
     others = counts.pop(rest)
-    (coloured,) = counts.values()
-    assert others and coloured >= 1
-    whole = feature_map.draw(inputs(feature_map.FeatureMap(colour="subject")))
-    assert sum(len(found.get_xdata()) for found in whole.axes[0].lines) == others + coloured
+    (colored,) = counts.values()
+    assert others and colored >= 1
+    whole = feature_map.draw(inputs(feature_map.FeatureMap(color="subject")))
+    assert sum(len(found.get_xdata()) for found in whole.axes[0].lines) == others + colored
 
 
 def test_by_command(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     where = ["--results", str(place / "results"), "--data-root", str(place / "data"), "--dpi", "50"]
-    assert main(["plot", "map", "--run", "untrained", "--set", "colour=subject", "-o", "a.svg", *where]) == 0
+    assert main(["plot", "map", "--run", "untrained", "--set", "color=subject", "-o", "a.svg", *where]) == 0
     assert main(["plot", "map", "--run", "untrained@50", *where]) == 2
     assert "kept no snapshot at epoch 50" in capsys.readouterr().err

@@ -31,9 +31,9 @@ def masked(scene, hidden):
     return Scene(scene.title, NTU25, (*scene.panels, Panel("view", x_MTJC, "note", hidden_MPJ)), 30.0)
 
 
-def amount(image, colour):
-    """Pixels of about that colour."""
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+def amount(image, color):
+    """Pixels of about that color."""
+    wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return int((np.abs(np.asarray(image.convert("RGB"), dtype=int) - wanted).max(axis=2) < 24).sum())
 
 

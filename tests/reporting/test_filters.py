@@ -14,7 +14,7 @@ from skelbench.reporting.table import Cell, Column, Table, sorted_by, with_colum
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Two methods on two data sets, by two presets, one of them tagged, with the untrained encoder."""
+    """Two methods on two datasets, by two presets, one of them tagged, with the untrained encoder."""
     made = Fabricated(tmp_path_factory.mktemp("made") / "results")
     for dataset in ("moves", "steps"):
         made.run("untrained", 0.3, dataset=dataset)
@@ -63,12 +63,12 @@ def test_a_control_that_is_not_shown_still_is_one(made, host):
     ("filters", "said"),
     [
         ({"method": ("slim:glcl-onyl",)}, "did you mean 'slim:glcl-only'?"),
-        ({"dataset": ("move",)}, "unknown data set 'move'; did you mean 'moves'?"),
+        ({"dataset": ("move",)}, "unknown dataset 'move'; did you mean 'moves'?"),
         ({"preset": ("smal",)}, "did you mean 'small'?"),
         ({"tag": ("mien",)}, "did you mean 'mine'?"),
     ],
 )
-def test_a_misspelt_name_is_refused(made, host, filters, said):
+def test_a_misspelled_name_is_refused(made, host, filters, said):
     with pytest.raises(SkelbenchError) as refused:
         table(made, host, **filters)
     assert said in str(refused.value)

@@ -34,7 +34,7 @@ def test_features_that_know_order_are_told():
     assert found["accuracy"] > 0.98 and len(found["right"]) == 60
     assert found["accuracy"] == pytest.approx(np.mean(found["right"]) / 2)
     assert found["interval"][0] < found["accuracy"] <= found["interval"][1]
-    # The trace runs the other way in test: what was learnt is wrong there.
+    # The trace runs the other way in test: what was learned is wrong there.
     assert probe(pair(80, 4.0, 2), pair(60, -4.0, 3), seed=0)["accuracy"] < 0.02
 
 

@@ -74,7 +74,7 @@ def host():
 
 @cache
 def ours(table):
-    """(method, variant, data set, split, metric) -> (value, spread) of the figures whose source is a table."""
+    """(method, variant, dataset, split, metric) -> (value, spread) of the figures whose source is a table."""
     found = published.load(host(), f"slim-{table}")
     keys = ("method", "variant", "dataset", "split", "metric", "protocol")
     return {tuple(row[key] for key in keys): (row["value"], row["std"], row["source"]) for row in found}

@@ -12,7 +12,7 @@ from skelbench.plugin.host import Host
 from skelbench.reporting.inputs import TableInputs
 from skelbench.reporting.render import render
 
-ABLATIONS = ("objective", "stm", "saa", "centring", "batch")
+ABLATIONS = ("objective", "stm", "saa", "centering", "batch")
 STUDIES = ("token-budget", "target-control", *ABLATIONS)
 
 

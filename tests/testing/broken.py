@@ -61,7 +61,7 @@ class Undescribed(PoseConfig):
     speed: float = 0.9
 
 
-class Misspelt(Pose):
+class Misspelled(Pose):
     roles = {"encoder": "student", "haed": "head"}
 
 
@@ -192,7 +192,7 @@ def skelbench_methods():
         spec("pose"),
         spec("settings", config=":Undescribed"),
         spec("settings-space", space={"method.momentun": Log(1, 2)}),
-        spec("builds", ":Misspelt"),
+        spec("builds", ":Misspelled"),
         spec("variants", variants={"slow": {"method.momentum": 0.99}, "deep": {"method.deep": 3}}),
         spec("bodies", ":PairsOnly"),
         spec("clip-lengths", ":OneLength"),

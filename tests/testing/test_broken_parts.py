@@ -1,4 +1,4 @@
-"""Checks of parts, encoders, protocols and data sets find a plugin that is broken in one respect."""
+"""Checks of parts, encoders, protocols and datasets find a plugin that is broken in one respect."""
 
 import re
 from dataclasses import replace
@@ -136,7 +136,7 @@ def test_a_broken_skeleton_is_found(checked):
 
 
 # ------------------------------------------------------------------------------------------------ encoders
-class Misspelt(ViT):
+class Misspelled(ViT):
     abilities = frozenset({"drop-token"})
 
 
@@ -181,7 +181,7 @@ class KeepsAll(ViT):
 
 
 ENCODERS = [
-    ("form", Misspelt, "did you mean 'drop-tokens'"),
+    ("form", Misspelled, "did you mean 'drop-tokens'"),
     ("clips-apart", Batched, "statistics over the batch"),
     ("gradients", Unused, "forgotten.weight gets none"),
     ("state", Unregistered, "register_buffer"),
@@ -255,7 +255,7 @@ def test_defaults_of_a_protocol_are_fields_of_an_evaluation(checked):
     assert_found(checked("protocols", about, "form"), "reedout")
 
 
-# ------------------------------------------------------------------------------------------------ data sets
+# ------------------------------------------------------------------------------------------------ datasets
 def other_fingerprint(store):
     store.meta = store.meta.model_copy(update={"fingerprint": f"{next(SERIAL):064}"})
 
@@ -292,7 +292,7 @@ def test_a_broken_data_set_is_found(name, change, message, checked, tmp_path, mo
     about = DatasetSpec(
         name="broken",
         summary="broken",
-        licence="none",
+        license="none",
         target=f"{dataset.__name__}:opened_in_a_test",
         splits=("thirds",) if name == "opens" else (),
     )

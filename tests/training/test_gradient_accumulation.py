@@ -27,7 +27,7 @@ def trained(trainer, name, steps=3, **settings):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_steps_in_pieces_are_those_at_once(name, trainer, monkeypatch):
-    """Losses and what is watched, and all weights, queues and centres after three steps of the optimiser."""
+    """Losses and what is watched, and all weights, queues and centers after three steps of the optimizer."""
     monkeypatch.setattr(diagnostics, "ROWS", 10**6)  # a sample would be another
     # AdamW's first steps are the sign of a gradient, and of rounding.
     settings = EXACT[name] | {"sets": {"optimizer": "sgd", "schedule": "constant"}}
@@ -54,7 +54,7 @@ def test_blocks_computed_again_change_no_bit_under_bf16(name, trainer):
     ("name", "settings", "said"),
     [
         ("slim", {}, "method slim needs its whole batch at once: Sinkhorn balances"),
-        ("skeletonclr", {"native": True}, "batch norm of encoder stgcn normalises by the whole batch"),
+        ("skeletonclr", {"native": True}, "batch norm of encoder stgcn normalizes by the whole batch"),
     ],
 )
 def test_what_needs_its_whole_batch_is_refused_in_pieces(name, settings, said, trainer):

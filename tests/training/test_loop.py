@@ -42,14 +42,14 @@ class _Net(torch.nn.Module):
         yield {"params": list(self.b.parameters()), "frozen_until": 0.5, "clip": "b"}
 
 
-def _optimisation(net, steps, **fields):
+def _optimization(net, steps, **fields):
     train = TrainSpec(**{"epochs": 1, "lr": 1e-2, "batch_size": 256, **fields})
     spec = RunSpec(method="none", train=train, schedule_config={"min_lr": 1e-4, "warmup": 0.2})
     return Optimization(net.optim_groups(), spec, steps)
 
 
 def test_learning_rate_warms_up_and_falls_along_a_cosine():
-    optim = _optimisation(_Net(), 100)
+    optim = _optimization(_Net(), 100)
     assert optim.lr(0) == pytest.approx(1e-2 / 20)
     assert optim.lr(19) == pytest.approx(1e-2)
     assert optim.lr(60) == pytest.approx(1e-4 + (1e-2 - 1e-4) * (1 + math.cos(math.pi * 0.5)) / 2)
@@ -57,12 +57,12 @@ def test_learning_rate_warms_up_and_falls_along_a_cosine():
 
 
 def test_the_rate_scales_with_the_square_root_of_the_batch_only_when_asked():
-    assert _optimisation(_Net(), 10).peak == 1e-2
-    assert _optimisation(_Net(), 10, lr_scaling="sqrt-1024").peak == pytest.approx(5e-3)
+    assert _optimization(_Net(), 10).peak == 1e-2
+    assert _optimization(_Net(), 10, lr_scaling="sqrt-1024").peak == pytest.approx(5e-3)
 
 
 def test_weight_decay_follows_its_cosine():
-    optim = _optimisation(_Net(), 100, weight_decay=0.04, weight_decay_end=0.2)
+    optim = _optimization(_Net(), 100, weight_decay=0.04, weight_decay_end=0.2)
     assert optim.weight_decay(0) == pytest.approx(0.04)
     assert optim.weight_decay(50) == pytest.approx(0.12)
 
@@ -70,7 +70,7 @@ def test_weight_decay_follows_its_cosine():
 def test_groups_scale_freeze_and_clip():
     torch.manual_seed(0)
     net = _Net()
-    optim = _optimisation(net, 10, clip_grad=1.0, weight_decay=0.1)
+    optim = _optimization(net, 10, clip_grad=1.0, weight_decay=0.1)
     before = {name: p.detach().clone() for name, p in net.named_parameters()}
     for p in net.parameters():
         p.grad = torch.full_like(p, 100.0)

@@ -36,7 +36,7 @@ BATCH = 7
 """Clips that neither two nor three processes share evenly; some with a second body."""
 VARIANTS = (
     "slim:target-features-predictor",
-    "slim:centre-running",
+    "slim:center-running",
     "usdrl:no-correlation",
 )
 """With modules, state or untrained parameters that their method's own setting does not have."""
@@ -44,7 +44,7 @@ SETTINGS = {
     "actclr second": {"method.first": 0.0},
     "slim koleo": {"method.koleo": 0.1},
     "halp hallucinating": {"method.first": 0.0, "method.queue": 3},  # from the second step on
-    "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronised"},
+    "skeletonclr batch-norm": {"encoder.dropout": 0.0, "train.batch_norm": "synchronized"},
 }
 OF_ALL = ("rank_", "teacher_entropy_", "prototypes_used_")
 """Diagnostics over all processes' rows. With more than 1,024 rows they are samples, and differ slightly."""
@@ -282,7 +282,7 @@ def kept(folder, results, case):
 def test_what_was_stopped_goes_on_to_the_same_bits_and_with_another_number_to_rounding(case, done):
     folder, _, _ = done
     whole, broken, resumed = (kept(folder, results, case) for results in ("whole", "broken", "resumed"))
-    assert len(whole[1]) == 6 and any("queue" in key or "centre" in key for key in whole[0])
+    assert len(whole[1]) == 6 and any("queue" in key or "center" in key for key in whole[0])
     assert not any(key.startswith(".optimizer") for key in whole[0])  # of a run that has ended
     close(broken[0], whole[0], 0, 0)
     assert broken[1] == whole[1]

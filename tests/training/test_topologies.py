@@ -1,4 +1,4 @@
-"""Other topologies from stored clips to a probe: nothing but the data set says which skeleton it is."""
+"""Other topologies from stored clips to a probe: nothing but the dataset says which skeleton it is."""
 
 import pytest
 import torch

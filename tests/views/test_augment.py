@@ -94,13 +94,13 @@ def scale_bones(x, factors, groups):
     return out
 
 
-def blurred(x, sigma, radius, normalised):
+def blurred(x, sigma, radius, normalized):
     out = np.zeros_like(x)
     for t in range(x.shape[1]):
         near = [u for u in range(x.shape[1]) if abs(u - t) <= radius]
         weights = [math.exp(-((u - t) ** 2) / (2 * sigma**2)) for u in near]
         for u, weight in zip(near, weights):
-            out[:, t] += weight / (sum(weights) if normalised else 1) * x[:, u]
+            out[:, t] += weight / (sum(weights) if normalized else 1) * x[:, u]
     return out
 
 
@@ -123,7 +123,7 @@ def literal(ops, x_3TJ, clip_key, body_key):
             x = np.array([[1.0 if a == b else next(factors) for b in range(3)] for a in range(3)]) @ x.reshape(3, -1)
             x = x.reshape(3, FRAMES, 25)
         elif isinstance(op, Blur):
-            x = blurred(x, op.lo + u[0] * (op.hi - op.lo), op.kernel // 2, op.normalised)
+            x = blurred(x, op.lo + u[0] * (op.hi - op.lo), op.kernel // 2, op.normalized)
         elif isinstance(op, TimeFlip):
             x = x[:, ::-1]
         elif isinstance(op, Pace):
@@ -149,7 +149,7 @@ def literal(ops, x_3TJ, clip_key, body_key):
 
 
 def paced(x, factor):
-    """Frame by frame: resized between centres of frames, what is over is left out, what is missing is 0."""
+    """Frame by frame: resized between centers of frames, what is over is left out, what is missing is 0."""
     frames = max(1, int(FRAMES * factor))
     out = np.zeros_like(x)
     for t in range(min(frames, FRAMES)):
@@ -176,7 +176,7 @@ OPS = {
     "rotate about one axis": AxisRotate(minor_deg=3),
     "shear": Shear(),
     "blur": Blur(kernel=5, lo=0.5),
-    "blur as it was released": Blur(lo=0.5, normalised=False),
+    "blur as it was released": Blur(lo=0.5, normalized=False),
     "time flip": TimeFlip(),
 }
 

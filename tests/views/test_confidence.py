@@ -86,11 +86,11 @@ def test_joints_that_are_not_seen_or_declared_missing_stay_at_the_origin(confide
     body = lost[:90].reshape(3, 30, 17).permute(1, 2, 0)
     origin = body[0, COCO17.center]
     seen = body.any(2, keepdim=True)
-    centred = (body - origin) * seen
+    centered = (body - origin) * seen
     at = torch.linspace(0, 29, frames)
     low, high = at.floor().long(), at.ceil().long()
-    expected = torch.lerp(centred[low], centred[high], (at - low)[:, None, None])
-    moved = build(spec, clips, centre="body")["v"].x_RTJC[0]
+    expected = torch.lerp(centered[low], centered[high], (at - low)[:, None, None])
+    moved = build(spec, clips, center="body")["v"].x_RTJC[0]
     torch.testing.assert_close(moved, expected)
     assert not moved[:, 6].any() and moved[:, 5].any()
 

@@ -52,7 +52,7 @@ def lost(batch, share, topology=NTU25, seed=0):
 
 @every_skeleton
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.2, 0.32, 0.99])
-def test_as_many_joints_are_lost_as_the_share_says_and_never_the_centre(topology, share):
+def test_as_many_joints_are_lost_as_the_share_says_and_never_the_center(topology, share):
     batch = clip_batch(topology, LENGTHS * 10)
     lost_BJ, joints = lost(batch, share, topology), topology.num_joints
     nearest = [n for n in range(joints + 1) if abs(n - share * joints) <= 0.5][-1] if share else 0
@@ -91,11 +91,11 @@ def test_the_filled_and_the_missing_against_a_slow_version(topology, share):
         assert np.array_equal(clip(fills[ParentFill], b), parent)
     assert np.array_equal(fills[MissingJoints].missing_BJ.numpy(), lost_BJ)
     assert fills[ZeroFill].missing_BJ is None is fills[ParentFill].missing_BJ
-    assert torch.equal(batch.frames_FJ, before), "the data set's own rows stay as they are"
+    assert torch.equal(batch.frames_FJ, before), "the dataset's own rows stay as they are"
 
 
 def _stand_in(joint, lost_J, bones, center):
-    """The first joint that is not lost on the way over bones from ``joint`` to the centre, found by walking back."""
+    """The first joint that is not lost on the way over bones from ``joint`` to the center, found by walking back."""
     ways = {center: [center]}
     while len(ways) < len(lost_J):
         for a, b in bones:

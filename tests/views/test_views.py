@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import centre
+from skelbench.data.importers.bodies import center
 from skelbench.views.augmentations import AxisDrop, BoneScale, Mirror, Noise, Rotate, Translate
 from skelbench.views.builder import ViewBuilder, evaluation_spec
 from skelbench.views.clips import ClipBatch
@@ -269,11 +269,11 @@ def test_cuda_gives_the_same_views(store):
 
 
 def test_each_body_can_be_put_at_its_own_origin(store):
-    """``centre="body"``: minus the centre joint of the body's first frame, before rotation; empty slots stay empty."""
+    """``center="body"``: minus the center joint of the body's first frame, before rotation; empty slots stay empty."""
     clips, batch = store
     spec = {"v": ViewSpec(frames=16, crop=Center(share=1)), "w": ViewSpec(frames=16, crop=Same(parent="v"))}
     for bodies in ("valid", "all-slots"):
-        plain, moved = (build(spec, batch, bodies, centre=centre)["w"] for centre in ("clip", "body"))
+        plain, moved = (build(spec, batch, bodies, center=center)["w"] for center in ("clip", "body"))
         for row in range(plain.rows):
             clip, slot = divmod(int(plain.rows_R[row]), batch.max_bodies)
             if slot < len(clips[clip]):
@@ -284,17 +284,17 @@ def test_each_body_can_be_put_at_its_own_origin(store):
 
 
 @pytest.mark.parametrize("bodies", ["valid", "all-slots", "random-valid"])
-def test_a_body_that_comes_late_or_leaves_is_centred_where_it_is_first_seen(bodies):
-    """Center like :func:`skelbench.data.importers.bodies.centre` for any frames of the view; absent frames stay 0."""
+def test_a_body_that_comes_late_or_leaves_is_centered_where_it_is_first_seen(bodies):
+    """Center like :func:`skelbench.data.importers.bodies.center` for any frames of the view; absent frames stay 0."""
     clips, batch = make_store([40, 7], [2, 2])
     clips[0][1, :10] = clips[0][0, 30:] = clips[1][1] = 0
     frames_FJ = torch.from_numpy(np.concatenate([clip.transpose(0, 3, 1, 2).reshape(-1, 25) for clip in clips]))
     spec = {"v": ViewSpec(frames=40, crop=Center(share=1), resize="pad"), "short": ViewSpec(frames=15, crop=Free())}
-    views = build(spec, replace(batch, frames_FJ=frames_FJ), bodies, centre="body")
+    views = build(spec, replace(batch, frames_FJ=frames_FJ), bodies, center="body")
     plain = build(spec, replace(batch, frames_FJ=frames_FJ), bodies)
     for row, cell in enumerate(views["v"].rows_R.tolist()):
         body = clips[cell // 2][cell % 2]
-        expected = torch.from_numpy(centre(body[None], NTU25.center)[0][0])
+        expected = torch.from_numpy(center(body[None], NTU25.center)[0][0])
         assert torch.equal(views["v"].x_RTJC[row, : len(body)], expected)
         assert not views["v"].x_RTJC[row, len(body) :].any()
         gone_T = ~plain["short"].x_RTJC[row].flatten(1).any(1)

@@ -21,7 +21,7 @@ def _pyskl(name: str, stem: str, title: str, megabytes: int) -> SourceSpec:
         summary=f"{title}: 2-D poses of HRNet, 17 COCO joints",
         files={f"{_PYSKL}/{stem}_2d.pkl": ""},
         megabytes=megabytes,
-        licence="public files of OpenMMLab; the videos have their own terms",
+        license="public files of OpenMMLab; the videos have their own terms",
         citation=_POSEC3D,
     )
 
@@ -38,7 +38,7 @@ def skelbench_sources() -> list[SourceSpec]:
             summary="UI-PRMD: ten exercises, correct or not, of ten people; Kinect v2",
             files={f"{_GITHUB}/niemasd/UI-PRMD-Analysis/archive/{commit}.zip": ""},
             megabytes=392,
-            licence=PUBLIC_DOMAIN,
+            license=PUBLIC_DOMAIN,
             citation="Vakanski, Jun, Paul, Baker, A Data Set of Human Body Movements for Physical Rehabilitation "
             "Exercises, Data 2018, 3(1):2",
         ),
@@ -49,7 +49,7 @@ def skelbench_sources() -> list[SourceSpec]:
             summary="3,076 clips of three actors in many styles, for pre-training; BVH",
             files={f"{_GITHUB}/BandaiNamcoResearchInc/Bandai-Namco-Research-Motiondataset/archive/{bandai}.zip": ""},
             megabytes=170,
-            licence="CC BY-NC 4.0",
+            license="CC BY-NC 4.0",
             citation="Kobayashi et al., Motion Capture Dataset for Practical Use of AI-based Motion Editing and "
             "Stylization, 2023 (arXiv 2306.08861)",
         ),
@@ -59,8 +59,8 @@ def skelbench_sources() -> list[SourceSpec]:
             summary="walking and running in 100 styles by one actor, 4 million frames, for pre-training; BVH",
             files={"https://zenodo.org/records/8127870/files/100STYLE.zip": ""},
             megabytes=1500,
-            licence="CC BY 4.0",
-            citation="Mason, Starke, Komura, Real-Time Style Modelling of Human Locomotion, 2022",
+            license="CC BY 4.0",
+            citation="Mason, Starke, Komura, Real-Time Style Modeling of Human Locomotion, 2022",
         ),
         SourceSpec(
             name="irds",
@@ -69,7 +69,7 @@ def skelbench_sources() -> list[SourceSpec]:
             summary="IntelliRehabDS: nine gestures of 29 people, 15 of them patients; Kinect v2",
             files={"https://zenodo.org/records/4610859/files/IRDS.zip": ""},
             megabytes=1100,
-            licence="see zenodo.org/records/4610859; the article is CC BY 4.0",
+            license="see zenodo.org/records/4610859; the article is CC BY 4.0",
             citation="Miron, Sadawi, Ismail, Hussain, Grosan, IntelliRehabDS, Data 2021, 6(5):46",
         ),
         SourceSpec(
@@ -81,7 +81,7 @@ def skelbench_sources() -> list[SourceSpec]:
                 for name in ("3d_joints.zip", "joint_names.txt", "Segmentation.csv")
             },
             megabytes=200,
-            licence="see zenodo.org/records/13305826",
+            license="see zenodo.org/records/13305826",
             citation="REHAB24-6: a multi-modal dataset of physical rehabilitation exercises, Zenodo 13305826, 2024",
         ),
         _pyskl("hmdb2d", "hmdb51", "HMDB51", 70),
@@ -100,7 +100,7 @@ def skelbench_datasets() -> list[DatasetSpec]:
             summary="real people: 200 clips of UI-PRMD, one repetition of each exercise; ships with skelbench",
             splits=("odd-even", "even-odd"),
             default_split="odd-even",
-            licence=PUBLIC_DOMAIN,
+            license=PUBLIC_DOMAIN,
         )
     ]
 

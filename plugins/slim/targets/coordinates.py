@@ -17,7 +17,7 @@ class CoordinateTarget(MaskedTarget):
     """Coordinates of hidden tokens from a decoder over the full grid of the student's tokens; mean squared error.
 
     The encoder's own mask tokens are decoded in their places. Coordinates come from the view that the student sees,
-    in metres, not standardised ("raw"). ``config`` has ``decoder_dim``, ``decoder_depth`` and ``decoder_heads``.
+    in meters, not standardized ("raw"). ``config`` has ``decoder_dim``, ``decoder_depth`` and ``decoder_heads``.
     """
 
     roles = {"decoder": "decoder"}

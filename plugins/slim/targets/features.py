@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from skelbench.core.component import Spec
 from skelbench.methods import Context, Hidden, MaskedTarget, Step
 from skelbench.models.ema import ema_copy, ema_update
-from skelbench.models.heads import initialise_mlp, projection_mlp
+from skelbench.models.heads import initialize_mlp, projection_mlp
 
 
 class ProjectionHead(nn.Module):
@@ -20,7 +20,7 @@ class ProjectionHead(nn.Module):
     def __init__(self, dim_in: int, hidden: int = 2048, bottleneck: int = 256) -> None:
         super().__init__()
         self.mlp = projection_mlp(dim_in, hidden, bottleneck)
-        initialise_mlp(self.mlp)
+        initialize_mlp(self.mlp)
 
     def forward(self, x: Tensor) -> Tensor:
         """In at least float32."""
@@ -75,7 +75,7 @@ class PredictedFeatureTarget(FeatureTarget):
             nn.GELU(),
             nn.Linear(config.head_hidden, config.bottleneck),
         )
-        initialise_mlp(self.predictor)
+        initialize_mlp(self.predictor)
 
     def predict(self, projected_IE: Tensor) -> Tensor:
         """The predictor's guess, in float32."""

@@ -33,6 +33,6 @@ class PrototypeTarget(MaskedTarget):
         return predict_prototypes(self.objective, self.head, self.teacher_head, hidden)
 
     def after_step(self, step: Step, momentum: float) -> None:
-        """Move the teacher's head and the running centre."""
+        """Move the teacher's head and the running center."""
         ema_update(self.teacher_head, self.head, momentum)
         self.objective.update()

@@ -24,7 +24,7 @@ from skelbench.data.importers.parts import side_of
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import SAMPLE, Entries, ImportOptions, Recording
 from skelbench.data.raw.ntu.names import who
-from skelbench.data.raw.ntu.prepare import LICENCE
+from skelbench.data.raw.ntu.prepare import LICENSE
 from skelbench.data.store.splits import ALIASES, NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 
@@ -64,7 +64,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
     index = ntu.index_of(names)
     splits, sources = _splits(split, names, labels, index, path)
     flat = FlatPose(options) if shape[3] == 2 else None
-    lineage = f"pyskl ({arrays[0].dtype}), centred at {topology.joints[topology.center]} of the first frame"
+    lineage = f"pyskl ({arrays[0].dtype}), centered at {topology.joints[topology.center]} of the first frame"
     label_of = dict(zip(names, labels.tolist()))
 
     def read(entry: Any) -> Clip:
@@ -90,7 +90,7 @@ def pyskl(value: Any, path: Path, options: ImportOptions) -> Recording:
         lineage=f"pyskl 2-D, {flat.lineage}" if flat else lineage,
         flat=flat is not None,
         up="-y" if flat else "auto",
-        licence=LICENCE if index is not None else "",
+        license=LICENSE if index is not None else "",
     )
 
 

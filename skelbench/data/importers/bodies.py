@@ -19,7 +19,7 @@ Up = Literal["auto", "y", "-y", "z", "-z", "x", "-x"]
 Units = Literal["m", "cm", "mm"]
 
 ALL_ZERO = "all its coordinates are zero"
-METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
+METERS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 
 TURNS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     "y": ((0, 1, 2), (1, 1, 1)),
@@ -98,7 +98,7 @@ def find_pose(
     if not upper or not lower:  # a plugin's skeleton, of a hand for instance
         if up == usual == "auto":
             raise SkelbenchError(f"{where}: skeleton {topology.name} has no head or ankles; say what is up with --up")
-        return Pose(usual if up == "auto" else up, METRES[units])
+        return Pose(usual if up == "auto" else up, METERS[units])
     if not flat and _holds_scores(sample):
         raise SkelbenchError(f"{where}: one axis is in 0 to 1, as of pixels with a score; use keypoint_score")
     tall = []
@@ -116,14 +116,14 @@ def find_pose(
         return Pose(usual if up == "auto" else up)
     if not tall:
         raise SkelbenchError(f"{where}: no frame of its first clips shows a head and ankles; check the file")
-    height = float(np.median(np.linalg.norm(np.concatenate(tall), axis=1))) * METRES[units]
+    height = float(np.median(np.linalg.norm(np.concatenate(tall), axis=1))) * METERS[units]
     if not flat and not LOW_M <= height <= HIGH_M:
-        fits = [unit for unit, metres in METRES.items() if LOW_M <= height / METRES[units] * metres <= 2.5]
+        fits = [unit for unit, meters in METERS.items() if LOW_M <= height / METERS[units] * meters <= 2.5]
         hint = f"say --units {fits[0]}" if fits else "give the file of joint positions in meters"
         reason = "" if fits else ", which no joint positions do (bone vectors, motions, pixels or rescaled skeletons?)"
         raise SkelbenchError(f"{where}: from head to ankles its bodies measure {height:.4g} m{reason}; {hint}")
     _check_joints(sample, topology, where)
-    pose = Pose(_up_of(tall, usual, where) if up == "auto" else up, METRES[units])
+    pose = Pose(_up_of(tall, usual, where) if up == "auto" else up, METERS[units])
     if not flat and set(JOINTS) <= set(topology.joints):
         bodies = [x_MTJC[0][np.isfinite(x_MTJC[0]).all((1, 2)) & x_MTJC[0].any((1, 2))] for x_MTJC in sample]
         mirrored = sum(handedness(x_TJC.astype(np.float64), topology) < 0 for x_TJC in bodies)
@@ -208,7 +208,7 @@ def seen_longest(seen_MT: np.ndarray, most: int) -> np.ndarray:
     return np.sort(bodies[longest])
 
 
-def centre(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
+def center(x_MTJC: np.ndarray, joint: int) -> tuple[np.ndarray, np.ndarray]:
     """Move ``joint`` of the first body, in the first frame that shows it, to 0: the clip (float32), the old place.
 
     Bodies that are absent from a frame (all zeros) stay zeros. A clip with ``joint`` at 0 is returned unchanged.

@@ -96,7 +96,7 @@ def _padded(parts: list[Part], classes: int, kind: str, options: ImportOptions) 
     if restored is not None:
         _, parts[0].names, parts[1].names = restored
     details["names"] = f"{'restored' if restored else 'made up'}: the file has none"
-    lineage = "padded arrays as they are, centred at the centre joint of the first body's first frame"
+    lineage = "padded arrays as they are, centered at the center joint of the first body's first frame"
     about = describe(parts, [part.side for part in parts], classes, "a file that holds the test part too")
     return Recording(
         kind=kind,

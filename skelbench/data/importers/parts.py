@@ -15,7 +15,7 @@ from skelbench.data.importers import ntu
 from skelbench.data.importers.labels import random_split
 from skelbench.data.importers.recording import Entries
 from skelbench.data.importers.tables import Table
-from skelbench.data.raw.ntu.prepare import LICENCE
+from skelbench.data.raw.ntu.prepare import LICENSE
 from skelbench.data.store.splits import NameRule, Rule, by_field
 from skelbench.data.store.writer import Clip
 
@@ -93,7 +93,7 @@ def describe(parts: Sequence[Part], sides: Sequence[str], classes: int, otherwis
         "splits": splits or random_split(labels, parts[0].x.where, otherwise),
         "default_split": default,
         "sources": sources,
-        "licence": LICENCE if index is not None else "",
+        "license": LICENSE if index is not None else "",
     }
 
 

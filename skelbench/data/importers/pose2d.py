@@ -1,4 +1,4 @@
-"""Poses of the image plane: z = 0, Y up, centred, in nominal metres, with each joint's confidence.
+"""Poses of the image plane: z = 0, Y up, centered, in nominal meters, with each joint's confidence.
 
 Pixels have no length. By default 3 meters are the height of the image, for all clips: people keep their relative size.
 With ``scale_2d="body"`` each clip is scaled so that the longer side of its largest body's box is 1.7 meters (median
@@ -28,9 +28,9 @@ class FlatPose:
             raise SkelbenchError("--units and --up with x or z are for 3-D poses, and these are 2-D; leave them out")
         self.options = options
         self.by_body = options.scale_2d == "body"
-        self.metres = BODY_M if self.by_body else IMAGE_M
+        self.meters = BODY_M if self.by_body else IMAGE_M
         reference = "each clip's largest body" if self.by_body else "the image's height"
-        self.lineage = f"{reference} scaled to {self.metres:g} m, confidence kept, centred at the first frame"
+        self.lineage = f"{reference} scaled to {self.meters:g} m, confidence kept, centered at the first frame"
 
     def scale(self, xy_MTJC: np.ndarray, sure_MTJ: np.ndarray, image: Any) -> float:
         """Return nominal meters per unit of the file."""
@@ -38,7 +38,7 @@ class FlatPose:
             height = image[0] if isinstance(image, list | tuple | np.ndarray) and len(image) in (2, 3) else None
             if not isinstance(height, int | float | np.number) or not 0 < height < np.inf:
                 raise Unusable("it has no img_shape, so pixels have no size; import with --scale-2d body")
-            return self.metres / float(height)
+            return self.meters / float(height)
         bound = np.where(sure_MTJ[..., None], xy_MTJC, np.nan)
         seen_MT = sure_MTJ.sum(axis=2) >= 2
         if not seen_MT.any():
@@ -50,7 +50,7 @@ class FlatPose:
                 sides.append(float(np.median(box_FC.max(axis=1))))
         if max(sides) == 0:
             raise Unusable("its bodies have no size")
-        return self.metres / max(sides)
+        return self.meters / max(sides)
 
 
 def flat_clip(clip: Clip, center: int, pose: FlatPose, image: Any) -> Clip:

@@ -58,7 +58,7 @@ def ragged(npz: Npz, options: ImportOptions) -> Recording:
         topology=topology,
         classes=classes,
         splits=splits,
-        lineage=f"ragged npz, centred at {topology.joints[topology.center]} of the first frame",
+        lineage=f"ragged npz, centered at {topology.joints[topology.center]} of the first frame",
         details=details,
     )
 

@@ -18,7 +18,7 @@ from skelbench.data.importers.bodies import (
     Units,
     Unusable,
     Up,
-    centre,
+    center,
     check_usable,
     find_pose,
     seen_longest,
@@ -83,7 +83,7 @@ class Recording:
     """Whether frames that show nobody are kept."""
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Split -> where its training and test clips are in the files, in words."""
-    licence: str = ""
+    license: str = ""
     fps: float | None = None
     """Frames per second; None = as in the options."""
     details: dict[str, Any] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def write(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Skipped, ...]:
     """Store a recording at ``path`` and return what was skipped, with reasons. ``progress(done, total)`` per entry."""
-    settings = {name: getattr(recording, name) for name in ("topology", "classes", "splits", "lineage", "licence")}
+    settings = {name: getattr(recording, name) for name in ("topology", "classes", "splits", "lineage", "license")}
     settings["default_split"] = recording.default_split or next(iter(recording.splits))
     pose = _pose_of(recording, options)
     with StoreWriter(path, **settings, fps=recording.fps or options.fps, overwrite=overwrite) as writer:
@@ -163,8 +163,8 @@ def _posed(clip: Clip, pose: Pose, recording: Recording, most: int) -> Clip:
         x_MTJC, confidence_MTJ = x_MTJC[:, frames], None if confidence_MTJ is None else confidence_MTJ[:, frames]
     origin = pose.apply(np.asarray(clip.origin))
     if recording.centered:
-        x_MTJC, center = centre(x_MTJC, recording.topology.center)
-        origin = origin + center
+        x_MTJC, shift_C = center(x_MTJC, recording.topology.center)
+        origin = origin + shift_C
     if confidence_MTJ is not None:  # joints that are not there stay at 0
         x_MTJC = x_MTJC * (confidence_MTJ > 0)[..., None]
     return clip._replace(x_MTJC=x_MTJC, origin=origin, confidence_MTJ=confidence_MTJ)

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from skelbench.core.errors import SkelbenchError
-from skelbench.data.importers.bodies import ALL_ZERO, METRES, Unusable, choose_topology
+from skelbench.data.importers.bodies import ALL_ZERO, METERS, Unusable, choose_topology
 from skelbench.data.importers.parts import Part, describe
 from skelbench.data.importers.pose2d import FlatPose, flat_clip
 from skelbench.data.importers.recording import SAMPLE, ImportOptions, Recording
@@ -34,9 +34,9 @@ TITLES = {
     "scores": "Kinetics-Skeleton arrays",
 }
 _LINEAGE = {
-    "raw": "ST-GCN: two body slots in file order, untracked; centred at the first frame",
+    "raw": "ST-GCN: two body slots in file order, untracked; centered at the first frame",
     "per frame": "2s-AGCN: body 1's spine at the origin in every frame and upright in the first; turned to Y up",
-    "resized": "AimCLR: resized to {frames} frames, each body centred and facing forwards in every frame",
+    "resized": "AimCLR: resized to {frames} frames, each body centered and facing forwards in every frame",
     "scores": "Kinetics-Skeleton 2-D, ",
 }
 _SPINE, _UPPER_SPINE = 1, 20
@@ -115,7 +115,7 @@ def _read(part: Slots, flat: FlatPose | None, options: ImportOptions, row: int, 
         return flat_clip(clip, part.topology.center, flat, (1.0, 1.0))
     length = int(frames[-1]) + 1
     if part.kind == "per frame":
-        length = stored or _period(x_MTJC, SAME_POSE_M / METRES[options.units])
+        length = stored or _period(x_MTJC, SAME_POSE_M / METERS[options.units])
     return clip._replace(x_MTJC=x_MTJC[:, :length])
 
 

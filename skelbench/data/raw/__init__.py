@@ -1,1 +1,1 @@
-"""Data sets from their raw files, as their owners publish them."""
+"""Datasets from their raw files, as their owners publish them."""

@@ -16,7 +16,7 @@ from skelbench.views.skeleton.topology.tree import BETWEEN_SHOULDERS
 
 NECK = tuple((name,) for name in BETWEEN_SHOULDERS)
 SPINE = (("spine base", "spine mid"), ("hip center", "spine"), ("pelvis", "spine"))
-"""The spine's foot, and the joint above it, on which clips are centred."""
+"""The spine's foot, and the joint above it, on which clips are centered."""
 SHOULDERS = (("left shoulder", "right shoulder"),)
 HIPS = (("right hip", "left hip"),)
 TINY = 1e-6

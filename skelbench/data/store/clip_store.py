@@ -1,9 +1,9 @@
-"""The clip store: one folder per data set, memory-mapped when read.
+"""The clip store: one folder per dataset, memory-mapped when read.
 
 - ``frames.npy``: float32 [F, J], channel first: frame t, axis c, body m of clip i is row
   ``offset[i] + (m * 3 + c) * length[i] + t``, with ``offset`` the running sum of 3 * length * bodies.
 - ``index.npz``: arrays with one entry per clip: length, bodies, label, subject, camera, setup, trial (int32),
-  origin float32 [N, 3] (``origin + x`` = camera coordinates, metres), name (text, "" = none),
+  origin float32 [N, 3] (``origin + x`` = camera coordinates, meters), name (text, "" = none),
   flags int32 (:data:`EMPTY_BODY` or 0),
   crc32 uint32 (of the clip's rows in confidence.npy, if there is one, and then in frames.npy).
 - ``confidence.npy``: optional, float32 [F / 3, J] in [0, 1]: how sure the joint at frame t, body m of clip i is, in row
@@ -79,7 +79,7 @@ class Meta(Spec):
     """Frames per second. Views count frames, so no result depends on it."""
     lineage: str = ""
     """Processing steps from recordings to clips; results on different lineages cannot be compared."""
-    licence: str = ""
+    license: str = ""
     clips: int
     rows: int
     body_frames: int
@@ -151,7 +151,7 @@ class ClipStore:
             joints = get_topology(meta.topology).num_joints
         except SkelbenchError as error:
             advice = "if its skeleton is a plugin's, name that with --plugin FILE"
-            raise SkelbenchError(f"data set {path.name}: {str(error).rstrip('.')}; {advice}") from error
+            raise SkelbenchError(f"dataset {path.name}: {str(error).rstrip('.')}; {advice}") from error
         frames_FJ = _map(path, "frames.npy", (meta.rows, joints))
         confidence_FJ = _map(path, "confidence.npy", (meta.rows // 3, joints)) if meta.confidence_sha256 else None
         return cls(path, meta, index, frames_FJ, confidence_FJ)
@@ -178,7 +178,7 @@ class ClipStore:
 
     @cached_property
     def max_bodies(self) -> int:
-        """M of the data set: most bodies in any clip."""
+        """M of the dataset: most bodies in any clip."""
         return int(self.bodies.max())
 
     @cached_property
@@ -203,7 +203,7 @@ class ClipStore:
 
     @cached_property
     def names(self) -> np.ndarray | None:
-        """Text [N], each clip's name in its data set; None when no clip has one."""
+        """Text [N], each clip's name in its dataset; None when no clip has one."""
         return self.index["name"] if self.index["name"].any() else None
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ class ClipStore:
         Training clips of fewer than ``min_frames`` frames are excluded, test clips never, so accuracies cover the
         same clips. ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
         """
-        where = f"data set {self.meta.name}"
+        where = f"dataset {self.meta.name}"
         if name is None or TUNE not in name or name in self.meta.splits:
             name = resolve(name, self.meta.splits, self.meta.default_split, where)
             split = make_split(name, self.meta.splits[name], self.index, where)
@@ -239,7 +239,7 @@ class ClipStore:
         """
         if name is not None and TUNE in name and name not in self.meta.splits:
             raise SkelbenchError(
-                f"data set {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r} and what follows it"
+                f"dataset {self.meta.name}: split {name!r} is held out already; leave out {TUNE!r} and what follows it"
             )
         split = self.split(name)
         rule, field, camera = self.meta.splits[split.name], "", self.index["camera"]
@@ -253,7 +253,7 @@ class ClipStore:
         return hold_out(split, self.meta.name, self.index)
 
     def clip(self, i: int) -> np.ndarray:
-        """Clip ``i`` as float32 [M, T, J, 3] (a copy), metres, relative to ``origin[i]``."""
+        """Clip ``i`` as float32 [M, T, J, 3] (a copy), meters, relative to ``origin[i]``."""
         bodies, length, start = self._place(i)
         rows = self.frames_FJ[start : start + 3 * bodies * length]
         return np.array(rows.reshape(bodies, 3, length, -1).transpose(0, 2, 3, 1), order="C")
@@ -307,7 +307,7 @@ class ClipStore:
     def _place(self, i: int) -> tuple[int, int, int]:
         """Return bodies, frames and first row of clip ``i``."""
         if not 0 <= i < len(self):
-            raise SkelbenchError(f"data set {self.meta.name} has clips 0 to {len(self) - 1}, there is no clip {i}")
+            raise SkelbenchError(f"dataset {self.meta.name} has clips 0 to {len(self) - 1}, there is no clip {i}")
         return int(self.bodies[i]), int(self.lengths[i]), int(self.offsets[i])
 
 
@@ -348,7 +348,7 @@ def first_line(error: Exception) -> str:
 
 def _read_meta(path: Path) -> Meta:
     if not (path / "meta.json").exists():
-        raise SkelbenchError(f"there is no clip store at {path}; import or prepare the data set first")
+        raise SkelbenchError(f"there is no clip store at {path}; import or prepare the dataset first")
     raw = _load(path, "meta.json", read_json)
     version = raw.get("format") if isinstance(raw, dict) else None
     if isinstance(version, int) and version != FORMAT:

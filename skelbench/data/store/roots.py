@@ -13,7 +13,7 @@ from skelbench.core.user_config import said
 from skelbench.data.store.clip_store import ClipStore
 
 PREPARED = ("ntu60", "ntu120", "pku1", "pku2")
-"""Data sets that ``skelbench data prepare`` makes."""
+"""Datasets that ``skelbench data prepare`` makes."""
 
 
 def data_root() -> Path:
@@ -28,12 +28,12 @@ def data_root() -> Path:
 def check_name(name: str) -> str:
     """Return a valid dataset name (also its folder's name): lower case letters, digits, ``-``, ``_``, ``.``."""
     if not re.fullmatch(r"[a-z0-9_][a-z0-9_.-]*", name):
-        raise SkelbenchError(f"{name!r} cannot name a data set; use lower case letters, digits, '-', '_' and '.'")
+        raise SkelbenchError(f"{name!r} cannot name a dataset; use lower case letters, digits, '-', '_' and '.'")
     return name
 
 
 SYNTHETIC = "synthetic-v1"
-"""Folder that the built-in data set makes."""
+"""Folder that the built-in dataset makes."""
 
 
 def named_stores(root: Path) -> dict[str, Path]:
@@ -46,13 +46,13 @@ def open_dataset(name: str, root: Path, openers: Mapping[str, Any] | None = None
     """Open the store of this name, or the built-in dataset ``openers[name](root)``; raise for both or neither."""
     stores, openers = named_stores(root), openers or {}
     if name in stores and name in openers:
-        raise SkelbenchError(f"{name!r} names both a built-in data set and the store {stores[name]}; rename the folder")
+        raise SkelbenchError(f"{name!r} names both a built-in dataset and the store {stores[name]}; rename the folder")
     if name in openers:
         return openers[name](root)
     if name in stores:
         return ClipStore.open(stores[name])
     if name in PREPARED:
         how = f"make it from its files as downloaded: skelbench data prepare {name} --raw FOLDER-OR-ZIP"
-        raise SkelbenchError(f"in {root}: there is no data set {name!r} yet; {how}")
+        raise SkelbenchError(f"in {root}: there is no dataset {name!r} yet; {how}")
     advice = f"Others come in by skelbench data prepare ({', '.join(PREPARED)}) or skelbench data import FILE"
-    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'data set', advice=advice)}")
+    raise SkelbenchError(f"in {root}: {did_you_mean(name, [*stores, *openers], 'dataset', advice=advice)}")

@@ -153,7 +153,7 @@ def hold_out(split: Split, data: str, index: Mapping[str, np.ndarray], field: st
     if not train.any() or not test.any():
         advice = f"hold out subjects alone: {split.name}{TUNE}" if field else "import the dataset with its subjects"
         raise EmptySplit(
-            f"data set {data}: nothing can be held out of the training clips of split {split.name!r}: too few subjects"
+            f"dataset {data}: nothing can be held out of the training clips of split {split.name!r}: too few subjects"
             f"{f' or {field}s' if field else ', and no class has more than two clips'}; {advice}"
         )
     tuning = Split(split.name + TUNE + (f"-{field}" if field else ""), split.train[train], split.train[test & in_view])
@@ -225,7 +225,7 @@ def _by_hash(rule: RandomRule, labels: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that scatters consecutive numbers."""
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection that scatters consecutive numbers."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

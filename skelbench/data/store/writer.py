@@ -59,14 +59,14 @@ class StoreWriter:
         splits: Mapping[str, Rule],
         default_split: str,
         lineage: str,
-        licence: str = "",
+        license: str = "",
         fps: float = 30.0,
         details: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path, self.topology, self.overwrite = Path(path), topology, overwrite
         self.classes, self.splits, self.default_split = tuple(classes), dict(splits), default_split
-        self.described = {"lineage": lineage, "licence": licence, "fps": fps}
+        self.described = {"lineage": lineage, "license": license, "fps": fps}
         self.skipped: list[Skipped] = []
         self.details = dict(details or {})
         self.partial = self.path.with_name(f".{self.path.name}.partial")

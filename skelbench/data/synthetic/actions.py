@@ -16,14 +16,14 @@ import numpy as np
 from skelbench.data.synthetic.kinematics import CHANNEL
 
 _SIDES = ("left", "right")
-_METRES = ("side", "ahead", "jump")
+_METERS = ("side", "ahead", "jump")
 
 
 class Motion:
     """One person's pose over a clip, built up channel by channel.
 
     ``u_T`` runs from 0 to 1 over the action (and rests at 0 and 1 outside it), ``seconds`` is the action's duration,
-    ``vigour`` scales all amplitudes, ``hand`` is the preferred side. Amounts are degrees, for the pelvis metres.
+    ``vigour`` scales all amplitudes, ``hand`` is the preferred side. Amounts are degrees, for the pelvis meters.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Motion:
     def _add(self, channel: str, amount_T: np.ndarray) -> None:
         self.used.add(channel)
         gain = self.vigour * self.rng.uniform(0.85, 1.15)
-        unit = 1.0 if channel in _METRES else np.pi / 180
+        unit = 1.0 if channel in _METERS else np.pi / 180
         self.pose_TA[:, CHANNEL[channel]] += gain * unit * amount_T
 
 
@@ -247,7 +247,7 @@ def _high_five(a: Motion, b: Motion) -> None:
 
 
 class Action(NamedTuple):
-    """A class of the data set: its name, its motion, how long it takes and how many people it needs."""
+    """A class of the dataset: its name, its motion, how long it takes and how many people it needs."""
 
     name: str
     move: Callable[..., None]

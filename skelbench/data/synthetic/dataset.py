@@ -29,7 +29,7 @@ from skelbench.plugin import DatasetSpec, hookimpl
 from skelbench.views.skeleton.topology import NTU25
 
 NAME = SYNTHETIC
-LINEAGE = "skelbench-synthetic/1, centred at SpineMid of the first frame"
+VERSION = "skelbench-synthetic/1"
 SUBJECTS, REPETITIONS, CAMERAS, SETUPS = 16, 2, 3, 6
 FPS = 30.0
 SPLITS = {
@@ -42,7 +42,7 @@ CAMERA_YAW = {1: -np.deg2rad(70), 2: 0.0, 3: np.deg2rad(70)}
 
 _SEED = 20_250
 _GRID = 2.0**13
-_CENTRE = NTU25.center
+_CENTER = NTU25.center
 
 
 def _random(purpose: int, *key: int) -> np.random.Generator:
@@ -62,7 +62,7 @@ class Subject(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """One arrangement of the cameras: yaw offset, tilt (radians), height, distance (metres)."""
+    """One arrangement of the cameras: yaw offset, tilt (radians), height, distance (meters)."""
 
     yaw: float
     tilt: float
@@ -141,7 +141,7 @@ def record(room_MTJC: np.ndarray, label: int, subject: int, repetition: int, cam
     aim = np.array([0.0, 0.9 - setup.height, setup.distance])  # the camera points at waist height
     x_MTJC = ((room_MTJC - (0, 0.9, 0)) @ around.T + aim) @ tilted.T
     # Joints on the far side of the body are guessed by the sensor rather than seen.
-    depth_MTJ = x_MTJC[..., 2] - x_MTJC[:, :, _CENTRE : _CENTRE + 1, 2]
+    depth_MTJ = x_MTJC[..., 2] - x_MTJC[:, :, _CENTER : _CENTER + 1, 2]
     sigma_MTJ = 0.008 * (1 + 2 * np.clip(depth_MTJ / 0.2, 0, 1))
     x_MTJC = x_MTJC + sigma_MTJ[..., None] * rng.standard_normal(x_MTJC.shape)
     bodies, frames, joints = x_MTJC.shape[:3]
@@ -200,8 +200,8 @@ def generate(
         classes=[action.name for action in ACTIONS],
         splits=SPLITS,
         default_split="cross-view",
-        lineage=LINEAGE,
-        licence="Apache-2.0",
+        lineage=f"{VERSION}, centered at SpineMid of the first frame",
+        license="Apache-2.0",
         fps=FPS,
         overwrite=overwrite,
     ) as writer:
@@ -212,7 +212,7 @@ def generate(
                     for camera in range(1, CAMERAS + 1):
                         room_MTJC = perform(label, subject, repetition, camera)
                         x_MTJC = record(room_MTJC, label, subject, repetition, camera)
-                        origin = x_MTJC[0, 0, _CENTRE].copy()
+                        origin = x_MTJC[0, 0, _CENTER].copy()
                         who = dict(subject=subject, camera=camera, setup=setup, trial=repetition)
                         writer.add_clip(Clip(x_MTJC - origin, label, origin, who=who))
                     clips += CAMERAS
@@ -226,7 +226,7 @@ def open_synthetic(root: Path, progress: Callable[[int, int], None] | None = Non
     path = Path(root) / NAME
     make_once(path, partial(generate, path, progress=progress))
     store = ClipStore.open(path)
-    if store.meta.lineage != LINEAGE:
+    if not store.meta.lineage.startswith(VERSION):
         raise SkelbenchError(f"{path} is not the dataset that is made there; rename that folder")
     return store
 
@@ -237,5 +237,5 @@ def skelbench_datasets() -> list[DatasetSpec]:
     splits = ("cross-subject", "cross-view", "cross-setup")
     summary = "forward kinematics on 25 joints, three cameras; made on first use, the same everywhere"
     spec = DatasetSpec(name="synthetic", target=":open_synthetic", summary=summary, splits=splits,
-                       default_split="cross-view", licence="generated")  # fmt: skip
+                       default_split="cross-view", license="generated")  # fmt: skip
     return [spec]

@@ -1,6 +1,6 @@
 """Forward kinematics of a person on the 25 joints of NTU RGB+D (Kinect v2), for synthetic data.
 
-A pose is a row of joint angles; :func:`forward` turns T of them into joint positions. Body frame: metres, X to the
+A pose is a row of joint angles; :func:`forward` turns T of them into joint positions. Body frame: meters, X to the
 person's right, Y up, Z backwards, so that a person facing a camera has the camera's axes. Sizes fit an
 adult of 1.7 m, rounded.
 
@@ -16,12 +16,12 @@ import numpy as np
 _ARM = ("lift", "spread", "cross", "roll", "elbow", "wrist")
 _LEG = ("lift", "spread", "roll", "knee", "ankle")
 CHANNELS: tuple[str, ...] = (
-    *("side", "ahead", "jump", "yaw", "pitch", "lean"),  # pelvis: metres to the right, forward, up; then angles
+    *("side", "ahead", "jump", "yaw", "pitch", "lean"),  # pelvis: meters to the right, forward, up; then angles
     *("bend", "sway", "twist", "nod", "shake", "tilt"),  # trunk and head
     *(f"{side}.arm.{angle}" for side in ("left", "right") for angle in _ARM),
     *(f"{side}.leg.{angle}" for side in ("left", "right") for angle in _LEG),
 )
-"""Angles (radians) and pelvis offsets (metres) of a pose. Positive: arm or leg lifted forward, spread outward, arm
+"""Angles (radians) and pelvis offsets (meters) of a pose. Positive: arm or leg lifted forward, spread outward, arm
 crossed inward, rolled inward, elbow and knee bent, trunk bent forward, head nodded forward; sway, lean, tilt to the
 right; yaw, twist, shake to the left."""
 

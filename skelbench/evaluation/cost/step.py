@@ -26,7 +26,7 @@ from skelbench.views.view import View
 
 CONVENTION = (
     "FLOPs = 2 x MACs of the matrix products executed in one training step (all views of a clip, every role, forward "
-    "and backward), divided by clips; the optimiser, the teacher's moving average and element-wise operations are not "
+    "and backward), divided by clips; the optimizer, the teacher's moving average and element-wise operations are not "
     "counted."
 )
 OTHER = "other"

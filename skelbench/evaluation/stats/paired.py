@@ -29,9 +29,9 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
         return 0.0, 1.0
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     share = successes / n
-    centre = share + z * z / (2 * n)
+    center = share + z * z / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    low, high = (center - half) / (1 + z * z / n), (center + half) / (1 + z * z / n)
     return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
 
 
@@ -198,7 +198,7 @@ def paired_test(
         shared = len(ids_a) - len(only_a)
         raise SkelbenchError(
             f"{name_a} ({len(ids_a)} test clips) and {name_b} ({len(ids_b)}) share {shared} test clips, a paired test "
-            f"needs the same ones; evaluate both on the same data set and split"
+            f"needs the same ones; evaluate both on the same dataset and split"
         )
     order_a, order_b = np.argsort(ids_a), np.argsort(ids_b)
     sides = (np.atleast_2d(correct_a)[None, :, order_a], np.atleast_2d(correct_b)[None, :, order_b])

@@ -1,1 +1,1 @@
-"""Optimisers, schedules and parameter groups."""
+"""Optimizers, schedules and parameter groups."""

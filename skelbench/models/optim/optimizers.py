@@ -15,7 +15,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Component):
-    """Base class of optimisers. One of your own is a subclass with a ``kind``.
+    """Base class of optimizers. One of your own is a subclass with a ``kind``.
 
     >>> class RMSprop(Optimizer):
     ...     kind = "rmsprop"
@@ -33,7 +33,7 @@ class Optimizer(Component):
     """Whether steps are scaled by the gradient's size, as the learning rates of the presets assume."""
 
     def build(self, groups: Groups, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """The optimiser of ``groups``; ``lr`` and ``weight_decay`` of every group are set before each step."""
+        """The optimizer of ``groups``; ``lr`` and ``weight_decay`` of every group are set before each step."""
         raise lacking(self, "build(self, groups, lr, weight_decay)")
 
 

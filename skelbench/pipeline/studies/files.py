@@ -78,7 +78,7 @@ def _key(key: str) -> str:
 def _flat(table: Any, where: str) -> dict[str, Any]:
     """Keys of a table by their dotted names: ``train.lr = 1`` is read by TOML as a table ``train``.
 
-    A table that is not a section, nor a misspelt one, is the value of a setting (``target_settings``).
+    A table that is not a section, nor a misspelled one, is the value of a setting (``target_settings``).
     """
     if not isinstance(table, dict):
         raise SkelbenchError(f"{where} is not a table of keys and values")

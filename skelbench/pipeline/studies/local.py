@@ -29,11 +29,11 @@ class Local(Engine):
 
 def recognize_all(states: Sequence[tuple[Trial, Status]], session: Session) -> None:
     """Record in runs made by other commands that they are trials, so that tables show them."""
-    from skelbench.pipeline.studies.trials import recognise
+    from skelbench.pipeline.studies.trials import recognize
 
     for trial, state in states:
         if state.done:
-            recognise(trial, state, session)
+            recognize(trial, state, session)
 
 
 def work_through(

@@ -141,7 +141,7 @@ def status(trial: Trial, session: Session, protocols: Iterable[str]) -> Status:
     return Status("done" if ready else "probes missing", 1.0, run)
 
 
-def recognise(trial: Trial, state: Status, session: Session) -> None:
+def recognize(trial: Trial, state: Status, session: Session) -> None:
     """Record the preset, variant and budget of ``trial`` in a run that was requested differently.
 
     Without it the run would count as done, but no table would show it next to the others.

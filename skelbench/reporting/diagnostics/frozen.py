@@ -137,7 +137,7 @@ class Frozen:
             if encoded.per_clip or encoded.tokens_RND.shape[1] != tokens:
                 raise SkelbenchError(
                     f"{self.label}: its encoder does not return all {tokens} tokens of every body, so none can be "
-                    "predicted from its neighbours; choose a run with an encoder that does"
+                    "predicted from its neighbors; choose a run with an encoder that does"
                 )
             tokens_RND = encoded.tokens_RND.float()
             self._check(bool(torch.isfinite(tokens_RND).all()))

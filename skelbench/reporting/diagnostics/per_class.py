@@ -27,7 +27,7 @@ def evaluation(
 ) -> dict[str, Any]:
     """The record of ``run`` under ``protocol``: the standard one if there is one, the latest of several.
 
-    ``dataset``, ``split``, ``stream``: only those on this data set and split, and of this stream (``bone``,
+    ``dataset``, ``split``, ``stream``: only those on this dataset and split, and of this stream (``bone``,
     ``joint,bone``). None = any.
 
     Raises:
@@ -67,7 +67,7 @@ def evaluation(
 
 
 def _place(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Data set, split and streams of an evaluation."""
+    """Dataset, split and streams of an evaluation."""
     spec = EvalSpec.model_validate(record["spec"])
     return spec.data.name, spec.data.split, ",".join(spec.streams)
 

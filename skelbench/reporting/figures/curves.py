@@ -51,7 +51,7 @@ CAPTION = (
     "single seeds. The line style shows the number of temporal tokens. Losses of different methods have different "
     "units. Runs with another training length are included."
 )
-FEWER = "Drawn: the {shown} of {count} data sets, splits and presets with the most methods (--dataset, --preset)."
+FEWER = "Drawn: the {shown} of {count} datasets, splits and presets with the most methods (--dataset, --preset)."
 HOW_TARGETS = (
     "no run with another target of masked prediction is in {root} yet; start with: skelbench study target-control"
 )
@@ -115,7 +115,7 @@ class Column:
 
     @property
     def heading(self) -> tuple[str, str]:
-        """Data set and split; method or preset, seeds, clips seen, hardware."""
+        """Dataset and split; method or preset, seeds, clips seen, hardware."""
         *facts, hardware = self.facts
         seeds = [len(line.seeds) for line in self.lines.values()]
         counted = span(seeds, "seed", "seeds"), span(self.clips, "clip seen", "clips seen")
@@ -127,7 +127,7 @@ Columns = dict[tuple[str, ...], Column]
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return loss and effective ranks of every trained run, a column of panels per data set, split and preset.
+    """Return loss and effective ranks of every trained run, a column of panels per dataset, split and preset.
 
     Raises:
         NothingToDraw: there is no trained run.
@@ -158,7 +158,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 @styled
 def draw_targets(inputs: TableInputs) -> Figure:
-    """Return loss over rank, a column per method, data set, split, token grid and preset with a changed target.
+    """Return loss over rank, a column per method, dataset, split, token grid and preset with a changed target.
 
     Lines and their order are the rows of the table of the same name.
 

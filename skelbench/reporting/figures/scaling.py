@@ -69,7 +69,7 @@ class Line:
 
 @dataclass
 class Panel:
-    """Trainings of one data set, split, preset and hardware."""
+    """Trainings of one dataset, split, preset and hardware."""
 
     heading: tuple[str, str]
     lines: dict[tuple[str, int], Line]
@@ -85,7 +85,7 @@ class Panel:
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return accuracy over training, a row of two panels per data set, split, preset and hardware.
+    """Return accuracy over training, a row of two panels per dataset, split, preset and hardware.
 
     Raises:
         NothingToDraw: no trained run was evaluated by the protocol.

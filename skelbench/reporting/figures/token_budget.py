@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 COLUMNS, HEIGHT = 3, 3.0
 """Panels in a row, and height of a panel of `trade-off`, inches."""
 PANEL = ["dataset", "split", "preset", "encoder", "stream", "hardware", "data"]
-"""Columns that the runs of one panel have in common; ``data`` is the version of the data set."""
+"""Columns that the runs of one panel have in common; ``data`` is the version of the dataset."""
 HOW = "no method with a linear probe and a counted cost is in {root} yet; start with: skelbench study token-budget"
 COST = f"GFLOPs of the inference encoder: {BODIES} bodies, matrix products, 2 FLOPs per multiply-accumulate."
 CAPTION = (
@@ -95,7 +95,7 @@ class Point:
 
 @dataclass
 class Panel:
-    """Results on one data set and split, with one preset and hardware. Points are ordered by cost."""
+    """Results on one dataset and split, with one preset and hardware. Points are ordered by cost."""
 
     heading: tuple[str, str]
     points: list[Point]
@@ -104,7 +104,7 @@ class Panel:
 
 @styled
 def draw(inputs: TableInputs) -> Figure:
-    """Return a panel per data set, split, preset and hardware, then the published ones.
+    """Return a panel per dataset, split, preset and hardware, then the published ones.
 
     Raises:
         NothingToDraw: no run fits.
@@ -126,7 +126,7 @@ def draw(inputs: TableInputs) -> Figure:
 
 @styled
 def draw_trade_off(inputs: TableInputs) -> Figure:
-    """Return a panel per data set, split, preset and hardware.
+    """Return a panel per dataset, split, preset and hardware.
 
     Raises:
         NothingToDraw: no run fits.

@@ -53,7 +53,7 @@ def _contents(runs: Sequence[ReadRun]) -> Sentence:
     controls = len(runs) - len(compared)
     return Sentence(
         f"{counted(len(compared), 'run')} of {counted(len({run.title for run in compared}), 'method')} (with variants)"
-        f"{f' and {controls} of controls' if controls else ''}, on {counted(len(data), 'data set')} ({names}), "
+        f"{f' and {controls} of controls' if controls else ''}, on {counted(len(data), 'dataset')} ({names}), "
         f"{counted(len({run.spec.seed for run in runs}), 'seed')}: "
         f"{', '.join(f'{count} {name}' for name, count in outcomes.most_common())}; "
         f"{counted(sum(len(run.records()) for run in runs), 'evaluation')}."

@@ -42,7 +42,7 @@ def page_data(scene: Scene) -> dict[str, Any]:
         "parents": scene.topology.parents,
         "sides": scene.sides,
         "heads": [j for j, name in enumerate(scene.topology.joints) if name == "head"],
-        "colours": COLORS,
+        "colors": COLORS,
         "bodies": len(x_MTJC),
         "there": np.flatnonzero(panel.there_MTJ.any(axis=(1, 2))).tolist(),
         "frames": panel.frames,

@@ -192,7 +192,7 @@ def clip_scene(store: ClipStore, clip: int) -> Scene:
     if not finite or not np.ptp(x_MTJC, axis=2).any():
         why = "all its joints are in one place" if finite else "its coordinates are not finite, or far too large"
         raise SkelbenchError(
-            f"clip {clip} of data set {store.path.name} cannot be drawn, {why}; choose another --clip, or see what is "
+            f"clip {clip} of dataset {store.path.name} cannot be drawn, {why}; choose another --clip, or see what is "
             f"wrong: skelbench data verify {store.path.name}"
         )
     drawn_MTJ = None if store.confidence_FJ is None else store.confidence(clip) > 0
@@ -219,9 +219,9 @@ def find_clip(store: ClipStore, wanted: str) -> int:
     if wanted.isdecimal():
         if int(wanted) >= len(store):
             last = len(store) - 1
-            raise SkelbenchError(f"data set {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
+            raise SkelbenchError(f"dataset {store.meta.name} has clips 0 to {last}, there is no clip {wanted}")
         return int(wanted)
     example = f" or a name such as {store.names[0]}" if store.names is not None else "; its clips have no names"
     raise SkelbenchError(
-        f"data set {store.meta.name} has no clip {wanted!r}; give a number from 0 to {len(store) - 1}{example}"
+        f"dataset {store.meta.name} has no clip {wanted!r}; give a number from 0 to {len(store) - 1}{example}"
     )

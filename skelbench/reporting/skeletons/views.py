@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from skelbench.core.spec import Centre, RunSpec
+from skelbench.core.spec import Origin, RunSpec
 from skelbench.data.store.clip_store import ClipStore
 from skelbench.reporting.skeletons.scene import Panel, Scene, clip_scene
 from skelbench.training.build import training_clips, view_specs
@@ -37,13 +37,13 @@ def view_scene(store: ClipStore, clip: int, spec: RunSpec, step: int = 0) -> Sce
     batch = training_clips(spec, store, "cpu", resident=False).gather(np.array([clip]))
     keyed = Keyed(spec.seed, step)
 
-    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, centre: Centre) -> dict[str, View]:
+    def build(specs: Mapping[str, ViewSpec], batch: ClipBatch, center: Origin) -> dict[str, View]:
         builder = ViewBuilder(
-            specs, store.topology, grid.patch, spec.train.bodies, centre=centre, dimensions=spec.data.dimensions
+            specs, store.topology, grid.patch, spec.train.bodies, center=center, dimensions=spec.data.dimensions
         )
         return builder(batch, keyed)
 
-    views = build(specs, batch, spec.train.centre)
+    views = build(specs, batch, spec.train.center)
     # A clip whose coordinates are its own frame numbers shows where every view looked.
     plain = {
         name: view.model_copy(update={"augment": (), "inherit": False, "mask": None}) for name, view in specs.items()

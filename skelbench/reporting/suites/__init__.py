@@ -1,1 +1,1 @@
-"""Suites: named lists of data sets, presets, protocols and seeds that make the rows of one table comparable."""
+"""Suites: named lists of datasets, presets, protocols and seeds that make the rows of one table comparable."""

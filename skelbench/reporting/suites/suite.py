@@ -1,4 +1,4 @@
-"""A suite: data sets, presets, protocols and seeds that every row of its table shares (torch-free).
+"""A suite: datasets, presets, protocols and seeds that every row of its table shares (torch-free).
 
 A run id is the hash of everything that decides a run's weights, with the versions of all components. Runs with one id
 therefore have one setting, and a suite only has to name the settings.
@@ -33,7 +33,7 @@ class Suite(Spec):
     presets: dict[str, tuple[str, ...]] = Field(min_length=1)
     """Preset -> protocols that `suite run` evaluates by default; empty = all protocols of the suite."""
     datasets: dict[str, tuple[str, ...]] = Field(min_length=1)
-    """Data set -> splits."""
+    """Dataset -> splits."""
 
     def mismatch(self, run: ReadRun) -> str:
         """First reason why ``run`` is not a row of the suite; "" if it is a row."""

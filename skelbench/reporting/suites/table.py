@@ -43,7 +43,7 @@ def skipped(suite: Suite, store: ResultStore) -> dict[str, str]:
 
 
 def leaderboard(suite: Suite, inputs: TableInputs) -> Table:
-    """Mean over seeds of every protocol, for every method, data set, split, token grid and preset of the suite."""
+    """Mean over seeds of every protocol, for every method, dataset, split, token grid and preset of the suite."""
     measures = []
     for name in suite.protocols:
         header, metric = HEADINGS.get(name, (name, ""))

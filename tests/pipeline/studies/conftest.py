@@ -1,4 +1,4 @@
-"""Studies on a small data set, with methods that train quickly, fail, or are killed."""
+"""Studies on a small dataset, with methods that train quickly, fail, or are killed."""
 
 import textwrap
 from pathlib import Path
@@ -49,7 +49,7 @@ PLUGIN = textwrap.dedent(
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """A directory with the data set ``small``, the plugin ``bees.py``, and an environment that knows no other."""
+    """A directory with the dataset ``small``, the plugin ``bees.py``, and an environment that knows no other."""
     from small import shorten, write_small_store
 
     from skelbench.plugin.host import request_files

@@ -15,7 +15,7 @@ from skelbench.pipeline.pretrain import pretrain
 from skelbench.pipeline.session import Session
 from skelbench.pipeline.studies.runner import claim_of, command, own_modules, processes
 from skelbench.pipeline.studies.study import Study
-from skelbench.pipeline.studies.trials import complete, recognise, status
+from skelbench.pipeline.studies.trials import complete, recognize, status
 
 TINY = {"epochs": 1, "batch_size": 4, "encoder.dim": 16, "encoder.depth": 1}
 
@@ -112,7 +112,7 @@ def test_the_dry_run_lists_every_trial_and_writes_nothing(place, run_study, monk
 # ---------------------------------------------------------------------------------------------------- trials
 @pytest.fixture
 def trials_of(place):
-    """``trials_of(study, device)``: its trials on the data set ``small``, and a session."""
+    """``trials_of(study, device)``: its trials on the dataset ``small``, and a session."""
     from contextlib import nullcontext
 
     from skelbench.plugin.host import Host
@@ -216,10 +216,10 @@ def test_a_trial_is_done_when_all_that_a_run_makes_is_there(trials_of, monkeypat
 def test_a_run_of_settings_typed_one_by_one_is_known_by_what_a_study_calls_it(trials_of):
     (trial,), session = trials_of(Study(name="one", dataset="small", seeds=(0,), set={**TINY, "method": "calm"}))
     run = session.results.by_id(trial.id) or pretrain(session, trial.resolved)
-    recognise(trial, status(trial, session, []), session)
+    recognize(trial, status(trial, session, []), session)
     assert run.info["modified"] and run.info["preset"] == "quick"
     exact = replace(trial, resolved=replace(trial.resolved, preset="tiny", variant="plain", modified={}))
-    recognise(exact, status(exact, session, []), session)
+    recognize(exact, status(exact, session, []), session)
     assert (run.info["preset"], run.info["variant"], run.info["modified"]) == ("tiny", "plain", {})
     assert run.title == "calm:plain" and run.outcome == "done"
 

@@ -57,7 +57,7 @@ COMMON = {
 
 
 def place(root, name="here"):
-    """A session over a data set of 32 clips of 4 subjects, which knows the method ``keen``."""
+    """A session over a dataset of 32 clips of 4 subjects, which knows the method ``keen``."""
     folder = root / name
     (folder / "data").mkdir(parents=True)
     write_small_store(folder / "data", clips=32)
@@ -96,7 +96,7 @@ def here(tmp_path):
 
 
 def poison_test_labels(folder):
-    """Another label for every test clip, as if the data set had always been so."""
+    """Another label for every test clip, as if the dataset had always been so."""
     store = ClipStore.open(folder)
     index = dict(np.load(folder / "index.npz"))
     test = store.split("half").test

@@ -17,8 +17,8 @@ def energies(x_TC, window):
     out = []
     for start in range(0, len(x_TC), window):
         points = x_TC[start : start + window].tolist()
-        centre = [sum(p[c] for p in points) / len(points) for c in range(3)]
-        out.append(sum(sum((p[c] - centre[c]) ** 2 for c in range(3)) for p in points) / len(points))
+        center = [sum(p[c] for p in points) / len(points) for c in range(3)]
+        out.append(sum(sum((p[c] - center[c]) ** 2 for c in range(3)) for p in points) / len(points))
     return out
 
 

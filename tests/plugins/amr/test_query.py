@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from literal_vit import feed_forward, layer_norm, linear, randomised
+from literal_vit import feed_forward, layer_norm, linear, randomized
 from skelbench_plugins.amr.query import QueryDecoder, tokens_per_query
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,7 +17,7 @@ KEEP_RK = torch.tensor([[1, 6, 14, 20], [0, 2, 9, 29]])
 def build(memory_positions=True):
     torch.manual_seed(0)
     sizes = {"dim_in": 12, "dim": 16, "depth": 2, "heads": 2}
-    return randomised(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
+    return randomized(QueryDecoder(**sizes, ratio=4, grid=GRID, out_dim=7, memory_positions=memory_positions))
 
 
 @given(ratio=st.integers(0, 40), times=st.integers(1, 40))

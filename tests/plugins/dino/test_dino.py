@@ -10,13 +10,13 @@ from skelbench.views.crops import Free
 
 
 def scrambled(method):
-    """The method with a teacher unlike its student and a centre that is not zero."""
+    """The method with a teacher unlike its student and a center that is not zero."""
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in method.teacher.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
         for name, buffer in method.named_buffers():
-            if name.endswith("centre"):
+            if name.endswith("center"):
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
     return method
 

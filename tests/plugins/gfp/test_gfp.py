@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from literal_vit import bare_blocks, layer_norm, linear, randomised
+from literal_vit import bare_blocks, layer_norm, linear, randomized
 from skelbench_plugins.gfp.pyramid import PyramidDecoder, TargetGenerator
 from skelbench_plugins.gfp.vicreg import spread
 from torch.utils.flop_counter import FlopCounterMode
@@ -39,7 +39,7 @@ COUNTS = (3, 2, 1)
 @pytest.fixture
 def decoder():
     torch.manual_seed(0)
-    return randomised(PyramidDecoder(dim_in=12, dim=16, depth=2, heads=2, counts=COUNTS, grid=GRID, out_dim=7))
+    return randomized(PyramidDecoder(dim_in=12, dim=16, depth=2, heads=2, counts=COUNTS, grid=GRID, out_dim=7))
 
 
 @pytest.mark.parametrize("frames, patch", [(120, 4), (120, 8), (64, 8)])
@@ -79,7 +79,7 @@ def test_decoder_is_the_cascade_written_out(decoder):
 
 def test_targets_are_mlps_of_joints_over_windows():
     torch.manual_seed(0)
-    targets = randomised(TargetGenerator(COUNTS, Grid(8, 4, 5), hidden=6, hidden_global=9, out_dim=4))
+    targets = randomized(TargetGenerator(COUNTS, Grid(8, 4, 5), hidden=6, hidden_global=9, out_dim=4))
     motion = torch.randn(2, 8, 5, 3)
     out = targets(motion)
     state = {name: value.detach().double() for name, value in targets.state_dict().items()}

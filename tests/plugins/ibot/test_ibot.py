@@ -15,10 +15,10 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
     method, views, step = training.method, training.views(0), training.step_info(3)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for value in (*method.teacher.parameters(), method.cl_loss.centre.centre):
+        for value in (*method.teacher.parameters(), method.cl_loss.center.center):
             value.add_(0.1 * torch.randn(value.shape, generator=generator))
         patch_loss = method.patch_loss
-        patch_loss.centre.centre.normal_(generator=generator)
+        patch_loss.center.center.normal_(generator=generator)
         out = method(views, step)
 
         # A global view as the student has it: its own mask.
@@ -42,7 +42,7 @@ def test_losses_are_the_means_over_pairs_and_over_hidden_tokens(shared, made):
             def token(r, n, mine=mine, theirs=theirs):
                 features = head(mine.tokens_RND[r, n]), teacher_head(theirs.tokens_RND[r, n])
                 return cross_entropy(
-                    *features, head.prototypes, teacher_head.prototypes, temp, patch_loss.centre.centre
+                    *features, head.prototypes, teacher_head.prototypes, temp, patch_loss.center.center
                 )
 
             per_view.append(hidden_loss(mask, token))

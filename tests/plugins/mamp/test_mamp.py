@@ -105,7 +105,7 @@ def test_masks_features_and_loss_are_those_of_the_public_code(name, depth, strid
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_loss_is_the_formula(stride):
-    """Hidden tokens only: squared error of displacements standardised per token with the unbiased variance."""
+    """Hidden tokens only: squared error of displacements standardized per token with the unbiased variance."""
     x_BMTJC, u_RN = clip(2, T), noise(4, GRID.tokens)
     method = make("mamp", motion_stride=stride, keep="round")
     view = view_of(x_BMTJC)

@@ -18,29 +18,29 @@ def softmax(values):
     return [power / sum(powers) for power in powers]
 
 
-def slow(predicted, target, centre, target_temp, predicted_temp):
-    shares = softmax([(t - c) / target_temp for t, c in zip(target, centre)])
+def slow(predicted, target, center, target_temp, predicted_temp):
+    shares = softmax([(t - c) / target_temp for t, c in zip(target, center)])
     guesses = softmax([p / predicted_temp for p in predicted])
     return -sum(share * math.log(guess) for share, guess in zip(shares, guesses))
 
 
 def test_it_is_the_formula_token_by_token():
     torch.manual_seed(0)
-    predicted, target, centre = torch.randn(2, 5, 7), torch.randn(2, 5, 7), torch.randn(7)
-    out = channel_cross_entropy(predicted.double(), target.double(), centre.double(), **TEMPS)
+    predicted, target, center = torch.randn(2, 5, 7), torch.randn(2, 5, 7), torch.randn(7)
+    out = channel_cross_entropy(predicted.double(), target.double(), center.double(), **TEMPS)
     expected = [
-        [slow(p, t, centre.tolist(), 0.06, 0.1) for p, t in zip(*rows)]
+        [slow(p, t, center.tolist(), 0.06, 0.1) for p, t in zip(*rows)]
         for rows in zip(predicted.tolist(), target.tolist())
     ]
     torch.testing.assert_close(out, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_the_gradient_is_the_difference_of_the_distributions_and_stops_at_the_target():
-    predicted, target, centre = (torch.randn(3, 6, requires_grad=True) for _ in range(3))
-    channel_cross_entropy(predicted, target, centre[0], **TEMPS).sum().backward()
-    difference = (predicted / 0.1).softmax(-1) - ((target - centre[0]) / 0.06).softmax(-1)
+    predicted, target, center = (torch.randn(3, 6, requires_grad=True) for _ in range(3))
+    channel_cross_entropy(predicted, target, center[0], **TEMPS).sum().backward()
+    difference = (predicted / 0.1).softmax(-1) - ((target - center[0]) / 0.06).softmax(-1)
     torch.testing.assert_close(predicted.grad, difference / 0.1)
-    assert target.grad is None and centre.grad is None
+    assert target.grad is None and center.grad is None
 
 
 STILL = {"vertical_deg": 0.0, "mirror_p": 0.0, "shift": 0.0}
@@ -58,7 +58,7 @@ def test_the_target_is_the_same_interval_untransformed(made):
 def test_loss_is_the_formula_over_the_hidden_tokens(made):
     training = made()
     method, views, step = training.method, training.views(0), training.step_info(0)
-    method.centre.centre.copy_(torch.randn(16))
+    method.center.center.copy_(torch.randn(16))
     student, target = views["student"], views["target"]
     u_RN = step.uniform(student.keys_R, 100)
     mask_RN, keep_RK = motion_masks(student.x_RTJC, u_RN, 8, visible_tokens(100, 0.9, "int"), 0.8)
@@ -66,18 +66,18 @@ def test_loss_is_the_formula_over_the_hidden_tokens(made):
         loss = float(method(views, step)["loss"])
         target_RND = method.teacher(target).tokens_RND.double().tolist()
         guess_RND = method.predictor(method.encoder(student, keep_RK=keep_RK).tokens_RND, keep_RK).double().tolist()
-    centre, terms = method.centre.centre.tolist(), []
+    center, terms = method.center.center.tolist(), []
     for r, n in mask_RN.nonzero().tolist():
-        terms.append(slow(guess_RND[r][n], target_RND[r][n], centre, **TEMPS))
+        terms.append(slow(guess_RND[r][n], target_RND[r][n], center, **TEMPS))
     assert len(terms) == 91 * student.rows
     assert loss == pytest.approx(sum(terms) / len(terms), rel=1e-4)
 
 
-def test_teacher_and_centre_follow_by_moving_averages(made):
+def test_teacher_and_center_follow_by_moving_averages(made):
     training = made(momentum=0.9)
     method, total = training.method, training.total
     teacher = [p.clone() for p in method.teacher.parameters()]
-    centre = torch.zeros(16)
+    center = torch.zeros(16)
     for step in range(3):
         views = training.views(step)
         with torch.no_grad():
@@ -85,8 +85,8 @@ def test_teacher_and_centre_follow_by_moving_averages(made):
         training.train_step(step, views)
         momentum = cosine(0.9, 1.0, step / total)
         teacher = [momentum * old + (1 - momentum) * new for old, new in zip(teacher, method.encoder.parameters())]
-        centre = 0.9 * centre + 0.1 * seen_nD.mean(0)
+        center = 0.9 * center + 0.1 * seen_nD.mean(0)
     for mine, theirs in zip(method.teacher.parameters(), teacher):
         torch.testing.assert_close(mine, theirs)
-    torch.testing.assert_close(method.centre.centre, centre)
+    torch.testing.assert_close(method.center.center, center)
     assert method.inference_encoder() is method.teacher

@@ -98,9 +98,9 @@ def test_scaling_as_released_is_the_loop_in_index_order(released):
 
 def test_bodies_are_centered_in_training_alone(released):
     spec = released().spec
-    assert spec.train.centre == "body-in-training"
+    assert spec.train.center == "body-in-training"
     evaluation = evaluation_defaults(spec)
-    assert (evaluation["centre"], evaluation["resize"]) == ("clip", "bin-starts")
+    assert (evaluation["center"], evaluation["resize"]) == ("clip", "bin-starts")
 
 
 def test_initial_weights_are_dinov2s(released, host):

@@ -43,7 +43,7 @@ def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_b
         for value in (*method.teacher.parameters(), *method.target.teacher_head.parameters()):
             value.add_(0.1 * torch.randn(value.shape, generator=generator))
         for objective in (method.cl_loss, method.target.objective):
-            objective.centre.centre.normal_(generator=generator)
+            objective.center.center.normal_(generator=generator)
         out = method(views, step)
         temp = 0.04 + 0.03 * min(1.0, step.fraction / 0.2)
 
@@ -62,7 +62,7 @@ def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_b
         glcl = class_loss([encoded.cls_RD for encoded in teacher], students, pairs, method, temp)
 
         head, teacher_head = method.target.head, method.target.teacher_head
-        centre_K = method.target.objective.centre.centre
+        center_K = method.target.objective.center.center
         per_view = []
         for single, whole, name in zip(both, teacher, ("global1", "global2")):
             mask = views[name].mask_RN
@@ -70,7 +70,7 @@ def test_losses_are_the_means_over_hidden_tokens_and_over_anchored_views(match_b
 
             def token(r, n, masked=masked, whole=whole):
                 features = head(masked.tokens_RND[r, n]), teacher_head(whole.tokens_RND[r, n])
-                return cross_entropy(*features, head.prototypes, teacher_head.prototypes, temp, centre_K)
+                return cross_entropy(*features, head.prototypes, teacher_head.prototypes, temp, center_K)
 
             per_view.append(hidden_loss(mask, token))
         mfp = sum(per_view) / 2
@@ -108,7 +108,7 @@ def test_masks_by_name(resolved):
         return views["global1"].mask, views["local16-2"].mask
 
     tube, local = Tube(lo=0.5, hi=0.9, p=1.0), Tube(lo=0.5, hi=0.9, p=0.5)
-    assert masks("centre-none") == (tube, local)
+    assert masks("center-none") == (tube, local)
     assert masks("global-random") == (RandomTokens(lo=0.5, hi=0.9, p=1.0), local)
     assert masks("local-random") == (tube, RandomTokens(lo=0.5, hi=0.9, p=0.5))
     assert masks("local-none") == (tube, None)
@@ -119,7 +119,7 @@ def test_masks_by_name(resolved):
 def test_augmentations_by_name(resolved):
     rotate, mirror, scale = Rotate(p=0.5, vertical_deg=180.0, tilt_deg=30.0), Mirror(p=0.5), BoneScale(p=0.5)
     expected = {
-        "centre-none": (rotate, mirror, scale),
+        "center-none": (rotate, mirror, scale),
         "rotation-none": (mirror, scale),
         "rotation-limited": (Rotate(p=0.5, vertical_deg=LIMITED_DEG, tilt_deg=LIMITED_DEG), mirror, scale),
         "mirroring-none": (rotate, scale),

@@ -30,7 +30,7 @@ def test_koleo_by_loops():
     )
 
 
-def test_koleo_pushes_neighbours_apart_and_survives_twins():
+def test_koleo_pushes_neighbors_apart_and_survives_twins():
     x = torch.tensor([[1.0, 0.0], [1.0, 0.05], [0.0, 1.0]], requires_grad=True)
     (grad,) = torch.autograd.grad(koleo(x), x)
     assert grad[1, 1] < 0 < grad[0, 1]
@@ -51,13 +51,13 @@ STEP = Step(3, 10, 0.3, torch.Generator(), lambda *args: None)
 
 
 def make(name, centering="running"):
-    """The target in double precision, its EMA twin unlike its student, its centre not zero."""
+    """The target in double precision, its EMA twin unlike its student, its center not zero."""
     torch.manual_seed(1)
     config = SlimConfig(target=name, centering=centering, **SIZES)
     target = TARGETS[name](config, Context(NTU25, GRID, nn.Identity, WIDTH, WIDTH), Spec()).double()
     with torch.no_grad():
         for key, value in (*target.named_parameters(), *target.named_buffers()):
-            if key.startswith("teacher") or key.endswith("centre"):
+            if key.startswith("teacher") or key.endswith("center"):
                 value.add_(0.3 * torch.randn_like(value))
     return target
 
@@ -87,7 +87,7 @@ def token_loss(name, target, seen):
     def prototypes(r, n):
         student, teacher = target.head(seen.student_RND[r, n]), target.teacher_head(seen.teacher_RND[r, n].detach())
         teacher_K = target.teacher_head.prototypes
-        return cross_entropy(student, teacher, target.head.prototypes, teacher_K, 0.05, target.objective.centre.centre)
+        return cross_entropy(student, teacher, target.head.prototypes, teacher_K, 0.05, target.objective.center.center)
 
     def features(r, n):
         said = unit(target.head(seen.student_RND[r, n]))

@@ -64,7 +64,7 @@ def test_figures_that_runs_fill_are_in_the_page(page):
 def test_the_summary_names_leaders_and_failures(page):
     text = text_of(page)
     assert (
-        "5 runs of 5 methods (with variants) and 1 of controls, on 1 data set (evil), 1 seed: 5 done, 1 failed" in text
+        "5 runs of 5 methods (with variants) and 1 of controls, on 1 dataset (evil), 1 seed: 5 done, 1 failed" in text
     )
     assert "slim (8x25+1) leads with" in text and "; significantly different" in text
     assert (

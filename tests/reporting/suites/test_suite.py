@@ -112,7 +112,7 @@ def test_the_runs_of_a_row_are_listed_and_mistakes_rejected(call, tmp_path):
     for words, message in (
         (["untrained"], "is a control"),
         (["slm"], "did you mean 'slim'"),
-        (["skeletonmae", "--dataset", "ntu60"], "unknown data set"),
+        (["skeletonmae", "--dataset", "ntu60"], "unknown dataset"),
         (["skeletonmae", "--tokens", "30"], "unknown number of temporal tokens"),
     ):
         code, _, err = call("run", *words, "--suite", "tiny-v1")

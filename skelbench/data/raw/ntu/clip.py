@@ -23,10 +23,10 @@ MAX_SPREAD = 0.8
 """A frame shows no standing person if a body is wider than this fraction of its height."""
 MAX_WIDE = 0.69754
 """A body with at least this fraction of such frames is furniture."""
-CENTRE = 1
+CENTER = 1
 """Joint at the origin: the middle of the spine."""
 
-CONSTANTS = {"min_frames": MIN_FRAMES, "max_spread": MAX_SPREAD, "max_wide_share": MAX_WIDE, "centre_joint": CENTRE}
+CONSTANTS = {"min_frames": MIN_FRAMES, "max_spread": MAX_SPREAD, "max_wide_share": MAX_WIDE, "center_joint": CENTER}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def make_clip(recording: Recording) -> Clip:
         else:
             x_TD = _select(_tracks(recording, seen_K), frames)
             x_TD = x_TD[x_TD.sum(axis=1) != 0]
-        x_MTJC, origin = _centre(x_TD)
+        x_MTJC, origin = _center(x_TD)
     if not np.isfinite(x_MTJC).all():
         body, frame, joint, _ = np.argwhere(~np.isfinite(x_MTJC))[0].tolist()
         raise BadFile(f"body {body}, joint {joint} in frame {frame} of the clip has a coordinate that is not finite")
@@ -139,13 +139,13 @@ def _put(part_TD: np.ndarray, track: _Track) -> None:
     part_TD[track.start : track.end + 1] = track.x_TJC.reshape(-1, 75)
 
 
-def _centre(x_TD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _center(x_TD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Subtract body 1's spine in its first frame that is not zero; [M, T, 25, 3] and the origin."""
     frames, bodies = len(x_TD), x_TD.shape[1] // 75
     there_T = (x_TD[:, :75] != 0).any(axis=1)
     if not there_T.any():
         raise BadFile("the first body is zero in every frame")
-    origin = x_TD[np.argmax(there_T), 3 * CENTRE : 3 * CENTRE + 3].copy()
+    origin = x_TD[np.argmax(there_T), 3 * CENTER : 3 * CENTER + 3].copy()
     x_TMJC = x_TD.reshape(frames, bodies, 25, 3) - origin
     if bodies == 2:
         for body in range(2):

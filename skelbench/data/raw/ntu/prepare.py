@@ -16,8 +16,8 @@ from skelbench.data.store.clip_store import Skipped
 from skelbench.data.store.roots import check_name
 from skelbench.data.store.writer import Clip as StoredClip
 
-LINEAGE = "ctrgcn-denoise/1, centred at SpineMid of the first body's first frame"
-LICENCE = "NTU RGB+D terms of use: academic research, no redistribution"
+LINEAGE = "ctrgcn-denoise/1, centered at SpineMid of the first body's first frame"
+LICENSE = "NTU RGB+D terms of use: academic research, no redistribution"
 SUFFIX = ".skeleton"
 
 
@@ -49,7 +49,7 @@ def prepare_ntu(
         splits=SPLITS[which],
         default_split="cross-subject",
         lineage=LINEAGE,
-        licence=LICENCE,
+        license=LICENSE,
         details={**CONSTANTS, "official_missing": len(missing), "files": len(files)},
         overwrite=overwrite,
     )

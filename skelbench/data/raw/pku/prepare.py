@@ -26,7 +26,7 @@ from skelbench.data.store.roots import check_name
 from skelbench.data.store.splits import NameRule
 from skelbench.data.store.writer import Clip
 
-LICENCE = "PKU-MMD terms of use: academic research, no redistribution"
+LICENSE = "PKU-MMD terms of use: academic research, no redistribution"
 
 
 LINEAGE = "mamp-pku/1, rows [start, end), first 300 frames, camera coordinates"
@@ -64,7 +64,7 @@ def prepare_pku(
         splits=splits,
         default_split=next(iter(splits)),
         lineage=LINEAGE,
-        licence=LICENCE,
+        license=LICENSE,
         details={"videos": len(videos)},
         overwrite=overwrite,
     )

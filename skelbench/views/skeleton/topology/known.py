@@ -8,7 +8,7 @@ from skelbench.plugin.host import get_host
 from skelbench.views.skeleton.topology.tree import Topology
 
 # fmt: off
-# Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the data sets' own 1-based numbering.
+# Kinect v2 as in NTU RGB+D and PKU-MMD; joint j here is joint j + 1 in the datasets' own 1-based numbering.
 # Rooted at the spine base (the paper's joint 0). The shoulder spine (20) carries neck and both shoulders, so index
 # order is not topological order. Tip and thumb are both children of the hand. Bones follow the field's bone streams
 # and graphs (2s-AGCN, ST-GCN): from the shoulder spine outwards, the tip on the thumb.
@@ -32,7 +32,7 @@ NTU25 = Topology(
     bones=(1, 20, 20, 2, 20, 4, 5, 6, 20, 8, 9, 10, 0, 12, 13, 14, 0, 16, 17, 18, 20, 22, 7, 24, 11),
 )
 
-# Kinect v1 as its SDK numbers the joints and NW-UCLA stores them. Other data sets of that sensor (MSR Action3D) have
+# Kinect v1 as its SDK numbers the joints and NW-UCLA stores them. Other datasets of that sensor (MSR Action3D) have
 # the same joints in another order.
 KINECT20 = Topology(
     name="kinect20",

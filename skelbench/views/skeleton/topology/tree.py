@@ -20,7 +20,7 @@ class Topology:
 
     ``parents[j]`` is the parent of joint j, -1 for the root. ``pairs`` are left-right pairs; joints in no pair map
     to themselves. ``parts`` (name -> joints) partition the joints into connected body parts; the order within a part
-    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centred on. ``bones[j]`` is
+    matters for masks with ``spans="ordered"`` only. ``center`` is the joint that clips are centered on. ``bones[j]`` is
     where the bone to joint j begins for the bone stream and for graphs, j itself where there is none; not given: at its
     parent.
 

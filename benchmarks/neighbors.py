@@ -1,6 +1,6 @@
 """Cost of nearest neighbors and rankings: seconds and memory of the protocols that compare all clips with all.
 
-    python -m benchmarks.neighbours [--queries 2000] [--gallery 114000] [--width 256] [--device cpu]
+    python -m benchmarks.neighbors [--queries 2000] [--gallery 114000] [--width 256] [--device cpu]
 
 Synthetic features of 120 classes; each protocol in a process of its own, on one thread. Memory is the peak of the
 process above its size after reading the features (on a GPU: peak of torch's allocations, features included); the limit
@@ -31,10 +31,10 @@ def made(queries: int, gallery: int, width: int) -> Features:
     """Make features of overlapping Gaussian classes."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, CLASSES, gallery + queries)
-    centre_CD = rng.standard_normal((CLASSES, width), dtype=np.float32)
+    center_CD = rng.standard_normal((CLASSES, width), dtype=np.float32)
     x = rng.standard_normal((gallery + queries, width), dtype=np.float32)
     for row, label in enumerate(y):
-        x[row] += 0.2 * centre_CD[label]
+        x[row] += 0.2 * center_CD[label]
     ids = np.arange(gallery + queries)
     return Features(x[:gallery], y[:gallery], x[gallery:], y[gallery:], ids[:gallery], ids[gallery:], CLASSES)
 
