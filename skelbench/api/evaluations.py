@@ -28,8 +28,8 @@ def evaluate_runs(
     """One record per protocol, for the first of ``runs`` (each with its checkpoint) or for all of them fused; read
     where it exists, else computed and written.
 
-    With several streams, or another than the run's own, and by protocols for other data, its controls are evaluated
-    the same way if they exist and have learned what the evaluation needs (``min_confidence``); else a note is printed.
+    With streams or data other than the run's own, its controls are evaluated the same way if they exist and have
+    learned what the evaluation needs (``min_confidence``); else a note is printed.
 
     Raises:
         SkelbenchError: the evaluation is not possible; nothing is written.
@@ -51,7 +51,7 @@ def evaluate_runs(
     specs = [eval_spec(session.host, run, name, checkpoint, **fields) for name in protocols]
     records = [evaluate(session, run, spec, asked.force) for spec in specs]
     for spec in specs:
-        if "streams" in fields or session.host.get("protocols", spec.protocol).elsewhere:
+        if fields.keys() & {"streams", "data"}:
             for control, alike in first(partial(_controls, session.results, run, spec)):
                 if named_encoder(run, spec.checkpoint, spec.readout):
                     log.warning("note: control %s has no encoder %s: not evaluated", control.spec.method, spec.readout)

@@ -9,7 +9,7 @@ import typer
 
 from skelbench.cli.options import DataRoot, Device, Format, Jobs, ReadResults, Results, ToFile
 from skelbench.core.errors import SkelbenchError, did_you_mean
-from skelbench.pipeline.request import comma_separated
+from skelbench.pipeline.request import EvaluationRequest, comma_separated
 
 USUAL = "skeleton-v1"
 MOST_REASONS = 20
@@ -34,6 +34,7 @@ def show(suite: Name = USUAL) -> None:
     }
     facts |= {f"preset {key}": ", ".join(names) or "all protocols" for key, names in selected.presets.items()}
     facts |= {f"dataset {key}": ", ".join(splits) for key, splits in selected.datasets.items()}
+    facts |= {f"evaluated on {key}": split for key, split in selected.evaluated.items()}
     print_facts(facts.items(), title=f"Suite {selected.name}")
 
 
@@ -77,11 +78,12 @@ def run(
     splits = [*selected.datasets[dataset]]
     numbers = [*map(str, selected.tokens)]
     probes = () if probe == "all" else comma_separated(probe or "") or selected.presets[preset]
+    protocols = tuple(one(name, [*selected.protocols], "protocol") for name in probes or selected.protocols)
     study = Study(
         name=selected.name,
         summary=f"rows of suite {selected.name}",
         seeds=selected.seeds,
-        probe=tuple(one(name, [*selected.protocols], "protocol") for name in probes or selected.protocols),
+        probe=() if selected.evaluated else protocols,
         dataset=dataset,
         preset=preset,
         grid={
@@ -92,6 +94,7 @@ def run(
     )
     import torch
 
+    from skelbench.api.evaluations import evaluate_runs
     from skelbench.cli.study import conclude, show_trials
     from skelbench.pipeline.session import open_session
     from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
@@ -107,16 +110,20 @@ def run(
         raise SkelbenchError(
             f"{wrong.title} has its own encoder; rows of {selected.name} have encoder {selected.encoder}"
         )
-    protocols = list(study.probe)
-    states = [(trial, status(trial, session, protocols)) for trial in trials]
+    first_protocols = list(study.probe)
+    states = [(trial, status(trial, session, first_protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
         if threads is not None:
             torch.set_num_threads(threads)  # as many as the trials will have
         show_trials(study, states, session, at_once)
         return
-    engine = Local(StudyContext(study.name, session, protocols), ResourceRequest(jobs=at_once))
+    engine = Local(StudyContext(study.name, session, first_protocols), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)
+    for name, other_split in selected.evaluated.items():
+        other = EvaluationRequest(dataset=name, split=other_split)
+        for done in filter(None, (session.results.by_id(trial.id) for trial in trials if trial.id not in failures)):
+            evaluate_runs(session, [(done, "last")], protocols, other)
     _print_table(selected.name, session.results.root)
     conclude(trials, failures)
 

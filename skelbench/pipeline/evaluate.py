@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from skelbench.core.leases import Lease
 from skelbench.core.malloc import give_back_memory
 from skelbench.core.spec import Configured, EvalSpec, Stream, evaluation_defaults, validated
 from skelbench.data.store.clip_store import ClipStore
+from skelbench.data.store.splits import EACH_SUBJECT
 from skelbench.evaluation.downstream import Downstream, EncoderProtocol
+from skelbench.evaluation.each_subject import evaluate_each_subject
 from skelbench.evaluation.features import PreparedClips, split_features
 from skelbench.evaluation.fusion import evaluate_sets
 from skelbench.evaluation.preprocessing import Preprocessing
@@ -138,33 +141,38 @@ def _evaluate(
     source = store if spec.data.name == run.spec.data.name else source_of(session, run.spec.data)
     if source is not store:
         check_alike(run.spec.data, source, spec.data, store.meta.topology)
-    notes = [*not_new(run.spec, source, store, split.test)] if spec.data != run.spec.data else []
+    folds = split.name == EACH_SUBJECT
+    tested = np.union1d(split.train, split.test) if folds else split.test
+    notes = [*not_new(run.spec, source, store, tested)] if spec.data != run.spec.data else []
     fused = [_partner(session, run, name)[0] for name in spec.partners]
     for member in (run, *fused):
         about = f"{member.name}: " if fused else ""
-        notes += [about + note for note in not_new_to_parents(session, member.spec, store, split.test)]
+        notes += [about + note for note in not_new_to_parents(session, member.spec, store, tested)]
     state = path.with_suffix(".state")
     if force:
         distributed.first(lambda: _remove(state))
     if isinstance(protocol, EncoderProtocol):
+        if folds:
+            raise SkelbenchError(f"protocol {spec.protocol} has no folds; give another split than {split.name}")
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
         sets = feature_sets(session, run, spec, store)
         with _probing(session, spec, protocol) as advances:
-            seed = _seed(spec)
-            result = evaluate_sets(protocol, sets, spec.fusion, seed, session.device, advances, spec.weights)
+            measure = partial(evaluate_each_subject, subject_of=store.index["subject"]) if folds else evaluate_sets
+            how: Any = {"fusion": spec.fusion, "weights": spec.weights, "progress": advances}
+            result = measure(protocol, sets, seed=_seed(spec), device=session.device, **how)
     figures = [figure for metrics in (result.metrics, *result.curve) for figure in metrics.items()]
     if bad := next((name for name, x in figures if isinstance(x, float) and not math.isfinite(x)), ""):
         raise SkelbenchError(
             f"protocol {spec.protocol} measured a {bad} that is not finite, so its probe diverged and nothing was "
             "written; give it a lower learning rate: --set lr=..."
         )
-    # A protocol for other data has no default dataset.
+    # Any other dataset than the run's is a standard choice: tables show it in a block of its own.
     descriptor = session.host.get("protocols", spec.protocol)
-    fields: dict[str, Any] = {"data": spec.data} if descriptor.elsewhere else {}
+    fields: dict[str, Any] = {"data": spec.data} if spec.data.name != run.spec.data.name else {}
     plain = eval_spec(session.host, run, spec.protocol, like=like, **fields)
     ids = np.asarray(result.predictions["ids"])
-    if not np.array_equal(np.sort(ids), np.sort(split.test)):
+    if not np.array_equal(np.sort(ids), np.sort(tested)):
         raise SkelbenchError(
             f"protocol {spec.protocol} returned predictions of other clips than the test clips; its predictions['ids'] "
             "are those it was given, in the order of its predictions"
@@ -182,7 +190,7 @@ def _evaluate(
         "curve": result.curve,
         "notes": [*result.notes, *notes],
         "details": result.details,
-        "clips": {"train": len(split.train), "test": len(split.test)},
+        "clips": {"train": len(split.train), "test": len(tested)},
         "predictions": path.with_suffix(".npz").name,
         "environment": environment(session.device),
         "seconds": time.monotonic() - started,

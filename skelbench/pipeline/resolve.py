@@ -19,7 +19,7 @@ from skelbench.core.errors import SkelbenchError
 from skelbench.core.spec import DataSpec, GridSpec, RunSpec, TrainSpec, titled, validated
 from skelbench.data.store import roots
 from skelbench.data.store.clip_store import ClipStore
-from skelbench.data.store.splits import Split
+from skelbench.data.store.splits import EACH_SUBJECT, Split
 from skelbench.methods.contract import Method
 from skelbench.models.optim.optimizers import Optimizer
 from skelbench.models.precision import has_bf16
@@ -137,6 +137,8 @@ def resolve(request: Request, host: Host, data_root: Path, device: str, timer: T
         grid = grid.model_copy(update=NO_PATCH)
     store = open_dataset(data.name, host, data_root)
     all_clips, split = store.split(data.split or None), store.split(data.split or None, data.min_frames)
+    if split.name == EACH_SUBJECT:
+        raise SkelbenchError(f"split {EACH_SUBJECT} is for evaluations: skelbench eval RUN --split {EACH_SUBJECT}")
     notes = list(_notes(method, native, store, all_clips, split))
     if len(split.train) == len(all_clips.train):  # the same run, whether asked for or not
         data = data.model_copy(update={"min_frames": 0})

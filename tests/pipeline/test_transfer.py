@@ -81,3 +81,37 @@ def test_a_run_is_not_trained_for_a_probe_that_it_cannot_have(session, data_root
     with pytest.raises(SkelbenchError, match="--protocol transfer --dataset NAME"):
         skelbench.run("dino", dataset="small", probes=["transfer"], results=session.results.root, data=data_root)
     assert not session.results.root.exists()
+
+
+def test_each_subject_is_tested_by_a_probe_trained_on_the_others(session, run, data_root):
+    words = ["--results", str(session.results.root), "--data-root", str(data_root), "--dataset", "other"]
+    assert main(["eval", "dino", "--protocol", "knn", "--split", "leave-one-subject-out", *words]) == 0
+    (record,) = run.records()
+    (features,) = feature_sets(session, run, EvalSpec.model_validate(record["spec"])).values()
+    other = ClipStore.open(data_root / "other")
+    ids_n = np.concatenate([features.train_ids, features.test_ids])
+    unit_nD = np.concatenate([features.train_x, features.test_x]).astype(np.float64)
+    unit_nD /= np.linalg.norm(unit_nD, axis=1, keepdims=True)
+    with np.load(run.path / record["predictions"]) as file:
+        for clip, predicted in zip(file["ids"], file["predicted"], strict=True):
+            subject = other.index["subject"][clip]
+            similarity_n = unit_nD @ unit_nD[ids_n == clip][0]
+            similarity_n[other.index["subject"][ids_n] == subject] = -np.inf
+            assert predicted == other.labels[ids_n[similarity_n.argmax()]]
+        assert file["ids"].tolist() == list(range(16)) and record["metrics"]["n_test"] == 16
+        correct_n = file["predicted"] == file["labels"]
+    assert record["metrics"]["accuracy"] == correct_n.mean() and record["standard"]
+    assert set(record["details"]["accuracy_by_subject"]) == {str(s) for s in np.unique(other.index["subject"])}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["eval", "dino", "--protocol", "finetune", "--dataset", "other"], "has no folds"),
+        (["run", "dino", "--dataset", "other"], "is for evaluations"),
+    ],
+)
+def test_leave_one_subject_out_is_for_probes_on_features(session, run, data_root, capsys, words, message):
+    places = ["--results", str(session.results.root), "--data-root", str(data_root)]
+    assert main([*words, "--split", "leave-one-subject-out", *places]) == 2
+    refused(capsys, message)

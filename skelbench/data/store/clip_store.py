@@ -32,6 +32,7 @@ from skelbench.core.component import Spec
 from skelbench.core.errors import SkelbenchError, did_you_mean
 from skelbench.core.files import read_json
 from skelbench.data.store.splits import (
+    EACH_SUBJECT,
     TUNE,
     VIEWS,
     EmptySplit,
@@ -214,9 +215,13 @@ class ClipStore:
 
         Training clips of fewer than ``min_frames`` frames are excluded, test clips never, so accuracies cover the
         same clips. ``SPLIT~tune``, ``SPLIT~tune-camera``, ``SPLIT~tune-setup``: see :meth:`held_out`.
+        ``leave-one-subject-out`` is its last fold.
         """
         where = f"dataset {self.meta.name}"
-        if name is None or TUNE not in name or name in self.meta.splits:
+        if name == EACH_SUBJECT and name not in self.meta.splits:
+            others = np.unique(self.index["subject"])[:-1].tolist()
+            split = make_split(name, FieldRule(field="subject", train=tuple(others)), self.index, where)
+        elif name is None or TUNE not in name or name in self.meta.splits:
             name = resolve(name, self.meta.splits, self.meta.default_split, where)
             split = make_split(name, self.meta.splits[name], self.index, where)
         else:

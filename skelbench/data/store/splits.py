@@ -18,6 +18,8 @@ TUNE = "~tune"
 has no test clip of ``SPLIT``. ``SPLIT~tune-camera`` and ``SPLIT~tune-setup`` hold out cameras or setups too:
 they test on held-out subjects in held-out views, and train on other subjects in other views. Run ids contain this
 name, so another choice of subjects needs another name."""
+EACH_SUBJECT = "leave-one-subject-out"
+"""Split for evaluations only: every subject is tested by a probe that is trained on all others."""
 VIEWS = ("camera", "setup")
 """Fields that can define a split; a split by cameras or setups may tune on held-out cameras or setups."""
 HELD_SHARE = 0.2

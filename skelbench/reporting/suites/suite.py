@@ -33,7 +33,9 @@ class Suite(Spec):
     presets: dict[str, tuple[str, ...]] = Field(min_length=1)
     """Preset -> protocols that `suite run` evaluates by default; empty = all protocols of the suite."""
     datasets: dict[str, tuple[str, ...]] = Field(min_length=1)
-    """Dataset -> splits."""
+    """Dataset -> splits of the training."""
+    evaluated: dict[str, str] = Field({}, max_length=1)
+    """Dataset -> split on which the protocols evaluate the frozen encoders; empty = those of the training."""
 
     def mismatch(self, run: ReadRun) -> str:
         """First reason why ``run`` is not a row of the suite; "" if it is a row."""

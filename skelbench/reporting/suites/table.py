@@ -32,9 +32,10 @@ NOTE = (
 
 
 def suite_inputs(suite: Suite, host: Host, store: ResultStore, progress: Callable[..., Any]) -> TableInputs:
-    """Inputs of a table with the runs and protocols of ``suite`` alone."""
+    """Inputs of a table with the runs, protocols and evaluation data of ``suite`` alone."""
     rows = {run.name for run in store.read() if not suite.mismatch(run)}
-    return TableInputs(host, store, only=rows, filters=Filters(protocol=suite.protocols), progress=progress)
+    filters = Filters(protocol=suite.protocols, dataset=tuple(suite.evaluated))
+    return TableInputs(host, store, only=rows, filters=filters, progress=progress)
 
 
 def skipped(suite: Suite, store: ResultStore) -> dict[str, str]:
