@@ -39,7 +39,7 @@ def evaluate_each_subject(
 ) -> ProtocolResult:
     """Evaluate ``protocol`` once per subject and join the predictions, in the order of clip ids.
 
-    ``accuracy`` and ``macro_accuracy`` are those of the joined predictions. Every other metric is its mean over
+    ``accuracy`` and ``macro_accuracy`` come from the joined predictions. Every other metric is its mean over
     subjects, weighted by their clips. ``fused``: as for :func:`evaluate_sets`.
     """
     features = next(iter(sets.values()))

@@ -35,7 +35,7 @@ class Suite(Spec):
     datasets: dict[str, tuple[str, ...]] = Field(min_length=1)
     """Dataset -> splits of the training."""
     evaluated: dict[str, str] = Field({}, max_length=1)
-    """Dataset -> split on which the protocols evaluate the frozen encoders; empty = those of the training."""
+    """Dataset -> split on which the protocols evaluate the frozen encoders; empty = the run's own data."""
 
     def mismatch(self, run: ReadRun) -> str:
         """First reason why ``run`` is not a row of the suite; "" if it is a row."""
