@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skelbench.evaluation.fusion import evaluate_sets
-from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, accuracies, share
+from skelbench.evaluation.protocol import Features, Progress, Protocol, ProtocolResult, accuracies
 
 if TYPE_CHECKING:
     import torch
@@ -40,15 +40,16 @@ def evaluate_each_subject(
     """Evaluate ``protocol`` once per subject and join the predictions, in the order of clip ids.
 
     ``accuracy`` and ``macro_accuracy`` come from the joined predictions. Every other metric is its mean over
-    subjects, weighted by their clips. ``fused``: as for :func:`evaluate_sets`.
+    subjects, weighted by their clips. ``progress`` counts subjects. ``fused``: as for :func:`evaluate_sets`.
     """
     features = next(iter(sets.values()))
     subjects = np.unique(subject_of[np.concatenate([features.train_ids, features.test_ids])]).tolist()
     results: list[ProtocolResult] = []
-    for i, subject in enumerate(subjects):
+    for subject in subjects:
         parts = {name: fold(part, subject_of, subject) for name, part in sets.items()}
-        report = share(progress, i, len(subjects))
-        results.append(evaluate_sets(protocol, parts, seed=seed, device=device, progress=report, **fused))
+        results.append(evaluate_sets(protocol, parts, seed=seed, device=device, **fused))
+        if progress:
+            progress(len(results), len(subjects))
     order_n = np.argsort(np.concatenate([result.predictions["ids"] for result in results]))
     joined = {
         name: np.concatenate([result.predictions[name] for result in results], axis=-1)[..., order_n]

@@ -157,7 +157,7 @@ def _evaluate(
         result = _measure_encoder(session, run, spec, protocol, store, state)
     else:
         sets = feature_sets(session, run, spec, store)
-        with _probing(session, spec, protocol) as advances:
+        with _probing(session, spec, "subjects" if folds else protocol.unit) as advances:
             measure = partial(evaluate_each_subject, subject_of=store.index["subject"]) if folds else evaluate_sets
             how: Any = {"fusion": spec.fusion, "weights": spec.weights, "progress": advances}
             result = measure(protocol, sets, seed=_seed(spec), device=session.device, **how)
@@ -218,9 +218,9 @@ def _seed(spec: EvalSpec) -> int:
 
 
 @contextmanager
-def _probing(session: Session, spec: EvalSpec, protocol: Protocol) -> Iterator[Callable[[int, int], None]]:
+def _probing(session: Session, spec: EvalSpec, unit: str) -> Iterator[Callable[[int, int], None]]:
     """The progress of a protocol."""
-    with session.progress(label=f"{spec.protocol} probe", unit=protocol.unit) as report:
+    with session.progress(label=f"{spec.protocol} probe", unit=unit) as report:
         yield advances(report, with_total=True)
     give_back_memory()
 
@@ -252,7 +252,10 @@ def _measure_encoder(
     if (processes := distributed.world()) > 1:
         state = state.with_name(f"{state.name}.{distributed.rank() + 1}of{processes}")
     task = Downstream(spec, prepared(session, run, spec, store, stream), make, state)
-    with _probing(session, spec, protocol) as advances, plugin_code(protocol.evaluate_encoder, "(task, seed, device)"):
+    with (
+        _probing(session, spec, protocol.unit) as advances,
+        plugin_code(protocol.evaluate_encoder, "(task, seed, device)"),
+    ):
         result: Any = protocol.evaluate_encoder(task, _seed(spec), session.device, advances)
     if problem := result_problem(result, len(task.test_ids)):
         raise wrong(protocol.evaluate_encoder, problem)
