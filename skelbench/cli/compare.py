@@ -46,6 +46,8 @@ def compare(
     host = get_host()
     descriptor = host.get("tables", table)
     assert isinstance(descriptor, TableSpec)
+    if reference and not descriptor.reference:
+        raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
     results = is_there(results) if descriptor.needs_runs else results
     from skelbench.cli.tables import format_of, put, say_left_out
     from skelbench.core.console import err, out, progress
@@ -67,8 +69,6 @@ def compare(
             if not reads:
                 return
         built = inputs.table(table)
-    if reference and not any(column.key == "setting" for column in built.columns):
-        raise SkelbenchError(f"table {table} cannot show reference runs; leave --reference out")
     if descriptor.needs_runs:
         say_left_out(inputs)
     built = sorted_by(built, sort) if sort else built

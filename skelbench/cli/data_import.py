@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated, Literal
@@ -58,10 +59,10 @@ def import_data(
     fields = tuple(filter(None, map(str.strip, label_fields.split(","))))
     if not fields:
         raise SkelbenchError("--label-fields names no field; write for instance --label-fields label,correct")
-    sides = tuple(int(side) for side in (image_size or "").split("x") if side.isdigit() and int(side))
-    if image_size and len(sides) != 2:
+    size = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", image_size or "")
+    if image_size and not size:
         raise SkelbenchError(f"--image-size {image_size} is not WIDTHxHEIGHT; write for instance 1920x1080")
-    image = (sides[0], sides[1]) if image_size else None
+    image = (int(size[1]), int(size[2])) if size else None
     options = ImportOptions(topology, up, units, scale_2d, max_bodies, fps, fields, clip_seconds, image)
     root = data_root or roots.data_root()
     with late_progress(f"import {name}", "clips") as progress:

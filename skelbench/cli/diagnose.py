@@ -118,7 +118,7 @@ def invariance(
     records = _records(runs, "invariance", {"clips": clips}, measure, force)
     data = next(iter(runs.values())).spec.data
     _show(partial(tables.invariance, points=format_ != "terminal"), records, format_)
-    _draw(figures.invariance, records, f"{data.title} {data.split}", runs, output)
+    _draw(partial(figures.invariance, runs=runs), records, f"{data.title} {data.split}", runs, output)
 
 
 @app.command()

@@ -84,7 +84,7 @@ LAYOUT = Layout(
 @hookimpl
 def skelbench_tables() -> list[TableSpec]:
     summary = "results of `diagnose order` and `diagnose invariance` for all methods and the untrained encoder"
-    return [TableSpec(name=NAME, target=":table", summary=summary)]
+    return [TableSpec(name=NAME, target=":table", summary=summary, reference=True)]
 
 
 def table(inputs: TableInputs) -> Table:
