@@ -56,11 +56,6 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         self.store, self.ids, self.split, self.part = store, ids, split, part
 
     @property
-    def name(self) -> str:
-        """Name of the dataset."""
-        return self.store.meta.name
-
-    @property
     def topology(self) -> Topology:
         """The skeleton: names of joints, bones, mirror pairs, parts."""
         return self.store.topology
@@ -92,8 +87,8 @@ class ClipDataset(Dataset[tuple[Tensor, int]]):
         return x_MTJC, int(self.store.labels[clip])
 
     def __repr__(self) -> str:
-        clips = f"{len(self):,} clips of {len(self.classes)} classes"
-        return f"ClipDataset({self.name} / {self.split}, {self.part}: {clips}, skeleton {self.topology.name})"
+        name, clips = self.store.meta.name, f"{len(self):,} clips of {len(self.classes)} classes"
+        return f"ClipDataset({name} / {self.split}, {self.part}: {clips}, skeleton {self.topology.name})"
 
 
 def dataset(

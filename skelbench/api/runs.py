@@ -200,12 +200,12 @@ def run(method: str, **asked: Any) -> Run:
     for note in resolved.notes:
         log.warning("note: %s", note)
     directory = pretrain(session, resolved, request.force)
-    conclude(session, directory, resolved, request.probes, request.force, _uncounted)
+
+    def uncounted(resolved: Resolved, error: Exception) -> None:
+        log.warning("note: the cost of %s could not be counted: %s", resolved.title, plain(error))
+
+    conclude(session, directory, resolved, request.probes, request.force, uncounted)
     return Run(directory, session.data_root)
-
-
-def _uncounted(resolved: Resolved, error: Exception) -> None:
-    log.warning("note: the cost of %s could not be counted: %s", resolved.title, plain(error))
 
 
 @keywords(EvaluationRequest)

@@ -216,7 +216,7 @@ def _compared(
         for block in blocks:
             rows = [(row, runs) for row, runs in block if runs is not None]
             significance.mark_against(rows, inputs.against, inputs.store)
-        yield significance.how_against(inputs.host.spelling(inputs.against))
+        yield significance.AGAINST.format(inputs.host.spelling(inputs.against))
 
 
 def _significant(

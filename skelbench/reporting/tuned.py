@@ -70,7 +70,7 @@ def skelbench_tables() -> list[TableSpec]:
 def table(inputs: TableInputs) -> Table:
     """The table of the wanted records of the results directory: p is adjusted over these."""
     takes, kinds = inputs.filters.takes, ("method", "dataset", "preset")
-    records = read_all(inputs.store)
+    records = [*read_all(inputs.store)]
     if records:
         inputs.filters.check_told("tuned", kinds)
     return build([record for record in records if takes(**{kind: getattr(record, kind) for kind in kinds})])

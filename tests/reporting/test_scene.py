@@ -82,4 +82,4 @@ def test_flat_poses_are_seen_flat_with_their_confidence(made, data_root):
     scene = view_scene(resolved.store, 1, resolved.spec)
     assert scene.flat and all(not panel.x_MTJC[..., 2].any() for panel in scene.panels)
     for panel in scene.panels:
-        assert not panel.drawn(0)[:, [3, 4]].any() and panel.drawn(0)[:, :3].any()
+        assert not panel.there_MTJ[:, 0, [3, 4]].any() and panel.there_MTJ[:, 0, :3].any()

@@ -28,7 +28,7 @@ FEATURES = (
 
 def interpolation(named: Named) -> Table:
     """Error of local interpolation under both kinds of masks."""
-    rows, notes = [], []
+    rows = []
     for name, record in named.items():
         for row in record["rows"]:
             random, tube = row["random"]["error"], row["tube"]["error"]
@@ -38,7 +38,6 @@ def interpolation(named: Named) -> Table:
                 cells[kind] = Cell(row[kind]["error"], interval=tuple(row[kind]["interval"]))
                 cells[f"rms_{kind}"] = 100 * row[kind]["rms"] if name == "coordinates" else None
             rows.append(cells)
-        notes.append(_verdict(name, record["rows"]))
     columns = (
         Column("what", "Filled in"),
         Column("ratio", "Target ratio", ".2f"),
@@ -56,28 +55,7 @@ def interpolation(named: Named) -> Table:
         "Local linear interpolation of hidden tokens",
         columns,
         tuple(rows),
-        notes=(*notes, *INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
-    )
-
-
-def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence whether the results support the claim."""
-
-    def at(some: Sequence[Mapping[str, Any]]) -> str:
-        return ", ".join(f"{row['coverage']:.2f}" for row in some)
-
-    if easier := [row for row in rows if row["tube"]["interval"][1] < row["random"]["interval"][0]]:
-        return f"{name}: against the claim, tubes are easier to fill in at coverage {at(easier)}."
-    if unclear := [row for row in rows if row["tube"]["interval"][0] <= row["random"]["interval"][1]]:
-        return f"{name}: the claim is not shown at coverage {at(unclear)}, where the intervals over masks overlap."
-
-    def recovered(kind: str) -> str:
-        least, most = (100 * (1 - pick(row[kind]["error"] for row in rows)) for pick in (max, min))
-        return f"{least:.0f} to {most:.0f} %" if len(rows) > 1 else f"{most:.0f} %"
-
-    return (
-        f"{name}: tubes are harder to fill in at every coverage; local interpolation recovers {recovered('random')} of "
-        f"the hidden tokens' variance under independent masks and still {recovered('tube')} under tubes."
+        notes=(*INTERPOLATION, *extra, f"{counts}, evenly spread over the classes."),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -97,7 +96,7 @@ def draw(inputs: TableInputs) -> Figure:
     labels = {label for panel in panels for label, _ in panel.lines}
     looks = {label: method_look(inputs.host, label.partition(" (")[0]) for label in sorted(labels)}
     stages = pandas.concat([panel.stages for panel in panels])
-    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=_natural)
+    grids = sorted({grid for panel in panels for grid in panel.untrained}, key=lambda grid: int(grid.partition("x")[0]))
     figure, axes = panel_grid([heading for panel in panels for heading in (panel.heading, ("", ""))], 2)
     for panel, over_clips, over_flops in zip(panels, axes[::2], axes[1::2]):
         for panel_axes, over in ((over_clips, "clips"), (over_flops, "flops")):
@@ -172,11 +171,6 @@ def _stages(groups: Iterable[DataFrame]) -> DataFrame:
     ]
     columns = ["clips", "flops", "accuracy", "finished"]
     return DataFrame(stages, columns=columns).astype({"finished": bool}).sort_values(columns)
-
-
-def _natural(text: str) -> list[str | int]:
-    """Sort key by which ``8x25+1`` is before ``15x25+1``."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
 
 
 # ------------------------------------------------------------------------------------------------ drawing

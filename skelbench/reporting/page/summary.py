@@ -100,9 +100,6 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
     if controls and _number(controls[0]["accuracy"]) >= accuracy:
         ahead = _number(controls[0]["accuracy"])
         text, doubts = f"{text}. Control {_name(controls[0])} is ahead of all methods with {ahead:.1f} %", True
-    raw, own = (max(rows, key=lambda row: _number(row["knn"]), default=None) for rows in (controls, methods))
-    if raw and own and own["knn"].value is not None and _number(raw["knn"]) > _number(own["knn"]):
-        text += f". By 1-NN accuracy control {_name(raw)} is ahead with {_number(raw['knn']):.1f} %"
     kind = "doubt" if doubts else "lead" if different else "fact"
     return Sentence(f"{text}.", kind, tuple(str(first["run"].value).split(", ")))
 

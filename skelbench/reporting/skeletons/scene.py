@@ -61,10 +61,6 @@ class Panel:
         there_MTJ = np.ones(self.x_MTJC.shape[:3], dtype=bool) if self.drawn_MTJ is None else self.drawn_MTJ
         return there_MTJ & np.ptp(self.x_MTJC, axis=2).any(axis=-1)[..., None]
 
-    def drawn(self, frame: int) -> np.ndarray:
-        """bool [M, J]: joints to draw at one frame."""
-        return self.there_MTJ[:, frame]
-
     @cached_property
     def main(self) -> int:
         """The body that is present in most frames."""

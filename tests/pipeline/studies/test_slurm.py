@@ -140,7 +140,7 @@ def test_the_script_is_what_a_study_here_would_run(slurm, issue, place, tmp_path
 def test_gpus_are_asked_for(slurm, issue):
     gpu = issue("--emit", "--gpus", "1", "--preset", "quick", "--partition", "low")[1]
     assert "--gres=gpu:1" in gpu and "--device cuda" in gpu and "--mem=16G" in gpu and "OMP_NUM_THREADS=1" in gpu
-    assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"04:00:00"}
+    assert "--cpus-per-task=4" in gpu and set(re.findall(r"--time=(\S+)", gpu)) == {"240"}
 
 
 @pytest.mark.parametrize(
