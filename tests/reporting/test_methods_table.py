@@ -3,17 +3,11 @@
 import json
 
 import pytest
-from fabricated import Fabricated
 
 from skelbench.plugin.host import Host
 from skelbench.reporting.diagnostics.methods import table
 from skelbench.reporting.diagnostics.record import VERSION
 from skelbench.reporting.inputs import TableInputs
-
-
-@pytest.fixture
-def made(tmp_path):
-    return Fabricated(tmp_path / "results")
 
 
 def keep(made, name, what, *, clips=100, checkpoint="last", finished=1.0, version=None, **found):

@@ -94,7 +94,7 @@ def test_each_missing_trial_is_submitted_once_in_arrays_of_limited_size(slurm, i
     assert len({*first["cells"], *second["cells"]}) == 6
     calls = [line.split() for line in (slurm / "calls").read_text().splitlines() if line.startswith("sbatch")]
     text = Path(calls[0][-1]).read_text()
-    assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=01:00:00" in text and "#SBATCH --mem=2G" in text
+    assert "#SBATCH --array=1-5%3" in text and "#SBATCH --time=60\n" in text and "#SBATCH --mem=2G" in text
     assert (
         "--partition=low" in text
         and "--open-mode=append" in text
