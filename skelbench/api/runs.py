@@ -67,14 +67,6 @@ class Run(RunOnDisk):
         return read_metrics(self._directory)
 
     @property
-    def evaluations(self) -> pandas.DataFrame:
-        """Rows of the run in :func:`skelbench.results`: one per evaluation, with paired tests against baselines."""
-        from skelbench.api.reports import results
-
-        every = results(self.path.parent)
-        return every[every["run"] == self.name].reset_index(drop=True)
-
-    @property
     def cost(self) -> dict[str, Any] | None:
         """MACs, step FLOPs, parameters, latency, memory; None before they were counted."""
         return self._directory.cost()
@@ -106,11 +98,6 @@ class Run(RunOnDisk):
 
         return load_encoder(self, **options)
 
-    @property
-    def snapshots(self) -> list[Run]:
-        """The run at every epoch with a stored encoder."""
-        return [Run(self._directory, self.data, epoch) for epoch in self._directory.snapshots()]
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and (self.path, self.checkpoint) == (other.path, other.checkpoint)
 
@@ -137,11 +124,6 @@ class Evaluation:
     def metrics(self) -> dict[str, float]:
         """All that the protocol measured; accuracies are shares."""
         return dict(self.record["metrics"])
-
-    @property
-    def notes(self) -> list[str]:
-        """Conditions of the results."""
-        return list(self.record["notes"])
 
     @property
     def spec(self) -> EvalSpec:

@@ -70,7 +70,7 @@ EXAMPLES = {
     "diagnose per-class": ("diagnose per-class slim mamp", "diagnose per-class 3 7 --protocol knn"),
     "runs list": ("runs list", "runs list --method slim --sort -accuracy"),
     "runs show": ("runs show slim", "runs show 7 --json"),
-    "runs diff": ("runs diff 3 7", "runs diff slim mamp --json"),
+    "runs diff": ("runs diff 3 7",),
     "runs tag": ("runs tag slim paper", "runs tag slim paper --remove"),
     "runs rm": ("runs rm 7", "runs rm 7 8 9"),
     "runs export": ("runs export slim mamp -o runs.zip", "runs export 7 -o run.zip --weights"),

@@ -90,8 +90,6 @@ def run(
             "tokens": (int(one(str(tokens) if tokens else None, numbers, "number of temporal tokens")),),
         },
     )
-    import torch
-
     from skelbench.cli.study import conclude, show_trials
     from skelbench.pipeline.session import open_session
     from skelbench.pipeline.studies.engine import ResourceRequest, StudyContext
@@ -111,9 +109,7 @@ def run(
     states = [(trial, status(trial, session, protocols)) for trial in trials]
     at_once, threads = processes(session.device, jobs)
     if dry_run:
-        if threads is not None:
-            torch.set_num_threads(threads)  # as many as the trials will have
-        show_trials(study, states, session, at_once)
+        show_trials(study, states, session, at_once, threads)
         return
     engine = Local(StudyContext(study.name, session, protocols), ResourceRequest(jobs=at_once))
     failures = work_through(states, engine, at_once, threads)

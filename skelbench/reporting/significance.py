@@ -114,14 +114,6 @@ def _pairs(count: int) -> str:
     return "1 pair" if count == 1 else f"{count} pairs"
 
 
-def against_columns(title: str) -> tuple[Column, ...]:
-    """Columns of the differences to the method ``title``."""
-    return (
-        Column("against", f"Over {title}", "+.1f", beside=("pm", "interval"), asked=True),
-        Column("against_p", f"p over {title} (Holm)", ".2g", asked=True),
-    )
-
-
 def mark_against(block: Sequence[tuple[dict[str, Any], DataFrame]], title: str, store: ResultStore) -> None:
     """Give the rows of one block their difference to the row of the method ``title``, and its p."""
     read, tested = reader(), []

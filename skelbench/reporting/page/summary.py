@@ -89,8 +89,7 @@ def _leader(place: str, methods: Sequence[Row], controls: Sequence[Row]) -> Sent
     fewest = min((row["seeds"].value for row in methods[:2] if isinstance(row["seeds"].value, int)), default=0)
     text += f" ({trainings(fewest)})" if fewest else ""
     if not isinstance(over, int | float):
-        of_seeds = " of every seed" if any(row["method"].value == "untrained" for row in controls) else ""
-        text, doubts = f"{text}; no untrained baseline{of_seeds} to compare with", True
+        text, doubts = f"{text}; no untrained baseline of every seed to compare with", True
     else:
         text += f"; {over:+.1f} points over the untrained baseline".replace("-", "−")
         if isinstance(p, int | float):
